@@ -1,4 +1,4 @@
-//! What a server has besides tools: resources, templates of their addresses, and prompts.
+//! The resources of a server, its templates of resource addresses, and its prompts.
 
 use ghostlight_actors::{
     contract::{Tool, ToolContext, ToolError, ToolOutput},
@@ -25,18 +25,17 @@ const MAX_PAGES: usize = 200;
 /// The longest description, in characters.
 const DESCRIPTION: usize = 2_000;
 
-/// A resource of a server, or a template of addresses of resources. What the server says of it is as it may be shown
-/// to a model.
+/// A resource of a server, or a template of resource addresses. Its texts are sanitised, so that a model may see them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResourceInfo {
-    /// Its address; of a template one with places such as `{id}` (RFC 6570).
+    /// Its address; a template has variables such as `{id}` in it (RFC 6570).
     pub uri: String,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub description: String,
-    /// Its media type, where the server says it.
+    /// Its media type, if the server gives one.
     pub media_type: Option<String>,
 }
 
@@ -46,9 +45,9 @@ pub struct ResourceInfo {
 pub struct PromptInfo {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
-    /// The names of its arguments, and whether each must be given.
+    /// The names of its arguments, each with whether it is required.
     pub arguments: Vec<(String, bool)>,
 }
 
@@ -56,13 +55,13 @@ pub struct PromptInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Completing {
-    /// A place of a template of addresses.
+    /// A variable of an address template.
     Resource(String),
     /// An argument of a prompt.
     Prompt(String),
 }
 
-/// The changes of a resource, as the server tells them. Dropped, it tells the server that nobody listens.
+/// The changes of a resource, as the server reports them. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct ResourceUpdates {
     uri: String,
@@ -77,7 +76,7 @@ impl ResourceUpdates {
             match self.heard.recv().await {
                 Ok(uri) if uri == self.uri => return true,
                 Ok(_) => {}
-                // What was missed may have been this one.
+                // The missed updates may include this resource.
                 Err(broadcast::error::RecvError::Lagged(_)) => return true,
                 Err(broadcast::error::RecvError::Closed) => return false,
             }
@@ -91,7 +90,7 @@ impl Drop for ResourceUpdates {
     }
 }
 
-/// Asks page after page.
+/// Requests page after page.
 macro_rules! all {
     ($peer:expr, $ask:ident, $items:ident) => {{
         let (mut all, mut cursor) = (Vec::new(), None);
@@ -110,10 +109,10 @@ macro_rules! all {
 }
 
 impl McpToolset {
-    /// The resources of the server: 2,000 at most.
+    /// The resources of the server, at most 2,000.
     ///
     /// # Errors
-    /// Where the server is not connected, or refuses.
+    /// The server is not connected, or refuses.
     pub async fn resources(&self) -> Result<Vec<ResourceInfo>, ToolError> {
         let peer = peer(self.connection()).await?;
         let resources = all!(peer, list_resources, resources).into_iter();
@@ -126,10 +125,10 @@ impl McpToolset {
         Ok(resources.collect())
     }
 
-    /// The templates of addresses of resources.
+    /// The templates of resource addresses.
     ///
     /// # Errors
-    /// Where the server is not connected, or refuses.
+    /// The server is not connected, or refuses.
     pub async fn resource_templates(&self) -> Result<Vec<ResourceInfo>, ToolError> {
         let peer = peer(self.connection()).await?;
         let templates = all!(peer, list_resource_templates, resource_templates).into_iter();
@@ -142,10 +141,10 @@ impl McpToolset {
         Ok(templates.collect())
     }
 
-    /// Reads a resource: its texts, and what is no text as attachments.
+    /// Reads a resource: its texts as text, everything else as attachments.
     ///
     /// # Errors
-    /// Where the server is not connected, or refuses.
+    /// The server is not connected, or refuses.
     pub async fn read_resource(&self, uri: &str) -> Result<ToolOutput, ToolError> {
         let peer = peer(self.connection()).await?;
         let params = ReadResourceRequestParams::new(uri);
@@ -160,7 +159,7 @@ impl McpToolset {
     /// Subscribes to the changes of a resource, for as long as this connection to the server lasts.
     ///
     /// # Errors
-    /// Where the server is not connected, or does not tell.
+    /// The server is not connected, or has no subscriptions.
     pub async fn resource_updates(&self, uri: &str) -> Result<ResourceUpdates, ToolError> {
         let peer = peer(self.connection()).await?;
         let updates = self.connection().shared().updates.clone();
@@ -194,7 +193,7 @@ impl McpToolset {
             tokio::spawn(async move {
                 let _closed = closed;
                 while let Ok(Some(_)) = subscription.next().await {
-                    // Nobody may listen any more.
+                    // There may be no listener any more.
                     let _ = updates.send(address.clone());
                 }
             })
@@ -206,10 +205,10 @@ impl McpToolset {
         })
     }
 
-    /// The prompts of the server: 2,000 at most.
+    /// The prompts of the server, at most 2,000.
     ///
     /// # Errors
-    /// Where the server is not connected, or refuses.
+    /// The server is not connected, or refuses.
     pub async fn prompts(&self) -> Result<Vec<PromptInfo>, ToolError> {
         let peer = peer(self.connection()).await?;
         let prompts = all!(peer, list_prompts, prompts).into_iter();
@@ -226,10 +225,10 @@ impl McpToolset {
         Ok(prompts.collect())
     }
 
-    /// A prompt with its arguments, as messages for a conversation. What is no text in it is attached.
+    /// A prompt filled with arguments, as messages for a conversation. Content other than text is attached.
     ///
     /// # Errors
-    /// Where the server is not connected, or refuses.
+    /// The server is not connected, or refuses.
     pub async fn prompt(
         &self,
         name: &str,
@@ -245,11 +244,10 @@ impl McpToolset {
         prompt.messages.into_iter().map(message).collect()
     }
 
-    /// The values that the server knows for an argument, of which so much is typed; `known` are the values of other
-    /// arguments. At most 100.
+    /// The server's completions for a partly typed argument; `known` has the values of other arguments. At most 100.
     ///
     /// # Errors
-    /// Where the server is not connected, or refuses.
+    /// The server is not connected, or refuses.
     pub async fn complete(
         &self,
         of: Completing,
@@ -271,7 +269,7 @@ impl McpToolset {
     }
 }
 
-/// Tells a server of the older wire that nobody listens any more.
+/// Ends the subscription at a server of an older revision.
 struct Closing(Peer<RoleClient>, String, bool);
 
 impl Drop for Closing {
@@ -281,7 +279,7 @@ impl Drop for Closing {
         {
             let (peer, params) = (self.0.clone(), UnsubscribeRequestParams::new(&self.1));
             runtime.spawn(async move {
-                // A server that is gone needs no telling.
+                // Should the server be gone, the subscription is, too.
                 #[expect(deprecated, reason = "the older wire has nothing else")]
                 let _ = peer.unsubscribe(params).await;
             });
@@ -309,7 +307,7 @@ fn message(said: PromptMessage) -> Result<Message, ToolError> {
     Ok(message)
 }
 
-/// Resources and prompts as tools of an agent, where the settings say so.
+/// Tools for resources and prompts, if the settings want them.
 pub(super) enum CatalogueTool {
     ListResources(McpToolset),
     ReadResource(McpToolset),

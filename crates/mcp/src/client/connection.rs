@@ -1,4 +1,4 @@
-//! A connection to a server: an actor below a supervisor, which starts it again when it is lost.
+//! A connection to a server: an actor below a supervisor, which restarts it when the connection is lost.
 
 use std::{
     collections::HashMap,
@@ -33,59 +33,59 @@ use super::{
 /// The pauses before a lost server is connected again.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How long a connection has to be closed.
+/// How long closing a connection may take.
 pub(super) const CLOSING: Duration = Duration::from_secs(6);
-/// Why a connection ends that is made anew on purpose.
+/// The reason of a connection that ends in order to be renewed.
 pub(super) const RENEWED: &str = "it is connected anew";
-/// How many changes of resources are kept for a reader that is slow; a slower one hears that it missed some.
+/// How many changes of resources are buffered for a slow reader; a slower reader learns that it missed some.
 const UPDATES: usize = 256;
 
-/// What is shown of a call's progress.
+/// The function that shows a call's progress.
 pub(super) type ShowProgress = Box<dyn Fn(Option<f64>, String) + Send>;
 
-/// A connection. Cloning shares it; it is opened when it is first needed, and closed with the last.
+/// A connection. Clones share it; it is opened when it is first needed, and closed with the last clone.
 #[derive(Clone)]
 pub(super) struct Connection(Arc<Owner>);
 
-/// Ends the supervisor with the last handle.
+/// Ends the supervisor when the last handle is dropped.
 struct Owner {
     shared: Arc<Shared>,
     supervisor: tokio::sync::Mutex<Option<Supervisor>>,
 }
 
-/// What outlives each life of the connection.
+/// The state that outlives a single life of the connection.
 pub(super) struct Shared {
     pub(super) name: String,
     pub(super) settings: ServerSettings,
     pub(super) endpoint: Endpoint,
-    /// Of a server over HTTP.
+    /// The authorization at a server over HTTP.
     pub(super) authorization: Option<Authorization>,
     state: watch::Sender<State>,
     lives: AtomicU64,
     pub(super) stderr: StderrTail,
-    /// Who is shown the progress of a call.
+    /// The functions that show the progress of calls.
     pub(super) progress: Mutex<HashMap<ProgressToken, ShowProgress>>,
-    /// The server said that it has other tools.
+    /// Notified when the server says that its tools have changed.
     pub(super) tools_changed: Notify,
-    /// The calls that are under way.
+    /// The calls under way.
     pub(super) calls: Calls,
-    /// Which resources changed, by their addresses.
+    /// The addresses of changed resources.
     pub(super) updates: broadcast::Sender<String>,
-    /// The connection is to be made anew.
+    /// Notified when the connection is to be renewed.
     pub(super) renew: Notify,
     pub(super) offer: Offer,
 }
 
-/// How a connection stands.
+/// The state of a connection.
 #[derive(Clone)]
 enum State {
-    /// It is not there yet.
+    /// Not connected yet.
     Connecting,
-    /// It is lost, for this reason, and connected again.
+    /// Lost for this reason, and being connected again.
     Lost(String),
-    /// It is there, in a life of this number.
+    /// Connected, in the life of this number.
     Connected(u64, Peer<RoleClient>),
-    /// It was closed.
+    /// Closed.
     Closed,
 }
 
@@ -125,7 +125,7 @@ impl Connection {
         })))
     }
 
-    /// What is connected to, whatever it is called here.
+    /// The identity of the server, independent of its name in the team.
     pub(super) fn identity(&self) -> String {
         match &self.0.shared.endpoint {
             Endpoint::Process { program, args, .. } => {
@@ -143,7 +143,7 @@ impl Connection {
     /// The server, once it is connected in a later life than this one, and the number of that life.
     ///
     /// # Errors
-    /// Why it is not, when it is not in time or the connection was closed.
+    /// The reason, if it is not connected in time or the connection was closed.
     pub(super) async fn peer_after(
         &self,
         life: u64,
@@ -153,7 +153,7 @@ impl Connection {
         let settled = async {
             loop {
                 match &*state.borrow_and_update() {
-                    // One whose end was not heard of yet is none.
+                    // A connection whose transport is closed does not count, even if its end is not reported yet.
                     State::Connected(now, peer) if *now > life && !peer.is_transport_closed() => {
                         return Ok((*now, peer.clone()));
                     }
@@ -177,7 +177,7 @@ impl Connection {
         Err(self.0.shared.error(reason))
     }
 
-    /// The server, if it is connected now or was never tried; the reason of the loss at once otherwise.
+    /// The server, if it is connected, after waiting for the first attempt; at once the reason, if it is lost.
     pub(super) async fn first_peer(&self) -> Result<Peer<RoleClient>, ConnectError> {
         self.open().await?;
         let mut state = self.0.shared.state.subscribe();
@@ -195,7 +195,7 @@ impl Connection {
         Err(self.0.shared.error(reason))
     }
 
-    /// Lets a person sign in at the server, and makes the connection anew.
+    /// Lets a person sign in at the server, and renews the connection.
     pub(super) async fn sign_in(
         &self,
         open: impl FnOnce(&str) + Send,
@@ -210,7 +210,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Starts the supervisor, where it is not there.
+    /// Starts the supervisor, if it is not running.
     async fn open(&self) -> Result<(), ConnectError> {
         let mut supervisor = self.0.supervisor.lock().await;
         if supervisor.is_some() {
@@ -223,7 +223,7 @@ impl Connection {
         let child =
             ChildSpec::worker(format!("mcp {}", shared.name)).stopped_by(Shutdown::Within(CLOSING));
         let child = Child::of(child, move || (ConnectionActor, shared.clone()))
-            // A server may be away for hours: that is no fault of ours to give up over.
+            // A server may be away for hours; the supervisor does not give up for that.
             .classify_exits(|_| RestartDecision::Excused);
         let spec = SupervisorSpec::new(Strategy::OneForOne)
             .backoff(Backoff::exponential(FIRST_PAUSE, LONGEST_PAUSE));
@@ -233,7 +233,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends it; it is not opened again.
+    /// Closes the connection for good.
     pub(super) async fn close(&self) {
         self.0.shared.state.send_replace(State::Closed);
         let supervisor = self.0.supervisor.lock().await.take();
@@ -265,13 +265,13 @@ impl Shared {
         }
     }
 
-    /// A new life begins with this server.
+    /// Begins a new life with this server.
     pub(super) fn connected(&self, peer: Peer<RoleClient>) {
         let life = self.lives.fetch_add(1, Ordering::AcqRel) + 1;
         self.set(State::Connected(life, peer));
     }
 
-    /// A life has ended, for this reason: the connection is lost, unless it is made anew on purpose.
+    /// Ends a life for this reason: the connection is lost, unless it is being renewed.
     fn is_over(&self, reason: &str) {
         match reason == RENEWED {
             true => self.set(State::Connecting),
@@ -279,12 +279,12 @@ impl Shared {
         }
     }
 
-    /// The connection is not there, for this reason.
+    /// Marks the connection as lost for this reason.
     pub(super) fn is_lost(&self, reason: &str) {
         self.set(State::Lost(reason.to_owned()));
     }
 
-    /// The server refused a request until somebody is authorized: what is to be said of it.
+    /// Notes that the server demands authorization; returns the message for the user.
     pub(super) fn refused(&self, challenge: &str) -> String {
         let Some(authorization) = &self.authorization else {
             return "the server wants an authorization, which no child process can".to_owned();
@@ -301,7 +301,7 @@ impl Shared {
         )
     }
 
-    /// The server did what it was asked.
+    /// Notes that the server served a request.
     pub(super) fn served(&self) {
         if let Some(authorization) = &self.authorization {
             authorization.served();
@@ -319,10 +319,10 @@ impl Shared {
     }
 }
 
-/// The actor of one life of a connection: it holds the task that carries it.
+/// The actor of one life of a connection: it owns the task that runs the connection.
 struct ConnectionActor;
 
-/// The task that carries a connection, and how it is told to end.
+/// The task that runs a connection, with the signal to end it.
 struct Carrying {
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
@@ -334,7 +334,7 @@ impl Drop for Carrying {
     }
 }
 
-/// The connection is lost.
+/// Message: the connection is lost.
 struct Lost(String);
 
 impl Actor for ConnectionActor {
@@ -351,7 +351,7 @@ impl Actor for ConnectionActor {
         let task = tokio::spawn(async move {
             let reason = shared.carry(stopped).await;
             shared.is_over(&reason);
-            // A run that has ended is told nothing.
+            // The actor may have ended already.
             let _ = myself.cast(Lost(reason));
         });
         Ok(Carrying {

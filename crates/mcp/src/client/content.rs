@@ -1,4 +1,4 @@
-//! What a server gives back, as a tool's output.
+//! A server's results as outputs of tools.
 
 use ghostlight_actors::{
     contract::{ToolError, ToolOutput},
@@ -10,10 +10,10 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 const MAX_ATTACHMENTS: usize = 32;
 const MAX_ATTACHED_BYTES: usize = 8 << 20;
 
-/// What stands in the place of content that a later revision of the protocol has.
+/// The placeholder for content of a later revision of the protocol.
 const UNKNOWN: &str = "[content of a kind that is not known here]";
 
-/// A result as the model and the run's journal get it. What is too much is left out, and that is said.
+/// A result for the model and the journal. Content beyond the bounds is left out, with a note.
 pub(super) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
     let is_error = result.is_error == Some(true);
     let output = read(result);
@@ -32,7 +32,7 @@ fn read(result: CallToolResult) -> ToolOutput {
     for block in result.content {
         collected.block(block);
     }
-    // A server that gives structured content also gives it as text, if it keeps to the protocol.
+    // By the protocol, a server with structured content gives it as text, too.
     if let Some(structured) = result.structured_content
         && collected.texts.is_empty()
     {
@@ -84,7 +84,7 @@ impl Collected {
                 let line = format!("[resource {}: {}] {about}", link.name, link.uri);
                 self.texts.push(line.trim_end().to_owned());
             }
-            // A later revision has further kinds.
+            // A later revision has further kinds of content.
             _ => self.texts.push(UNKNOWN.to_owned()),
         }
     }

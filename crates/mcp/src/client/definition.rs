@@ -1,4 +1,4 @@
-//! What a server says of a tool, as our model may read it.
+//! A server's description of a tool, made safe for the model.
 
 use ghostlight_actors::{
     safety,
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use super::{pins::Pinned, settings::ServerSettings};
 
-/// The longest description, and the largest schema, of a tool: characters and bytes.
+/// The longest description of a tool, in characters, and its largest schema, in bytes.
 const DESCRIPTION: usize = 8_000;
 const SCHEMA_BYTES: usize = 128 << 10;
-/// The largest schema of a result that is shown to the model, in bytes.
+/// The largest result schema that the model is shown, in bytes.
 const OUTPUT_SCHEMA_BYTES: usize = 4_000;
-/// How much of a changed description a person is shown, in characters.
+/// How many characters of a changed description a person is shown.
 const SHOWN: usize = 1_000;
-/// The longest name that providers take.
+/// The longest name that providers accept.
 const NAME: usize = 64;
 
-/// The definition of a tool, or why it can be none.
+/// The definition of a tool, or the reason why it cannot be offered.
 pub(super) fn define(
     server: &str,
     settings: &ServerSettings,
@@ -41,7 +41,7 @@ pub(super) fn define(
     Ok(definition)
 }
 
-/// The name by which models call a tool: of characters that all providers take.
+/// The name by which models call a tool: of characters that all providers accept.
 fn name(given: &str) -> Result<String, String> {
     let ok = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let name: String = given.chars().map(|c| if ok(c) { c } else { '_' }).collect();
@@ -70,7 +70,7 @@ fn description(tool: &Tool) -> String {
     text
 }
 
-/// A schema whose texts are such as a model may read. Its keys stay: they are the names of arguments.
+/// A schema with sanitised texts. Its keys stay: they are the names of arguments.
 fn clean(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(safety::sanitize(&text).into_owned()),
@@ -83,7 +83,7 @@ fn clean(value: Value) -> Value {
     }
 }
 
-/// What repeating a call would do: what the team says, and otherwise the worst, unless it believes the server.
+/// The effect of a repeated call: as the team says; else as the server says, if the team trusts it; else `once`.
 fn effect(settings: &ServerSettings, tool: &str, said: Option<&ToolAnnotations>) -> Effect {
     let fitting = settings.effects.iter();
     let fitting = fitting.filter(|(pattern, _)| fits(pattern, tool));
@@ -104,11 +104,11 @@ fn fits(pattern: &str, name: &str) -> bool {
     ghostlight_actors::vocabulary::ToolFilter::Name(pattern.to_owned()).takes(name)
 }
 
-/// What a person is asked before a call of a tool that says something else than it did.
+/// The question for a person before a call of a tool whose description has changed.
 fn question(server: &str, settings: &ServerSettings, before: &Tool, now: &Tool) -> String {
     let said = |tool: &Tool| {
         let text = tool.description.as_deref().unwrap_or_default();
-        // Braces would stand for arguments of the call.
+        // Braces would be read as arguments of the call.
         safety::sanitize_line(text, SHOWN).replace(['{', '}'], "|")
     };
     let (was, is) = (said(before), said(now));

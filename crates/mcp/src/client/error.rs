@@ -1,4 +1,4 @@
-//! What is wrong with a server.
+//! The errors of a server's settings, connection and authorization.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -8,33 +8,33 @@ use rmcp::transport::auth::AuthError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// No way or several to reach the server.
+    /// The settings name no way to reach the server, or several.
     #[error("say how the server is reached by one of `command`, `url` and `from`")]
     Ways,
-    /// A command without a program.
+    /// The command has no program.
     #[error("`command` names no program")]
     NoProgram,
-    /// An address that is none of HTTP.
+    /// The address is not one of HTTP.
     #[error("`url` is {0:?}; it must begin with https:// or http://")]
     Address(String),
-    /// A header that HTTP does not know.
+    /// HTTP does not allow this header.
     #[error(
         "the header {0:?} cannot be sent: its name or value has characters that HTTP does not allow"
     )]
     Header(String),
-    /// HTTP cannot be spoken here.
+    /// The HTTP client cannot be made.
     #[error("HTTP cannot be spoken: {0}")]
     Client(String),
-    /// A place for a variable that cannot be read.
+    /// The syntax of a variable's place is wrong.
     #[error(
         "`${{` in a value begins the name of an environment variable and ends with `}}`, such as \
          Bearer ${{TOKEN}}; write $$ for a dollar"
     )]
     Place,
-    /// A variable that is not set.
+    /// The environment variable is not set.
     #[error("the environment variable {0} is not set, which the server needs")]
     NotSet(String),
-    /// A file that cannot be read.
+    /// The file cannot be read.
     #[error("{}: {reason}", .file.display())]
     File {
         /// The file.
@@ -42,14 +42,14 @@ pub enum SettingsError {
         /// Why.
         reason: String,
     },
-    /// A file of another client without the server.
+    /// The other client's file does not have the server.
     #[error("{} has no server {server:?} below `mcpServers`; it has: {known}", .file.display())]
     NoServer {
         /// The file.
         file: PathBuf,
-        /// The server that was looked for.
+        /// The server's name.
         server: String,
-        /// The servers that it has.
+        /// The names of the servers in the file.
         known: String,
     },
 }
@@ -60,7 +60,7 @@ pub enum SettingsError {
 pub struct ConnectError {
     /// The server.
     pub server: String,
-    /// Why, with what the server said last on its standard error.
+    /// The reason, with the server's last words on its standard error.
     pub reason: String,
 }
 
@@ -73,17 +73,17 @@ impl SettingsError {
     }
 }
 
-/// Why nobody was signed in at a server.
+/// Why signing in at a server failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthorizationError {
-    /// A server that is a child process.
+    /// The server is a child process.
     #[error("the server is a child process: only servers over HTTP have people sign in")]
     NotHttp,
-    /// A program that is to be authorized by itself and has no id.
+    /// The program is to be authorized itself, but has no id.
     #[error("`client_credentials` needs `client_id` and `client_secret`")]
     NoClient,
-    /// Settings that cannot be used.
+    /// The settings cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// The browser cannot return to this machine.
@@ -92,22 +92,22 @@ pub enum AuthorizationError {
     /// Nobody signed in.
     #[error("nobody signed in within {} minutes", .within.as_secs() / 60)]
     NobodyCame {
-        /// How long was waited.
+        /// How long the client waited.
         within: Duration,
     },
     /// The person or the authorization server refused.
     #[error("the authorization was refused: {0}")]
     Denied(String),
-    /// A server that is content with nothing.
+    /// The server demands one authorization after the other.
     #[error(
         "the server has asked for another authorization {times} times without doing anything: what it asks for does \
          not satisfy it"
     )]
     AgainAndAgain {
-        /// How often.
+        /// How many times.
         times: u32,
     },
-    /// The authorization server, or what it says of itself, cannot be trusted or understood.
+    /// The answer or the metadata of the authorization server is invalid or cannot be trusted.
     #[error("the authorization server: {0}")]
     Protocol(String),
 }

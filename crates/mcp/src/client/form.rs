@@ -1,19 +1,19 @@
-//! What a server asks a person, as a question of the engine, and the answer as the server takes it.
+//! A server's question for a person as a question of the engine, and the answer in the server's form.
 
 use ghostlight_actors::{safety, vocabulary::Question};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{Map, Value};
 
-/// The longest message, name or address of a server that stands in a question, in characters.
+/// The longest message, name or address of a server in a question, in characters.
 const MESSAGE: usize = 2_000;
 const FIELD: usize = 300;
 const ADDRESS: usize = 2_000;
-/// The most fields of a form, and options of a field.
+/// The most fields of a form, and the most options of a field.
 const FIELDS: usize = 50;
-/// The option by which a person gives no answer.
+/// The option that declines to answer.
 const DECLINE: &str = "(decline)";
 
-/// What a server asks, as a question; with what was wrong with the answer before.
+/// A server's question, with the fault of the previous answer if there was one.
 pub(super) fn question(server: &str, asked: &ElicitRequestParams, fault: Option<&str>) -> Question {
     let fault = fault.map(|fault| format!(" ({fault})")).unwrap_or_default();
     let begin = |message: &str| {
@@ -61,10 +61,10 @@ pub(super) fn question(server: &str, asked: &ElicitRequestParams, fault: Option<
     }
 }
 
-/// A person's answer as the server takes it.
+/// A person's answer, in the server's form.
 ///
 /// # Errors
-/// What is wrong with it, for the person.
+/// What is wrong with the answer, for the person.
 pub(super) fn result(
     asked: &ElicitRequestParams,
     answer: Option<&Value>,
@@ -154,12 +154,12 @@ impl<'a> Field<'a> {
         text(self.name, FIELD)
     }
 
-    /// The options of a choice, each with what a person reads for it.
+    /// The options of a choice, each with its title for a person.
     fn options(&self) -> Vec<(String, String)> {
         options(self.schema)
     }
 
-    /// The field in words.
+    /// The field as text for a person.
     fn shown(&self) -> String {
         let said = |key: &str| {
             let said = self.schema.get(key).and_then(Value::as_str);
@@ -198,7 +198,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The value as the field has it, or what is wrong with it.
+    /// The value converted to the field's type, or what is wrong with it.
     fn fitting(&self, value: Value) -> Result<Value, String> {
         let wrong = |wanted: &str| Err(format!("{} must be {wanted}", self.label()));
         let number = |key: &str| self.schema.get(key).and_then(Value::as_f64);
@@ -258,7 +258,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The options of a schema: `enum`, with its `enumNames`, or constants with titles.
+/// The options of a schema: `enum` with its `enumNames`, or constants with titles.
 fn options(schema: &Value) -> Vec<(String, String)> {
     let list = |key: &str| schema.get(key).and_then(Value::as_array);
     let titled = list("oneOf").or_else(|| list("anyOf"));
@@ -287,7 +287,7 @@ fn is_plain(option: &str) -> bool {
     text(option, FIELD) == option
 }
 
-/// What a server says, on one line and as a person may read it.
+/// A server's text on one line, sanitised for a person.
 fn text(said: &str, most: usize) -> String {
     safety::sanitize_line(said, most)
 }

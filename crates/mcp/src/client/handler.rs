@@ -1,4 +1,4 @@
-//! What a server tells and asks its client.
+//! The handler of a server's notifications and requests.
 
 use std::sync::{Arc, Weak};
 
@@ -16,11 +16,11 @@ use rmcp::{
 
 use super::connection::Shared;
 
-/// The longest message of progress that is shown, in characters.
+/// The longest progress message that is shown, in characters.
 const MESSAGE: usize = 200;
 
-/// Hears one life of a connection. Samples of a model and folders it does not offer, so a server that keeps to
-/// the protocol does not ask for them; what a person would say is asked through the call in question.
+/// Handles one life of a connection. It offers neither sampling nor roots, so a server that follows the protocol does
+/// not ask for them. A question for a person goes through the call that caused it.
 pub(super) struct Handler(Weak<Shared>);
 
 impl Handler {
@@ -62,7 +62,7 @@ impl ClientHandler for Handler {
         _: NotificationContext<RoleClient>,
     ) {
         if let Some(shared) = self.0.upgrade() {
-            // Nobody may listen.
+            // There may be no listener.
             let _ = shared.updates.send(told.uri);
         }
     }

@@ -18,12 +18,12 @@ use rmcp::transport::{
 
 use super::{MAX_MESSAGE_BYTES, error::SettingsError, references::reveal};
 
-/// How long the address may take to take a connection.
+/// The time limit for connecting to the address.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How many redirects are followed; all of them stay with the same scheme, host and port.
+/// The most redirects; all of them must keep the scheme, the host and the port.
 const REDIRECTS: usize = 3;
 
-/// The transport to a server at this address, with the tokens that there are for it.
+/// The transport to a server at this address, with the stored tokens for it.
 pub(super) fn transport(
     url: &str,
     headers: &BTreeMap<String, String>,
@@ -49,14 +49,14 @@ pub(super) fn transport(
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-/// Chooses the library that does the cryptography of TLS. Another provider that the program has chosen stays.
+/// Chooses the cryptography of TLS, unless the program has installed a provider already.
 pub(super) fn choose_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 fn client() -> Result<Client, SettingsError> {
     choose_provider();
-    // The headers hold secrets: they go nowhere else.
+    // The headers hold secrets, so they are sent nowhere else.
     let same_origin = redirect::Policy::custom(|attempt| {
         let origin = attempt.previous().first().map(|url| url.origin());
         match origin {

@@ -1,4 +1,4 @@
-//! Files of other clients: `{"mcpServers": {"name": {"command": …}}}`.
+//! Configuration files of other clients: `{"mcpServers": {"name": {"command": …}}}`.
 
 use std::{collections::BTreeMap, fs::File, io::Read, path::Path};
 
@@ -13,8 +13,7 @@ use super::{
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What other clients know of a server. They have keys of their own beside these, such as which tools are
-/// called without asking: those say nothing here.
+/// Another client's settings of a server. Keys of its own, such as a list of tools that need no approval, are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Entry {
@@ -26,7 +25,7 @@ struct Entry {
     headers: BTreeMap<String, String>,
 }
 
-/// How the server of this name is reached.
+/// The settings of the server with this name.
 pub(super) fn read(file: &Path, server: &str) -> Result<ServerSettings, SettingsError> {
     let wrong = |reason: String| SettingsError::File {
         file: file.to_owned(),
@@ -42,7 +41,7 @@ pub(super) fn read(file: &Path, server: &str) -> Result<ServerSettings, Settings
         return Err(wrong(format!("it has more than {MAX_BYTES} bytes")));
     }
     let document: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    // One editor calls them `servers`.
+    // Some editors call the key `servers`.
     let servers = document
         .get("mcpServers")
         .or_else(|| document.get("servers"));

@@ -21,14 +21,14 @@ use super::{
     settings::Endpoint,
 };
 
-/// How long it takes at the most to see that a server whose streams are closed has ended.
+/// How long to wait for the exit of a server whose streams are closed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// The most tools and pages of tools that one server may have.
+/// The most tools, and the most pages of tools, of one server.
 const MAX_TOOLS: usize = 2_000;
 const MAX_PAGES: usize = 200;
 
 impl Shared {
-    /// One life: connects, is there until it is lost or stopped, and says why it is over.
+    /// Runs one life: connects, stays until the connection is lost or stopped, and returns the reason of its end.
     pub(super) async fn carry(self: &Arc<Self>, mut stopped: oneshot::Receiver<()>) -> String {
         let connected = tokio::select! {
             connected = timeout(self.settings.connects_within(), self.connect()) => connected,
@@ -62,7 +62,7 @@ impl Shared {
             _ = &mut stopped => ("it was closed".to_owned(), false),
         };
         if !is_over {
-            // Its input ends here, which tells it to end.
+            // The server's input ends here, which tells the server to end.
             cancel.cancel();
             let _ = timeout(CLOSING / 6, over).await;
         }
@@ -73,7 +73,7 @@ impl Shared {
         self.lost(reason)
     }
 
-    /// Where the server wants somebody to sign in, there is nothing to be tried before.
+    /// Waits until a person has signed in: an attempt before that would fail.
     async fn wait_for_person(&self, reason: String, mut stopped: oneshot::Receiver<()>) -> String {
         let authorization = self.authorization.as_ref();
         if authorization.is_some_and(|one| one.is_wanted() && !one.is_unattended()) {
@@ -119,7 +119,7 @@ impl Shared {
                 };
                 let service = match service {
                     Ok(service) => service,
-                    // That its streams are closed says less than how it ended.
+                    // The server's exit says more than its closed streams.
                     Err(reason) => {
                         let ended = timeout(LAST_WORDS, process.ended()).await;
                         return Err(ended.unwrap_or(reason));
@@ -141,7 +141,7 @@ impl Shared {
         }
     }
 
-    /// Hears that the server has other tools, and asks for them.
+    /// Lists the tools again whenever the server says that they have changed.
     async fn follow_tools(&self, peer: &Peer<RoleClient>) -> Infallible {
         let (says, mut heard) = mpsc::channel(1);
         let _listening = Listening(tokio::spawn(listen(peer.clone(), says)));
@@ -156,7 +156,7 @@ impl Shared {
         }
     }
 
-    /// Asks for all tools, and offers them.
+    /// Lists all tools, and offers them.
     async fn list_tools(&self, peer: &Peer<RoleClient>) -> Result<(), String> {
         let info = peer.peer_info();
         let capabilities = info.as_ref().map(|info| &info.capabilities);
@@ -193,7 +193,7 @@ async fn ended(process: &mut Option<ServerProcess>) -> String {
     }
 }
 
-/// A task that ends with what it is for.
+/// A task that is aborted on drop.
 struct Listening(JoinHandle<()>);
 
 impl Drop for Listening {
@@ -202,7 +202,7 @@ impl Drop for Listening {
     }
 }
 
-/// Hears what a server of the newest revision says of its tools; older ones say it unasked.
+/// Listens for a server's changes of tools, in the newest revision; older servers report them unasked.
 async fn listen(peer: Peer<RoleClient>, says: mpsc::Sender<()>) {
     let Some(info) = peer.peer_info() else { return };
     let tools = info.capabilities.tools.as_ref();
@@ -216,12 +216,12 @@ async fn listen(peer: Peer<RoleClient>, says: mpsc::Sender<()>) {
     match peer.listen(filter).await {
         Ok(mut subscription) => {
             while let Ok(Some(_)) = subscription.next().await {
-                // One word more says nothing more.
+                // A report is waiting already, so a second one adds nothing.
                 let _ = says.try_send(());
             }
         }
         Err(error) => tracing::debug!(%error, "a server does not tell when its tools change"),
     }
-    // What ends the connection is seen elsewhere.
+    // The end of the connection is noticed elsewhere.
     std::future::pending::<()>().await;
 }

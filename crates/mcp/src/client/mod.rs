@@ -1,4 +1,4 @@
-//! Tools of servers, for agents.
+//! The client: tools of MCP servers for agents.
 
 mod authorization;
 mod catalogue;

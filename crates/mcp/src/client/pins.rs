@@ -1,9 +1,9 @@
 //! The tools of servers as they were first seen.
 //!
-//! A description is an instruction to the model, so one that changes after people looked at it is an
-//! attack until somebody says otherwise. The file remembers each tool whole: what the model is told is what
-//! was first seen, and a person is asked before each call of a tool that says something else now. Whoever
-//! accepts the change takes the tool's entry out of the file.
+//! A description is an instruction to the model, so a description that changes after people have read it counts as an
+//! attack until a person accepts it. The file stores each tool whole: the model gets the tool as it was first seen, and
+//! a person is asked before each call of a tool that has changed since. To accept a change, remove the tool's entry
+//! from the file.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
@@ -16,27 +16,27 @@ use super::private_file;
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The file.
+/// The file's content.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Document {
     servers: BTreeMap<String, BTreeMap<String, Tool>>,
 }
 
-/// A tool with what is known of it from before.
+/// A tool, compared with its pin.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pinned {
-    /// The tool as the model is to know it.
+    /// The tool for the model.
     pub(super) tool: Tool,
-    /// The tool as the server shows it now, where that is something else.
+    /// The tool as the server describes it now, if that differs.
     pub(super) changed: Option<Tool>,
 }
 
-/// Compares the tools that a server shows with those that it showed first, and remembers new ones.
-/// Without a file nothing is known, and nothing is remembered.
+/// Compares a server's tools with those that it showed first, and pins new ones. Without a file nothing is compared or
+/// pinned.
 ///
 /// # Errors
-/// When the file cannot be read or written. What it would have said is then not known.
+/// The file cannot be read or written. Then no tool can be compared.
 pub(super) fn compare(
     file: Option<&Path>,
     server: &str,
@@ -81,7 +81,7 @@ pub(super) fn compare(
     Ok(compared)
 }
 
-/// The tools that a server showed first, for while it cannot be reached.
+/// The pinned tools of a server, for the time that it cannot be reached.
 pub(super) fn known(file: Option<&Path>, server: &str) -> Vec<Tool> {
     let document = file.and_then(|file| read(file).ok());
     let mut servers = document
@@ -94,9 +94,9 @@ pub(super) fn known(file: Option<&Path>, server: &str) -> Vec<Tool> {
         .collect()
 }
 
-/// What a server says of a tool to models and clients, as a number.
+/// The digest of a tool's description, schemas and annotations.
 pub(super) fn digest(tool: &Tool) -> Digest {
-    // Maps of the SDK have an order of their own where another package asks for that.
+    // The order of the SDK's maps depends on the features of another package.
     let said = serde_json::json!([
         tool.name,
         tool.title,
@@ -110,7 +110,7 @@ pub(super) fn digest(tool: &Tool) -> Digest {
     Digest::of(said.to_string().as_bytes())
 }
 
-/// A value whose objects are lists of their fields by name.
+/// A value in which each object is a list of its fields, sorted by name.
 fn sorted(value: &serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     match value {
@@ -142,6 +142,6 @@ fn read(file: &Path) -> Result<Document, String> {
         Ok(_) => {}
     }
     let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-    // What cannot be read is never taken for what is not there.
+    // An unreadable file is an error, never an empty one.
     serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Where a call stands that has not come to its end: what the engine keeps of it.
+//! The state of an unfinished call, which the engine stores.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use serde_json::{Value, json};
 
 use super::form;
 
-/// The most bytes that are kept of a call.
+/// The most bytes of the state.
 const MAX_BYTES: usize = 256 << 10;
-/// How often a person is asked again who gave an answer that does not fit.
+/// How many times a person may answer again after an answer that does not fit.
 const TRIES: u32 = 3;
-/// How often one call may want input.
+/// How many times one call may ask for input.
 const ROUNDS: u32 = 10;
 
-/// Where a call stands that has not come to its end.
+/// The state of an unfinished call.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Place {
-    /// The server wants input, and then the call again.
+    /// The server wants input, and then the same call again.
     Input {
         state: Option<String>,
         wanted: Wanted,
         round: u32,
     },
-    /// The call stands still at the server, on an older wire, for this answer.
+    /// The call stays open at a server of an older revision, which waits for this answer.
     Standing {
         key: String,
         asked: Box<ElicitRequestParams>,
@@ -38,14 +38,14 @@ pub(super) enum Place {
     /// The server made a task of the call.
     Task {
         id: String,
-        /// How often it was looked after.
+        /// How many parts of the call have waited for the task.
         looks: u32,
-        /// What the task wants to know.
+        /// The input that the task wants.
         wanted: Option<Wanted>,
     },
 }
 
-/// What a server wants to know, and what it was answered so far.
+/// The input that a server wants, with the answers so far.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Wanted {
     open: Vec<(String, ElicitRequestParams)>,
@@ -54,16 +54,16 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Takes what a server asks for.
+    /// Reads a server's requests for input.
     ///
     /// # Errors
-    /// When it asks for what this client does not offer.
+    /// It asks for something that this client does not offer.
     pub(super) fn of(requests: Option<InputRequests>) -> Result<Self, ToolError> {
         let mut wanted = Self::default();
         for (key, request) in requests.unwrap_or_default() {
             match request {
                 InputRequest::Elicitation(asked) => wanted.open.push((key, asked.params)),
-                // It has no folders for anybody.
+                // This client offers no roots.
                 InputRequest::ListRoots(_) => {
                     wanted.answers.insert(key, json!({ "roots": [] }));
                 }
@@ -78,7 +78,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Takes a person's answer to what is asked first; gives back what is wrong with it.
+    /// Takes a person's answer to the first open question; returns what is wrong with it.
     pub(super) fn take(&mut self, answer: Option<&Value>) -> Option<String> {
         let (key, asked) = self.open.first()?;
         let answer = match self.tries >= TRIES {
@@ -112,7 +112,7 @@ impl Wanted {
 }
 
 impl Place {
-    /// The server wants input for the so-manieth time.
+    /// Builds the state for a server's next request for input.
     pub(super) fn input(
         state: Option<String>,
         wanted: Wanted,
@@ -129,13 +129,13 @@ impl Place {
         })
     }
 
-    /// Reads what the engine kept.
+    /// Reads the stored state.
     pub(super) fn read(kept: &str) -> Result<Self, ToolError> {
         let wrong = |error| ToolError::in_doubt(format!("what was kept of it is lost: {error}"));
         serde_json::from_str(kept).map_err(wrong)
     }
 
-    /// The call's output until then: what is to be asked first, and what is to be kept.
+    /// The call's output until then: the next question, and the state to store.
     pub(super) fn goes_on(
         self,
         server: &str,

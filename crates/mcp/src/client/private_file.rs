@@ -1,4 +1,4 @@
-//! Files of ours that their user alone may read.
+//! Files that only their user may read.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use serde::Serialize;
 
-/// Writes beside the file first: a crash leaves the old one or the new one.
+/// Writes a new file and renames it, so that a crash leaves either the old content or the new.
 pub(in crate::client) fn write(file: &Path, document: &impl Serialize) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         let mut builder = fs::DirBuilder::new();
@@ -20,7 +20,7 @@ pub(in crate::client) fn write(file: &Path, document: &impl Serialize) -> io::Re
     let mut beside = file.as_os_str().to_owned();
     beside.push(format!(".{}.new", std::process::id()));
     let beside = PathBuf::from(beside);
-    // What a killed process left may have another mode.
+    // A file left by a killed process may have another mode.
     let _ = fs::remove_file(&beside);
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);

@@ -1,4 +1,4 @@
-//! A server that is a child process: its streams, what it says on its standard error, and its end.
+//! A server as a child process: its streams, its standard error, and its end.
 
 use std::{
     collections::BTreeMap, collections::VecDeque, path::Path, process::Stdio, sync::Arc,
@@ -16,8 +16,8 @@ use tokio::{
 
 use super::{MAX_MESSAGE_BYTES, error::SettingsError, references::reveal};
 
-/// The variables of ours that every server gets: what programs need to find things, and nothing that is
-/// somebody's secret.
+/// The environment variables that every server inherits: those that programs need to find things, and none that hold
+/// secrets.
 const INHERITED: [&str; 16] = [
     "HOME",
     "LANG",
@@ -29,7 +29,7 @@ const INHERITED: [&str; 16] = [
     "TMPDIR",
     "TZ",
     "USER",
-    // Windows.
+    // The variables of Windows.
     "APPDATA",
     "LOCALAPPDATA",
     "PROGRAMFILES",
@@ -37,12 +37,12 @@ const INHERITED: [&str; 16] = [
     "TEMP",
     "USERPROFILE",
 ];
-/// How much is kept of what a server says on its standard error, in bytes.
+/// How many bytes of a server's standard error are kept.
 const STDERR_BYTES: usize = 16 << 10;
-/// How long a server has to end when its input ends, and then again when it is told to.
+/// How long a server may take to end after its input has ended, and again after a signal.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The end of what a server said on its standard error, over all its lives.
+/// The end of a server's standard error, over all of its lives.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
 
@@ -54,7 +54,7 @@ impl StderrTail {
         kept.drain(..over);
     }
 
-    /// It as text that is safe to show.
+    /// The kept text, sanitised.
     pub(super) fn text(&self) -> String {
         let bytes: Vec<u8> = self.0.lock().iter().copied().collect();
         safety::sanitize(String::from_utf8_lossy(&bytes).trim()).into_owned()
@@ -72,14 +72,14 @@ impl StderrTail {
     }
 }
 
-/// A running server. Dropped, it is killed with all that it started.
+/// A running server. On drop it is killed with all of its descendants.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     child: Child,
     group: Option<u32>,
 }
 
-/// The streams over which it speaks.
+/// The transport over the server's standard streams.
 pub(super) type ProcessTransport = AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>;
 
 impl ServerProcess {
@@ -128,13 +128,13 @@ impl ServerProcess {
         Ok((Self { child, group }, transport))
     }
 
-    /// Ends it: by the end of its input, which was closed before; else it is told to end; else it is killed.
+    /// Ends it: its input is closed already; then a signal asks it to end; then it is killed.
     pub(super) async fn end(mut self) {
         if timeout(PATIENCE, self.child.wait()).await.is_err() {
             self.signal(Signal::Terminate);
             let _ = timeout(PATIENCE, self.child.wait()).await;
         }
-        // What is left is killed when this is dropped.
+        // A server that still runs is killed when this is dropped.
     }
 
     /// Waits until it has ended.
@@ -153,7 +153,7 @@ impl ServerProcess {
                 Signal::Terminate => rustix::process::Signal::TERM,
                 Signal::Kill => rustix::process::Signal::KILL,
             };
-            // A group that is gone needs no signal.
+            // The group may be gone already.
             let _ = rustix::process::kill_process_group(group, signal);
         }
     }
@@ -170,9 +170,9 @@ enum Signal {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // A server that has ended may have left processes behind. Its id is no other's group while its own
-        // members live; without any there is nothing to hit, unless the system gave the id away again,
-        // which takes as many new processes as it has ids.
+        // A server that has ended may have left descendants. Its process group keeps its id while they live. Without
+        // descendants the signal reaches no one, unless the system has reused the id, which takes as many new processes
+        // as there are ids.
         self.signal(Signal::Kill);
     }
 }

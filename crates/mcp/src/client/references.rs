@@ -1,9 +1,9 @@
-//! `${NAME}` in a value, for what is secret: it is looked up where it is used.
+//! `${NAME}` in a value, for secrets: the variable is looked up when the value is used.
 
 use super::error::SettingsError;
 
-/// A value with the environment variables in the places of their names. `$$` is a dollar, and
-/// `${NAME:-text}` a variable that may be missing.
+/// A value with its references replaced by environment variables. `$$` is a dollar sign, and `${NAME:-text}` gives a
+/// default for a variable that is not set.
 pub(super) fn reveal(
     text: &str,
     variable: impl Fn(&str) -> Option<String>,

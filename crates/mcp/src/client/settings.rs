@@ -1,4 +1,4 @@
-//! How a server is reached, and what the team says of its tools.
+//! How to reach a server, and the team's rules for its tools.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -7,53 +7,52 @@ use serde::Deserialize;
 
 use super::{authorization::OAuthSettings, error::SettingsError, import};
 
-/// How long a connection may take, where nothing else is said: a server that a package manager fetches
-/// first is slow.
+/// The default time limit for connecting: a server that a package manager has to fetch first is slow.
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// How a server is reached, and what the team says of its tools. In a team file it stands below `mcp`.
+/// How to reach a server, and the team's rules for its tools. In a team file these settings are below `mcp`.
 ///
-/// The values of [`env`](Self::env) and [`headers`](Self::headers) may hold `${NAME}` for an environment
-/// variable, which is looked up when the server is connected: so no secret is stored with a run.
+/// The values of [`env`](Self::env) and [`headers`](Self::headers) may contain `${NAME}` for an environment variable,
+/// which is looked up when the server is connected, so no secret is stored with a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ServerSettings {
-    /// The program that is the server and speaks on its standard input and output: its name, or a list of
-    /// its name and arguments.
+    /// The server's program, which speaks on its standard input and output: its name, or a list of its name and
+    /// arguments.
     pub command: Option<Command>,
     /// Further arguments of the program.
     pub args: Vec<String>,
-    /// Variables of its environment. Of ours it gets those that programs need to find things, such as
-    /// `PATH` and `HOME`, and no other.
+    /// Variables of its environment. From the agent's process it inherits only the variables that programs need to find
+    /// things, such as `PATH` and `HOME`.
     pub env: BTreeMap<String, String>,
-    /// The folder in which it works; the program's own, when left out.
+    /// The working folder of the program; that of the agent's process, when left out.
     pub cwd: Option<PathBuf>,
     /// The address of a server that speaks streamable HTTP.
     pub url: Option<String>,
-    /// Headers of each request to it.
+    /// Headers of each request to the address.
     pub headers: BTreeMap<String, String>,
-    /// How to sign in at it, where the server's own metadata is not enough.
+    /// How to sign in at the server, if the server's own metadata is not enough.
     pub oauth: OAuthSettings,
-    /// The file that keeps what its authorization server gave us, for its user alone; in memory, when left
-    /// out. Nothing of it is in a journal.
+    /// The file that stores the tokens from the authorization server, readable only by its user; in memory, when left
+    /// out. Tokens are never in a journal.
     pub tokens: Option<PathBuf>,
-    /// A file of another client with `mcpServers`, which says how the server is reached.
+    /// A file of another client with `mcpServers`, from which the server's settings are read.
     pub from: Option<PathBuf>,
     /// The server's name in that file; the toolset's, when left out.
     pub server: Option<String>,
-    /// The effect of a tool, by its name, in which `*` stands for any text. The longest name that fits counts; a tool
-    /// that fits none is called at most once.
+    /// The effect of tools, by their names, in which `*` stands for any text. The longest matching name decides; a tool
+    /// that matches none is called at most once.
     pub effects: BTreeMap<String, Effect>,
-    /// Whether the server's annotations about the effect of a tool are believed where `effects` says nothing.
+    /// Whether to trust the server's annotations about a tool's effect if `effects` does not name the tool.
     pub trust_annotations: bool,
-    /// Whether the model can list and read the server's resources, by tools of their own.
+    /// Whether the model can list and read the server's resources, with separate tools.
     pub resources: bool,
-    /// Whether the model can list and get the server's prompts, by tools of their own.
+    /// Whether the model can list and get the server's prompts, with separate tools.
     pub prompts: bool,
-    /// The file in which the tools are remembered as they were first seen.
+    /// The file that pins the tools as they were first seen.
     pub pins: Option<PathBuf>,
-    /// How long a connection may take, in seconds; 30, when left out.
+    /// The time limit for connecting, in seconds; 30, when left out.
     pub connect_timeout_s: Option<f64>,
 }
 
@@ -70,7 +69,7 @@ pub enum Command {
     Line(Vec<String>),
 }
 
-/// How a server is reached, without what other settings say.
+/// The way to reach a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
     /// A child process.
@@ -104,7 +103,7 @@ impl ServerSettings {
         }
     }
 
-    /// A server of this name in a file of another client, which has `mcpServers`.
+    /// The server of this name in the file of another client, which has `mcpServers`.
     pub fn from_file(file: impl Into<PathBuf>, server: impl Into<String>) -> Self {
         Self {
             from: Some(file.into()),
@@ -141,21 +140,21 @@ impl ServerSettings {
         self
     }
 
-    /// Believes the server's annotations about the effects of its tools.
+    /// Trusts the server's annotations about the effects of its tools.
     #[must_use]
     pub fn trust_annotations(mut self) -> Self {
         self.trust_annotations = true;
         self
     }
 
-    /// Lets the model list and read the server's resources, by tools of their own.
+    /// Lets the model list and read the server's resources, with separate tools.
     #[must_use]
     pub fn resources(mut self) -> Self {
         self.resources = true;
         self
     }
 
-    /// Lets the model list and get the server's prompts, by tools of their own.
+    /// Lets the model list and get the server's prompts, with separate tools.
     #[must_use]
     pub fn prompts(mut self) -> Self {
         self.prompts = true;
@@ -169,21 +168,21 @@ impl ServerSettings {
         self
     }
 
-    /// Keeps the tokens of authorization servers in this file.
+    /// Stores the tokens from authorization servers in this file.
     #[must_use]
     pub fn tokens(mut self, file: impl Into<PathBuf>) -> Self {
         self.tokens = Some(file.into());
         self
     }
 
-    /// Sets how long a connection may take.
+    /// Sets the time limit for connecting.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout_s = Some(timeout.as_secs_f64());
         self
     }
 
-    /// Remembers the tools in this file as they were first seen.
+    /// Pins the tools in this file as they were first seen.
     #[must_use]
     pub fn pins(mut self, file: impl Into<PathBuf>) -> Self {
         self.pins = Some(file.into());
@@ -195,7 +194,7 @@ impl ServerSettings {
         seconds.and_then(Result::ok).unwrap_or(CONNECT)
     }
 
-    /// How the server is reached.
+    /// The way to reach the server.
     pub(super) fn endpoint(&self, name: &str) -> Result<Endpoint, SettingsError> {
         let ways = [
             self.command.is_some(),

@@ -1,4 +1,4 @@
-//! Calls of which a server made tasks: the task's id is the ticket, which the engine keeps.
+//! Calls that a server turned into tasks: the task's id is the ticket that the engine stores.
 
 use std::time::Duration;
 
@@ -20,16 +20,16 @@ use super::{
     tool::failed,
 };
 
-/// How long one part of the call looks after its task.
+/// How long one part of the call waits for its task.
 const LOOKING: Duration = Duration::from_secs(20);
-/// How long it is between two looks, where the server says nothing or something else.
+/// The pause between two polls, if the server gives none or an unusable one.
 const USUAL: Duration = Duration::from_secs(1);
 const SHORTEST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(10);
-/// After so many parts nothing happens between two of them: a run that waits costs nothing then.
+/// After this many parts the engine waits between two parts, during which the run costs nothing.
 const BUSY: u32 = 3;
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// The longest message of a task that is shown, in characters.
+/// The longest task message that is shown, in characters.
 const MESSAGE: usize = 200;
 
 /// A task of a server.
@@ -40,8 +40,8 @@ pub(super) struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Looks after the task until it has ended, wants to know something, or this part of the call is over. A part
-    /// that is repeated after a crash looks again, and does nothing else.
+    /// Waits until the task has ended, needs input, or this part of the call is over. A part that is repeated after a
+    /// crash polls again, and has no other effect.
     pub(super) async fn go_on(
         self,
         looks: u32,
@@ -127,8 +127,8 @@ impl Task<'_> {
     }
 }
 
-/// Tells the server when nobody wants the task's result any more. That a part of the call is dropped because this
-/// process ends is no reason: the next one looks after the task.
+/// Cancels the task when its result is not wanted any more. It does not when a part of the call is dropped because this
+/// process ends: the next process continues to wait for the task.
 struct Wanting<'a> {
     peer: &'a Peer<RoleClient>,
     id: &'a str,
@@ -142,7 +142,7 @@ impl Drop for Wanting<'_> {
         {
             let (peer, params) = (self.peer.clone(), CancelTaskParams::new(self.id));
             runtime.spawn(async move {
-                // A server that is gone, or whose task has ended, needs no telling.
+                // The server may be gone, or the task may have ended.
                 let _ = peer.cancel_task(params).await;
             });
         }

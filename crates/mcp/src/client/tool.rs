@@ -21,18 +21,18 @@ use super::{
     under_way::{Heard, UnderWay},
 };
 
-/// The key of the metadata under which a call has its idempotency key.
+/// The metadata key of a call's idempotency key.
 const IDEMPOTENCY_KEY: &str = "ghostlight/idempotencyKey";
-/// How often a person is asked again whose answer does not fit, by a call that stands still.
+/// How many times a person may correct an answer that does not fit, in a call that stays open.
 const TRIES: u32 = 3;
 
 /// A tool of a server.
 pub(super) struct McpTool {
     pub(super) connection: Connection,
-    /// Its name at the server.
+    /// Its name on the server.
     pub(super) remote: String,
     pub(super) definition: ToolDefinition,
-    /// Whether the server says something else of it than what was accepted.
+    /// Whether the server's description differs from the accepted one.
     pub(super) is_changed: bool,
 }
 
@@ -63,7 +63,7 @@ impl Tool for McpTool {
     }
 }
 
-/// Why a call has no answer.
+/// The reason why a call has no answer.
 struct Failure {
     error: ServiceError,
     was_sent: bool,
@@ -79,7 +79,7 @@ impl Failure {
 }
 
 impl McpTool {
-    /// Goes on with a call that had not come to its end.
+    /// Continues an unfinished call.
     async fn go_on(
         &self,
         mut params: CallToolRequestParams,
@@ -124,7 +124,7 @@ impl McpTool {
                         "the connection to the server was lost while a person was asked in the middle of it",
                     ));
                 }
-                // It is asked again, and gets the same answer to the same question.
+                // The server asks again, and gets the same answer to the same question.
                 let known = (*asked, result);
                 self.exchange_knowing(params, 0, Some(known), cx).await
             }
@@ -149,7 +149,7 @@ impl McpTool {
         self.exchange_knowing(params, round, None, cx).await
     }
 
-    /// Calls the tool at the server, and once more where the connection is lost and that does nothing twice.
+    /// Calls the tool, and once more if the connection is lost and a repeated call does no harm.
     async fn exchange_knowing(
         &self,
         params: CallToolRequestParams,
@@ -160,8 +160,8 @@ impl McpTool {
         let repeatable = self.definition.effect != Effect::Once;
         let (first, peer) = self.connection.peer_after(0).await?;
         let mut heard = self.send(&peer, params.clone(), cx).await;
-        // What has no effect, or knows its key again, is asked again of the server's next life, and so is
-        // what was never sent.
+        // A call without an effect or with a known key is sent again in the server's next life, and so is a call that
+        // was never sent.
         if let Err(failure) = &heard
             && failure.is_lost()
             && (repeatable || !failure.was_sent)
@@ -185,7 +185,7 @@ impl McpTool {
         self.hear(heard, round, cx)
     }
 
-    /// Sends the call and waits for its end, or until the server asks a person.
+    /// Sends the call and waits until it ends or the server asks a person.
     async fn send(
         &self,
         peer: &Peer<RoleClient>,
@@ -217,7 +217,7 @@ impl McpTool {
         }
     }
 
-    /// What came of a call.
+    /// The output for a call's end or question.
     fn hear(&self, heard: Heard, round: u32, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let shared = self.connection.shared();
         let result = match heard {
@@ -252,7 +252,7 @@ impl McpTool {
                 };
                 place.goes_on(&shared.name, None)
             }
-            // An empty result is one, to older servers.
+            // Servers of older revisions may send an empty result.
             ServerResult::EmptyResult(_) => Ok(ToolOutput::default()),
             other => match serde_json::to_value(other) {
                 Ok(other) => Ok(ToolOutput::text(other.to_string())),
@@ -261,7 +261,7 @@ impl McpTool {
         }
     }
 
-    /// A call that came to no result: known to have failed only where the server said so.
+    /// The error of a call without a result. It counts as certainly failed only if the server said so.
     fn failed(&self, error: ServiceError) -> ToolError {
         if let Some(challenge) = error.auth_challenge() {
             return ToolError::new(self.connection.shared().refused(challenge));
@@ -270,7 +270,7 @@ impl McpTool {
     }
 }
 
-/// A call that came to no result: known to have failed only where the server said so.
+/// The error of a call without a result. It counts as certainly failed only if the server said so.
 pub(super) fn failed(error: ServiceError) -> ToolError {
     match error {
         ServiceError::McpError(error) => {

@@ -1,4 +1,4 @@
-//! The tools of a server, as a toolset.
+//! A server's tools as a toolset.
 
 use std::{
     fmt,
@@ -24,9 +24,9 @@ use super::{
 
 /// The tools of a server of the Model Context Protocol.
 ///
-/// The connection is an actor below a supervisor: a server that ends, or a connection that is lost, is
-/// started again after pauses of a quarter of a second to half a minute. A call that was under way is in
-/// doubt then: it is asked again where repeating it does nothing, and never where it is `once`.
+/// The connection is an actor below a supervisor: a server that ends, or a connection that is lost, is started again
+/// after pauses of a quarter of a second to half a minute. The outcome of a call that was under way is then unknown:
+/// the call is repeated if its effect allows that, and never if its effect is `once`.
 ///
 /// ```no_run
 /// use ghostlight_actors::{contract::ToolsetHandle, run::Agent, vocabulary::Effect};
@@ -39,7 +39,7 @@ use super::{
 /// # let _ = desk; Ok(()) }
 /// ```
 ///
-/// Cloning shares the connection. It is opened when a System starts, and closed with the last clone.
+/// Clones share the connection. It is opened when a System starts, and closed with the last clone.
 #[derive(Clone)]
 pub struct McpToolset {
     connection: Connection,
@@ -47,10 +47,10 @@ pub struct McpToolset {
 }
 
 impl McpToolset {
-    /// The tools of a server, which messages call by this name. Nothing is opened before it is needed.
+    /// The tools of a server; messages use this name for it. The connection is opened when it is first needed.
     ///
     /// # Errors
-    /// Settings that cannot be used.
+    /// The settings cannot be used.
     pub fn new(name: &str, settings: ServerSettings) -> Result<Self, SettingsError> {
         let offer = Offer::default();
         let connection = Connection::new(name, settings, offer.clone())?;
@@ -60,14 +60,14 @@ impl McpToolset {
     /// Waits until the server is connected and has listed its tools.
     ///
     /// # Errors
-    /// Why it is not, if the first try has failed.
+    /// The reason why the first attempt failed.
     pub async fn connect(&self) -> Result<(), ConnectError> {
         self.connection.first_peer().await.map(drop)
     }
 
-    /// Lets a person sign in at a server over HTTP that wants it: `open` gets the address that they open in a
-    /// browser of this machine. What the authorization server gives is kept
-    /// ([`ServerSettings::tokens`]), refreshed, and put into each request from then on.
+    /// Lets a person sign in at a server over HTTP that demands it: `open` gets the address to open in a browser on
+    /// this machine. The tokens from the authorization server are stored ([`ServerSettings::tokens`]), refreshed, and
+    /// added to each request from then on.
     ///
     /// ```no_run
     /// # async fn example(hub: ghostlight_mcp::McpToolset) -> Result<(), ghostlight_mcp::AuthorizationError> {
@@ -76,13 +76,12 @@ impl McpToolset {
     /// ```
     ///
     /// # Errors
-    /// Why nobody was signed in: nobody came within ten minutes, the authorization was refused, or the server is
-    /// content with none.
+    /// Nobody signed in within ten minutes, the authorization was refused, or the server keeps demanding another one.
     pub async fn sign_in(&self, open: impl FnOnce(&str) + Send) -> Result<(), AuthorizationError> {
         self.connection.sign_in(open).await
     }
 
-    /// The revision of the protocol that is spoken with the server; `None` while it is not connected.
+    /// The revision of the protocol in use; `None` while the server is not connected.
     pub async fn protocol_version(&self) -> Option<String> {
         let peer = self.connection.first_peer().await.ok()?;
         Some(peer.peer_info()?.protocol_version.to_string())
@@ -93,7 +92,7 @@ impl McpToolset {
         self.connection.shared().stderr.text()
     }
 
-    /// Ends the connection, and the server where it is a child process.
+    /// Closes the connection, and ends a server that is a child process.
     pub async fn disconnect(&self) {
         self.connection.close().await;
     }
@@ -102,7 +101,7 @@ impl McpToolset {
         &self.connection
     }
 
-    /// What the server has besides tools, as tools, where the settings say so.
+    /// The tools for resources and prompts, if the settings want them.
     fn catalogue(&self) -> Vec<ToolHandle> {
         let settings = &self.connection.shared().settings;
         let mut tools = Vec::new();
@@ -162,7 +161,7 @@ impl Toolset for McpToolset {
             .filter_map(|pinned| self.tool(pinned))
             .collect();
         let mut own = self.catalogue();
-        // The server's own tool of a name is meant by it.
+        // The name means the server's own tool, not ours.
         own.retain(|one| {
             let name = &one.definition().name;
             !tools.iter().any(|tool| tool.definition().name == *name)
@@ -192,7 +191,7 @@ impl fmt::Debug for McpToolset {
     }
 }
 
-/// What a server shows, as it was last heard. Cloning shares it.
+/// A server's tools, as last listed. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Offer(Arc<Offered>);
 
@@ -203,7 +202,7 @@ struct Offered {
 }
 
 impl Offer {
-    /// Keeps what a server shows now.
+    /// Stores the tools that a server has now.
     pub(super) fn set(&self, server: &str, tools: Vec<Tool>) {
         let mut shown = self.0.shown.lock();
         if shown.as_ref() != Some(&tools) {

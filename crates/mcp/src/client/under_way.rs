@@ -1,4 +1,4 @@
-//! Calls that are under way at a server, and those that stand still there while a person is asked.
+//! Calls under way at a server, and those that stay open there while a person is asked.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,12 +20,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::connection::Shared;
 
-/// How long a call stands still at a server for a person's answer. Later it is told that nobody wants it.
+/// How long a call stays open for a person's answer. After that the call is cancelled.
 const STANDING: Duration = Duration::from_secs(3_600);
-/// How many calls of one server stand still at once.
+/// How many calls of one server may stay open at once.
 const MOST_STANDING: usize = 256;
 
-/// What a server asks a person in the middle of a call, and where it waits for the answer.
+/// A server's question in the middle of a call, and the channel for the answer.
 pub(super) struct Asked {
     pub(super) params: ElicitRequestParams,
     answer: oneshot::Sender<ElicitResult>,
@@ -33,7 +33,7 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn answer(self, result: ElicitResult) {
-        // A server that does not wait any more needs no answer.
+        // The server may have stopped waiting.
         let _ = self.answer.send(result);
     }
 }
@@ -41,15 +41,15 @@ impl Asked {
 /// The calls of one server.
 #[derive(Default)]
 pub(super) struct Calls {
-    /// Where each call hears what the server asks, the oldest first.
+    /// The channels through which calls get the server's questions, the oldest first.
     asked: Mutex<(u64, BTreeMap<u64, mpsc::Sender<Asked>>)>,
-    /// Those that stand still, by the call's key.
+    /// The calls that stay open, by the call's key.
     standing: Mutex<HashMap<String, (UnderWay, Asked)>>,
 }
 
 impl Calls {
-    /// Asks through the oldest call that asks nothing yet: a server on the older wire does not say which of its
-    /// calls is the reason. Without any, or with one whose call is over before the answer, nobody is asked.
+    /// Asks through the oldest call without an open question, since a server of an older revision does not say which
+    /// call causes the question. If there is no call, or the call ends before the answer, the question is cancelled.
     pub(super) async fn ask(&self, mut params: ElicitRequestParams) -> ElicitResult {
         let answer = {
             let calls = self.asked.lock();
@@ -73,7 +73,7 @@ impl Calls {
         }
     }
 
-    /// Lets a call stand still until its question is answered.
+    /// Keeps a call open until its question is answered.
     fn stand(shared: &Arc<Shared>, key: String, call: UnderWay, asked: Asked) {
         let number = call.number;
         {
@@ -99,27 +99,27 @@ impl Calls {
         });
     }
 
-    /// The call of this key that stands still, if it still does.
+    /// The open call with this key, if there still is one.
     pub(super) fn take(&self, key: &str) -> Option<(UnderWay, Asked)> {
         self.standing.lock().remove(key)
     }
 
-    /// Lets go of all, when the connection is over.
+    /// Drops all calls when the connection is over.
     pub(super) fn clear(&self) {
         let standing = std::mem::take(&mut *self.standing.lock());
         drop(standing);
     }
 }
 
-/// How it went on with a call.
+/// The progress of a call.
 pub(super) enum Heard {
-    /// It came to this.
+    /// It ended with this result.
     End(Box<Result<ServerResult, ServiceError>>),
     /// The server asks a person first.
     Asks(Box<(UnderWay, Asked)>),
 }
 
-/// A call that is under way. Dropped before its end, it tells the server that nobody wants the result any more.
+/// A call under way. Dropping it before its end tells the server that the result is not wanted any more.
 pub(super) struct UnderWay {
     shared: Arc<Shared>,
     peer: Peer<RoleClient>,
@@ -159,7 +159,7 @@ impl UnderWay {
         call
     }
 
-    /// Shows the call's progress there.
+    /// Shows the call's progress in this context.
     pub(super) fn shown_by(&self, cx: &ToolContext) {
         if cx.is_watched() {
             let cx = cx.clone();
@@ -169,7 +169,7 @@ impl UnderWay {
         }
     }
 
-    /// Waits for its end, or until the server asks a person. Cancelled, it tells the server.
+    /// Waits until it ends or the server asks a person. On cancellation it tells the server.
     pub(super) async fn goes_on(mut self, cx: &ToolContext) -> Heard {
         let cancelled = cx.cancelled();
         let result = tokio::select! {
@@ -187,12 +187,12 @@ impl UnderWay {
         Heard::End(Box::new(result))
     }
 
-    /// What tells it from all other calls.
+    /// The key of this call among all calls.
     pub(super) fn key(&self, cx: &ToolContext) -> String {
         format!("{}#{}", cx.idempotency_key(), self.number)
     }
 
-    /// Lets it stand still under this key until its question is answered.
+    /// Keeps it open under this key until its question is answered.
     pub(super) fn stand(self, key: String, asked: Asked) {
         let shared = self.shared.clone();
         Calls::stand(&shared, key, self, asked);
@@ -208,7 +208,7 @@ impl Drop for UnderWay {
         {
             let (peer, told) = (self.peer.clone(), cancelled_by(&self.id));
             runtime.spawn(async move {
-                // A server that is gone needs no telling.
+                // The server may be gone.
                 let _ = peer.send_notification(told).await;
             });
         }

@@ -1,4 +1,4 @@
-//! Where a browser returns to when a person has signed in: one request at this machine's own address.
+//! The local address to which a browser returns after a person has signed in; it takes one request.
 
 use std::{io, time::Duration};
 
@@ -36,11 +36,11 @@ impl Callback {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// Waits for the browser: the address with which it came.
+    /// Waits for the browser, and returns the address that it requested.
     pub(super) async fn came(&self) -> io::Result<String> {
         loop {
             let (stream, _) = self.listener.accept().await?;
-            // Whatever else knocks is answered, and does not count.
+            // Any other request is answered, but does not count.
             if let Ok(Ok(Some(query))) = timeout(ONE_REQUEST, serve(stream)).await {
                 return Ok(format!("{}?{query}", self.address()));
             }
@@ -48,7 +48,7 @@ impl Callback {
     }
 }
 
-/// Answers one request; gives back its query, where it is the browser's.
+/// Answers one request; returns its query, if the request is the browser's.
 async fn serve(mut stream: TcpStream) -> io::Result<Option<String>> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MAX_BYTES {

@@ -1,8 +1,8 @@
-//! OAuth 2.1 of servers over HTTP: who we are to their authorization servers, and the tokens that these give.
+//! OAuth 2.1 for servers over HTTP: the client's registration, and the tokens from authorization servers.
 //!
-//! Discovery, proof keys, issuer checks, refreshing and the rest of the protocol are the SDK's; here is what it
-//! leaves to a client: when a person is asked, where the browser returns to, what is kept, and how often
-//! a server may ask for more.
+//! The SDK implements the protocol: discovery, proof keys, issuer checks, refreshing. This module decides what the SDK
+//! leaves to a client: when to ask a person, where the browser returns to, what is stored, and how often a server may
+//! ask for more.
 
 mod callback;
 mod tokens;
@@ -30,29 +30,29 @@ use super::{
 
 /// How long a person has to sign in.
 const SIGNING_IN: Duration = Duration::from_secs(600);
-/// How often in a row a server may ask for another authorization without anything having come of the last.
+/// How many authorizations in a row a server may ask for without serving a request.
 const IN_A_ROW: u32 = 3;
-/// The name that we give to authorization servers that register clients.
+/// The client's name for authorization servers that register clients.
 const CLIENT_NAME: &str = "Ghostlight";
 
-/// How to sign in at a server over HTTP. Left out, what the server says is followed: a person signs in with a
-/// browser, and we register ourselves. The values may hold `${NAME}` for an environment variable.
+/// How to sign in at a server over HTTP. Without it the server's metadata is followed: a person signs in with a
+/// browser, and the client registers itself. The values may contain `${NAME}` for an environment variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OAuthSettings {
-    /// The id under which we are registered with the authorization server already.
+    /// The id of a client that is registered with the authorization server already.
     pub client_id: Option<String>,
     /// The secret of that id.
     pub client_secret: Option<String>,
-    /// The HTTPS address of a document about us, for authorization servers that take one in the place of a
+    /// The HTTPS address of a document about the client, for authorization servers that accept one instead of a
     /// registration.
     pub client_metadata_url: Option<String>,
-    /// What is asked for; what the server names, when left out.
+    /// The scopes to ask for; those that the server names, when left out.
     pub scopes: Vec<String>,
-    /// The port of this machine at which the browser returns; any that is free, when left out.
+    /// The local port to which the browser returns; any free port, when left out.
     pub redirect_port: Option<u16>,
-    /// Whether the program itself is authorized by `client_id` and `client_secret`, and no person signs in.
+    /// Whether the program itself is authorized, with `client_id` and `client_secret`; then no person signs in.
     pub client_credentials: bool,
 }
 
@@ -66,14 +66,14 @@ impl OAuthSettings {
         }
     }
 
-    /// A document about the client, for authorization servers that take one in the place of a registration.
+    /// A document about the client, for authorization servers that accept one instead of a registration.
     #[must_use]
     pub fn client_metadata_url(mut self, url: impl Into<String>) -> Self {
         self.client_metadata_url = Some(url.into());
         self
     }
 
-    /// Lets the program itself be authorized, by the client's id and secret, instead of a person.
+    /// Authorizes the program itself, with the client's id and secret, instead of a person.
     #[must_use]
     pub fn client_credentials(mut self) -> Self {
         self.client_credentials = true;
@@ -94,7 +94,7 @@ impl OAuthSettings {
     }
 }
 
-/// Signs in at one server.
+/// The authorization at one server.
 pub(super) struct Authorization {
     url: String,
     settings: OAuthSettings,
@@ -102,12 +102,12 @@ pub(super) struct Authorization {
     asked: Mutex<Asked>,
 }
 
-/// What the server asked for.
+/// The server's demands for authorization.
 #[derive(Default)]
 struct Asked {
-    /// The challenge with which it last refused a request.
+    /// The challenge of the last refusal.
     challenge: Option<String>,
-    /// How often in a row it was given what it asked for.
+    /// How many times in a row its demand was met.
     in_a_row: u32,
 }
 
@@ -126,22 +126,22 @@ impl Authorization {
         self.settings.client_credentials
     }
 
-    /// The server refused a request with this challenge.
+    /// Notes that the server refused a request with this challenge.
     pub(super) fn refused(&self, challenge: &str) {
         self.asked.lock().challenge = Some(challenge.to_owned());
     }
 
-    /// Whether the server waits for somebody to sign in.
+    /// Whether the server waits for a person to sign in.
     pub(super) fn is_wanted(&self) -> bool {
         self.asked.lock().challenge.is_some()
     }
 
-    /// The server did what it was asked.
+    /// Notes that the server served a request.
     pub(super) fn served(&self) {
         *self.asked.lock() = Asked::default();
     }
 
-    /// What puts the tokens into requests and refreshes them, with what is known now.
+    /// The SDK's manager, which adds the stored tokens to requests and refreshes them.
     pub(super) async fn manager(&self) -> Result<AuthorizationManager, AuthorizationError> {
         let mut manager = self.fresh().await?;
         if self.is_unattended() {
@@ -157,7 +157,7 @@ impl Authorization {
         }
         let metadata = manager.resolve_metadata().await?.metadata;
         if metadata.issuer != client.issuer {
-            // Tokens are for whom they were given by.
+            // Tokens belong to the authorization server that issued them.
             self.tokens.change(|grant| grant.credentials = None)?;
             return Ok(manager);
         }
@@ -173,7 +173,7 @@ impl Authorization {
         Ok(manager)
     }
 
-    /// Lets the program itself be authorized.
+    /// Authorizes the program itself.
     async fn authorize_program(
         &self,
         manager: &mut AuthorizationManager,
@@ -196,7 +196,7 @@ impl Authorization {
         Ok(())
     }
 
-    /// Lets a person sign in: `open` gets the address for their browser.
+    /// Lets a person sign in: `open` gets the address for the browser.
     pub(super) async fn sign_in(
         &self,
         open: impl FnOnce(&str) + Send,
@@ -223,7 +223,7 @@ impl Authorization {
         let known = known.filter(|client| client.issuer == metadata.issuer);
         let port = settings.redirect_port.unwrap_or(0);
         let callback = match &known {
-            // The authorization server may know us by the address to which browsers return.
+            // A registration may be bound to one return address, and so to its port.
             Some(client) if port == 0 => Callback::listen(port_of(&client.redirect)).await,
             _ => Callback::listen(port).await,
         };
@@ -270,8 +270,8 @@ impl Authorization {
         Ok(())
     }
 
-    /// What is asked for: what was granted before with what the server wants now, else what the settings or the
-    /// server's own documents name.
+    /// The scopes to ask for: the granted ones and those that the server now wants, or else those of the settings or of
+    /// the server's own documents.
     async fn scopes(
         &self,
         settings: &OAuthSettings,
@@ -318,7 +318,7 @@ fn port_of(address: &str) -> u16 {
     url.and_then(|url| url.port()).unwrap_or(0)
 }
 
-/// Why the authorization server sent the browser back without a code.
+/// The reason for which the authorization server sent the browser back without a code.
 fn refusal(address: &str) -> Option<String> {
     let url = Url::parse(address).ok()?;
     let value = |wanted: &str| {

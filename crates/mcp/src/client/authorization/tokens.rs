@@ -1,4 +1,4 @@
-//! What authorization servers gave us, kept in a file of its user alone, or in memory.
+//! The storage of tokens: a file that only its user may read, or memory.
 
 use std::{
     collections::BTreeMap,
@@ -18,17 +18,17 @@ use crate::client::private_file;
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// What is kept for one server.
+/// The stored data of one server.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Grant {
     /// The tokens.
     pub(super) credentials: Option<StoredCredentials>,
-    /// As whom we are known to the authorization server.
+    /// The registration with the authorization server.
     pub(super) client: Option<Client>,
 }
 
-/// As whom we are known to an authorization server.
+/// A registration with an authorization server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Client {
     pub(super) id: String,
@@ -37,21 +37,21 @@ pub(super) struct Client {
     pub(super) issuer: Option<String>,
 }
 
-/// The file: what is kept for each server, by its address.
+/// The file's content: the stored data of each server, by its address.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Document {
     servers: BTreeMap<String, Grant>,
 }
 
-/// Keeps the tokens of one server. Cloning shares it.
+/// Stores the tokens of one server. Clones share the storage.
 #[derive(Clone)]
 pub(super) struct Tokens(Arc<Kept>);
 
 struct Kept {
     file: Option<PathBuf>,
     server: String,
-    /// What was last read, and how the file stood then: another process may sign in.
+    /// The data as last read, with the file's time of change then: another process may sign in.
     known: Mutex<(Option<SystemTime>, Grant)>,
 }
 
@@ -64,7 +64,7 @@ impl Tokens {
         }))
     }
 
-    /// What is kept now.
+    /// The data as stored now.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -80,7 +80,7 @@ impl Tokens {
         Ok(known.1.clone())
     }
 
-    /// Changes what is kept.
+    /// Changes the stored data.
     ///
     /// # Errors
     /// When the file cannot be read or written.
