@@ -1,8 +1,8 @@
-//! The Agent2Agent protocol (A2A 1.0): agents elsewhere as members of a team, and, with the feature `server`, teams as
-//! agents for others.
+//! The Agent2Agent protocol (A2A 1.0): remote agents as members of a team and, with the feature
+//! `server`, teams as agents for other systems.
 //!
-//! It is the package `ghostlight-a2a`. In a team file an agent elsewhere is a member with `remote`; in code it is a
-//! [`RemoteAgent`]. Teams are served by [`Server`](crate::server::Server).
+//! It is the package `ghostlight-a2a`. In a team file a remote agent is a member with `remote`; in
+//! code it is a [`RemoteAgent`]. Teams are served by [`Server`](crate::server::Server).
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,14 +14,14 @@ use serde_json::{Map, Value};
 
 use crate::models::SecretText;
 
-/// Registers the behavior `remote` and the kind of tool `a2a`, of which a member with `remote` is made.
+/// Registers the behavior `remote`, and the kind of tool `a2a` that a member with `remote` uses.
 pub(crate) fn register(registry: Registry) -> Registry {
     registry
         .toolset_kind("a2a", toolset)
         .behavior_type::<RemoteBehavior>("remote")
 }
 
-/// What a team file says of an agent elsewhere.
+/// The settings of a remote agent in a team file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RemoteSettings {
@@ -41,7 +41,8 @@ fn toolset(name: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, Stri
     }
     for (header, text) in given.headers {
         SecretText::read(&text).map_err(|error| format!("headers: {header}: {error}"))?;
-        // A secret is looked up when it is sent, so a run that is resumed elsewhere finds that place's.
+        // A secret is looked up when it is sent, so a run that is resumed on another machine uses
+        // that machine's secret.
         settings = settings.header_from(header, move || {
             let text = SecretText::read(&text).and_then(|text| text.reveal());
             let text = text.map_err(|error| error.to_string())?;

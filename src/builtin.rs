@@ -27,17 +27,19 @@ use crate::{
     workflows,
 };
 
-/// The registry of what is built in: every behavior, workflow and policy, with the one that keeps
-/// [contexts](crate::context) in bounds; the tools `calculator`, `save_artifact`, `load_artifact`,
+/// The registry of everything built in: every behavior, workflow and policy, with the one that
+/// bounds [contexts](crate::context); the tools `calculator`, `save_artifact`, `load_artifact`,
 /// `list_artifacts`, `write_note`, `read_note`, `find_notes` and `wait`; the kind of tool
-/// `docs_search`, with the settings `folder` and `description`; the [interceptors](crate::interceptors);
-/// the providers `offline` and `fallback`; and, with the features of these names, the providers
-/// `anthropic`, `gemini` and `openai`, and with any of them the kind of tool `approval_webhook`, with
-/// the settings `url`, `secret` and `timeout_s`. With the feature `a2a` there are the behavior `remote` and the kind of tool
-/// `a2a`, with `code` the behavior `code`, with `mcp` the kind of tool `mcp`, with `retrieval`
-/// the kind of tool `document_search` and the policy `recall_documents`.
+/// `docs_search`, with the settings `folder` and `description`; the
+/// [interceptors](crate::interceptors); and the providers `offline` and `fallback`. The features
+/// `anthropic`, `gemini` and `openai` add the providers of these names, and each of them the kind
+/// of tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`. The feature `a2a`
+/// adds the behavior `remote` and the kind of tool `a2a`; `code` the behavior `code` (on Unix);
+/// `mcp` the kind of tool `mcp`; `memory` the policy `memory`; `retrieval` the kind of tool
+/// `document_search` and the policy `recall_documents`; and `tools` the kinds of tools `files`,
+/// `openapi`, `skills`, `web` and (on Unix) `terminal`.
 ///
-/// Add your own to it and give it to the command or to a System.
+/// Add your own parts to it, and give it to the command or to a System.
 #[must_use]
 pub fn builtin() -> Registry {
     let registry = behaviors::register(Registry::new());
@@ -82,11 +84,12 @@ pub fn builtin() -> Registry {
         .provider("fallback", fallback)
 }
 
-/// How many embedders of memories are kept.
+/// The most embedders of memories that are kept.
 #[cfg(all(feature = "memory", feature = "retrieval"))]
 const EMBEDDERS: usize = 64;
 
-/// The embedder that a memory names. The same settings give the same one, with its connections and what it has made.
+/// Makes the embedder that a memory names. Equal settings give the same embedder, with its
+/// connections and its cached vectors.
 #[cfg(all(feature = "memory", feature = "retrieval"))]
 fn embedders() -> impl Fn(&Value) -> Result<EmbedderHandle, String> + Send + Sync {
     let made = parking_lot::Mutex::new(std::collections::BTreeMap::new());
@@ -109,7 +112,7 @@ fn embedders() -> impl Fn(&Value) -> Result<EmbedderHandle, String> + Send + Syn
 
 type MakeProvider = fn(&Map<String, Value>) -> Result<ModelHandle, String>;
 
-/// The providers that make a model of their own.
+/// The built-in providers that make their own models.
 const PROVIDERS: &[(&str, MakeProvider)] = &[
     ("offline", offline),
     #[cfg(feature = "anthropic")]
@@ -126,7 +129,7 @@ struct FallbackSettings {
     models: Vec<ModelSpec>,
 }
 
-/// Models that are asked one after another, each with a provider of the above.
+/// A list of models that are asked one after another, each with one of the providers above.
 fn fallback(given: &Map<String, Value>) -> Result<ModelHandle, String> {
     let FallbackSettings { models } = settings(given)?;
     let mut fallback: Option<Fallback> = None;
@@ -162,7 +165,7 @@ fn gemini(given: &Map<String, Value>) -> Result<ModelHandle, String> {
     Ok(ModelHandle::new(crate::models::Gemini::from(settings)))
 }
 
-/// Settings of a team file as a type of their own.
+/// The settings in a team file as a typed value.
 fn settings<T: for<'de> Deserialize<'de>>(given: &Map<String, Value>) -> Result<T, String> {
     T::deserialize(given).map_err(|error| error.to_string())
 }
@@ -199,7 +202,7 @@ fn files(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
 #[cfg(feature = "tools")]
 fn openapi(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
     let settings: crate::tools::OpenApiSettings = settings(given)?;
-    // What is secret stands there by the names of environment variables.
+    // Secrets are given by the names of environment variables.
     let settings = settings.revealing(|text| {
         let text = crate::models::SecretText::read(text);
         let revealed = text.and_then(|text| text.reveal());
@@ -222,7 +225,7 @@ fn skills(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> 
 #[cfg(feature = "tools")]
 fn web(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
     let mut given = given.clone();
-    // A key stands there as a reference.
+    // A key is given as a reference.
     if let Some(key) = given
         .get_mut("search")
         .and_then(|search| search.get_mut("api_key"))

@@ -1,7 +1,7 @@
-//! Variables of the environment, and what a `.env` file says of those that are not set.
+//! Variables of the environment, and those that a `.env` file adds to them.
 //!
-//! A file is read by the command alone: it may not change the environment of its process, whose other
-//! threads read it, so what the file says stands beside it.
+//! Only the command reads such a file. It may not change the environment of its process, which
+//! other threads read, so the file's variables are kept apart.
 
 #[cfg(feature = "cli")]
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::env;
 #[cfg(feature = "cli")]
 static SUPPLIED: std::sync::OnceLock<BTreeMap<String, String>> = std::sync::OnceLock::new();
 
-/// A variable's value: that of the environment, or else that of the file.
+/// A variable's value from the environment, or else from the file.
 #[cfg_attr(not(any(feature = "http", feature = "yaml")), allow(dead_code))]
 pub(crate) fn variable(name: &str) -> Option<String> {
     let set = env::var(name).ok();
@@ -19,7 +19,7 @@ pub(crate) fn variable(name: &str) -> Option<String> {
     set
 }
 
-/// A variable's value without the blanks around it, unless nothing else is in it.
+/// A variable's value without surrounding blanks; `None` if it is empty then.
 #[cfg(any(feature = "anthropic", feature = "gemini"))]
 pub(crate) fn trimmed(name: &str) -> Option<String> {
     let value = variable(name)?;
@@ -33,7 +33,7 @@ pub(crate) fn is_set(name: &str) -> bool {
     env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
-/// Supplies variables that the environment does not set, once in the life of a process.
+/// Adds variables that the environment does not set, once in the life of a process.
 #[cfg(feature = "cli")]
 pub(crate) fn supply(variables: BTreeMap<String, String>) {
     let _ = SUPPLIED.set(variables);

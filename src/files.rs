@@ -1,5 +1,6 @@
-//! Files as they are opened here: for their user alone, since what runs hold is what people said, and
-//! only regular ones. To open a device can act on it, and to open a FIFO waits for its other end.
+//! How files are opened here: for their user alone, since the data of runs are private, and only if
+//! they are regular files. Opening a device may act on it, and opening a FIFO waits for its other
+//! end.
 
 #[cfg(any(feature = "cli", feature = "mcp"))]
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::{
     path::Path,
 };
 
-/// Options by which a new file is made for its user alone. One that is there keeps its mode.
+/// Options that make a new file for its user alone. An existing file keeps its mode.
 pub(crate) fn private() -> OpenOptions {
     #[cfg_attr(not(unix), allow(unused_mut))]
     let mut options = OpenOptions::new();
@@ -18,7 +19,7 @@ pub(crate) fn private() -> OpenOptions {
     options
 }
 
-/// Makes a folder for its user alone, and those that lead to it. What is there stays as it is.
+/// Makes a folder and its missing parents, for its user alone. Existing folders stay as they are.
 #[cfg(any(feature = "cli", feature = "sqlite"))]
 pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
@@ -28,7 +29,7 @@ pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// The path that a variable of the environment holds.
+/// The path in a variable of the environment.
 #[cfg(any(feature = "cli", feature = "mcp"))]
 pub(crate) fn variable_path(name: &str) -> Option<PathBuf> {
     std::env::var_os(name)
@@ -36,7 +37,7 @@ pub(crate) fn variable_path(name: &str) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// Where the system wants a user's data to be.
+/// The system's folder for a user's data.
 #[cfg(any(feature = "cli", feature = "mcp"))]
 pub(crate) fn data_folder() -> Option<PathBuf> {
     let base = if cfg!(windows) {
@@ -44,18 +45,18 @@ pub(crate) fn data_folder() -> Option<PathBuf> {
     } else if cfg!(target_os = "macos") {
         variable_path("HOME").map(|home| home.join("Library/Application Support"))
     } else {
-        // XDG Base Directory Specification: a relative path is to be ignored.
+        // XDG Base Directory Specification: a relative path must be ignored.
         let xdg = variable_path("XDG_DATA_HOME").filter(|path| path.is_absolute());
         xdg.or_else(|| variable_path("HOME").map(|home| home.join(".local/share")))
     };
     base.map(|base| base.join("ghostlight"))
 }
 
-/// Opens a regular file, or makes it where the options say so. What else stands there, also a
+/// Opens a regular file, or makes it if the options say so. Anything else at the path, also a
 /// symbolic link, is left untouched: neither opened nor waited for.
 ///
 /// # Errors
-/// `InvalidInput` that says what stands there; else what opening fails with.
+/// `InvalidInput` with the kind of thing at the path; otherwise the error of opening.
 pub(crate) fn open_regular(options: &OpenOptions, path: &Path) -> io::Result<File> {
     match fs::symlink_metadata(path) {
         Ok(found) => regular(&found)?,
@@ -65,10 +66,10 @@ pub(crate) fn open_regular(options: &OpenOptions, path: &Path) -> io::Result<Fil
     open(options.clone(), path, false)
 }
 
-/// Reads a regular file of at most so many bytes; links to one are followed.
+/// Reads a regular file of at most so many bytes; a link to one is followed.
 ///
 /// # Errors
-/// `InvalidInput` for what is no regular file, `FileTooLarge`; else what reading fails with.
+/// `InvalidInput` if it is no regular file, `FileTooLarge`; otherwise the error of reading.
 pub(crate) fn read_at_most(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     regular(&fs::metadata(path)?)?;
     let mut options = OpenOptions::new();
@@ -87,17 +88,17 @@ pub(crate) fn read_at_most(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 /// Reads a regular file of at most so many bytes as text.
 ///
 /// # Errors
-/// As [`read_at_most`], and `InvalidData` for what is no UTF-8.
+/// As [`read_at_most`], and `InvalidData` if it is not UTF-8.
 #[cfg(feature = "yaml")]
 pub(crate) fn read_text(path: &Path, max_bytes: u64) -> io::Result<String> {
     let text = String::from_utf8(read_at_most(path, max_bytes)?);
     text.map_err(|fault| io::Error::new(io::ErrorKind::InvalidData, fault.utf8_error()))
 }
 
-/// Where a file really is or, if there is none yet, would be made: links are followed, once.
+/// The real path of a file, or the path where it would be made; links are followed once.
 ///
 /// # Errors
-/// `NotFound` for a link that leads to nothing, and for a folder that is not there.
+/// `NotFound` for a dangling link, and for a missing folder.
 #[cfg(feature = "sqlite")]
 pub(crate) fn resolve(path: &Path) -> io::Result<std::path::PathBuf> {
     match fs::symlink_metadata(path) {
@@ -122,10 +123,10 @@ pub(crate) fn resolve(path: &Path) -> io::Result<std::path::PathBuf> {
     }
 }
 
-/// Refuses what is no regular file.
+/// Refuses anything but a regular file.
 ///
 /// # Errors
-/// `InvalidInput` that says what it is.
+/// `InvalidInput` with the kind of thing that it is.
 pub(crate) fn regular(found: &Metadata) -> io::Result<()> {
     if found.is_file() {
         return Ok(());
@@ -156,7 +157,8 @@ fn in_words(kind: FileType) -> &'static str {
     }
 }
 
-/// Opens, and looks again at what was opened: it may have been exchanged since it was looked at.
+/// Opens a file, and checks the open file again, since it may have been replaced after the first
+/// check.
 #[cfg_attr(not(unix), allow(unused_mut, unused_variables))]
 fn open(mut options: OpenOptions, path: &Path, follow: bool) -> io::Result<File> {
     #[cfg(unix)]

@@ -1,6 +1,6 @@
 //! The Model Context Protocol: tools of its servers for agents, and teams as a server.
 //!
-//! It is the package `ghostlight-mcp`. In a team file the servers stand below `mcp`; in code a
+//! It is the package `ghostlight-mcp`. In a team file the servers stand under `mcp`; in code a
 //! [`McpToolset`] is a toolset like any other.
 
 use ghostlight_actors::{contract::ToolsetHandle, run::Registry};
@@ -11,15 +11,16 @@ use serde_json::{Map, Value};
 #[cfg(feature = "server")]
 use crate::server::{Admitted, axum};
 
-/// Registers the kind of tool `mcp`, whose settings are [`ServerSettings`]. The tools of servers are
-/// remembered as they were first seen in the file that `pins` names, or else in the user's own, and so is what
-/// authorization servers give.
+/// Registers the kind of tool `mcp`, whose settings are [`ServerSettings`]. The definitions of the
+/// servers' tools are pinned when they are first seen, in the file that `pins` names, or else in
+/// the user's own; the grants of authorization servers are kept, too.
 pub(crate) fn register(registry: Registry) -> Registry {
     registry.toolset_kind("mcp", toolset)
 }
 
-/// Agents as a server of the protocol beside the other endpoints of a [`Server`](crate::server::Server), behind its
-/// keys and quotas: what the holder of a key begins is its subject's. A key needs the scope `run`.
+/// Agents as an MCP server, beside the other endpoints of a [`Server`](crate::server::Server) and
+/// behind its keys and quotas. A key needs the scope `run`, and the runs that its holder begins
+/// belong to the key's subject.
 ///
 /// ```
 /// use ghostlight::{mcp::{self, McpServer}, prelude::*, server::{Scope, Server}};
@@ -37,7 +38,7 @@ pub fn endpoint(server: &McpServer) -> axum::routing::MethodRouter {
     service.layer(axum::middleware::from_fn(admitted))
 }
 
-/// Tells the server of the protocol what the server around it knows.
+/// Passes what the server knows about a request on to the MCP server.
 #[cfg(feature = "server")]
 async fn admitted(
     mut request: axum::extract::Request,
@@ -64,7 +65,7 @@ fn toolset(name: &str, settings: &Map<String, Value>) -> Result<ToolsetHandle, S
     connection(name, settings).map(ToolsetHandle::new)
 }
 
-/// The tools of a server as a team file names it.
+/// The tools of a server that a team file names.
 pub(crate) fn connection(name: &str, settings: &Map<String, Value>) -> Result<McpToolset, String> {
     let mut settings = ServerSettings::deserialize(settings).map_err(|error| error.to_string())?;
     let own = |file: &str| crate::files::data_folder().map(|folder| folder.join(file));

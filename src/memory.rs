@@ -1,4 +1,4 @@
-//! What agents remember within a run and between runs.
+//! The memory of agents within a run and between runs.
 //!
 //! It is the package `ghostlight-memory`, which needs the engine alone.
 

@@ -21,8 +21,8 @@ const LIMITS: &str = "tool_limits";
 /// The key of the one session.
 const SESSION: &str = "one";
 
-/// What this package adds to [`Agent`]: one question and its answer, without a System to set up.
-/// The prelude brings it along.
+/// Methods that this package adds to [`Agent`]: one question and its answer, without setting up a
+/// System. The prelude exports it.
 ///
 /// ```
 /// use ghostlight::prelude::*;
@@ -42,10 +42,10 @@ const SESSION: &str = "one";
 /// # }
 /// ```
 ///
-/// Each call stands for itself: a System in memory is set up for it, with all that is
-/// [built in](crate::builtin), and stopped at its end, or when the call is dropped. What it
-/// records is gone with it, and the next call knows nothing of it. Where a conversation is to go
-/// on, or has to survive the process, the same agent is the team of a System:
+/// Each call stands alone: it sets up a System in memory with everything that is [built
+/// in](crate::builtin), and stops it at the end, or when the call is dropped. Its records are gone
+/// then, and the next call does not know them. For a conversation that continues, or that survives
+/// the process, make the same agent the team of a System:
 ///
 /// ```no_run
 /// # use ghostlight::prelude::*;
@@ -59,39 +59,39 @@ const SESSION: &str = "one";
 /// ```
 ///
 /// Nobody can answer a question here, so an agent that asks a person (for an approval, say) ends
-/// the call with [`Error::Asking`]. An agent without a model uses the one that a System would find
-/// under the name `default`, and there is none: give it one by [`Agent::model`].
+/// the call with [`Error::Asking`]. An agent without a model would use the model `default` of a
+/// System, which does not exist here: give it one by [`Agent::model`].
 pub trait AgentExt {
     /// Asks the agent and waits for its answer.
     ///
     /// # Errors
-    /// What is wrong with the agent's definition; [`Error::Failed`]; [`Error::NoAnswer`] where it
-    /// stopped before its end; [`Error::Asking`].
+    /// A fault in the agent's definition; [`Error::Failed`]; [`Error::NoAnswer`] if it stopped
+    /// before its end; [`Error::Asking`].
     fn run(
         &self,
         input: impl Into<Turn> + Send,
     ) -> impl Future<Output = Result<Answer, Error>> + Send;
 
-    /// Asks the agent, whose model is held to the schema of this type, and waits for the value.
+    /// Asks the agent, whose model must follow the schema of this type, and waits for the value.
     ///
     /// # Errors
-    /// The errors of [`run`](Self::run); [`Error::NoAnswer`] where the answer is no such value.
+    /// The errors of [`run`](Self::run); [`Error::NoAnswer`] if the answer is not such a value.
     fn run_as<T: DeserializeOwned + JsonSchema>(
         &self,
         input: impl Into<Turn> + Send,
     ) -> impl Future<Output = Result<T, Error>> + Send;
 
-    /// Sets how often this tool may be called in a run and in all runs below its root: a call beyond
-    /// it is refused, the model reads that it is, and the run goes on. It is the policy
-    /// [`ToolLimits`](crate::policies::ToolLimits), which is built in; in a team file it stands
-    /// under `policies`, as `{ name: tool_limits, calls: { search: 5 } }`.
+    /// Bounds the calls of this tool in a run and in all runs below its root. A call beyond the
+    /// bound is refused, the model is told so, and the run continues. This is the built-in policy
+    /// [`ToolLimits`](crate::policies::ToolLimits); in a team file it stands under `policies`, as
+    /// `{ name: tool_limits, calls: { search: 5 } }`.
     #[must_use]
     fn call_limit(self, tool: impl Into<String>, calls: u32) -> Self;
 
-    /// Asks the agent and streams what it says, piece by piece as its model gives it.
+    /// Asks the agent and streams the text of its model, piece by piece.
     ///
     /// # Errors
-    /// What is wrong with the agent's definition.
+    /// A fault in the agent's definition.
     fn stream(
         &self,
         input: impl Into<Turn> + Send,
@@ -144,12 +144,12 @@ impl AgentExt for Agent {
     }
 }
 
-/// What one agent says, piece by piece: see [`AgentExt::stream`]. Dropping it cancels nothing that
-/// a tool has already done, and stops the rest.
+/// The text of one agent, piece by piece: see [`AgentExt::stream`]. Dropping it stops the work, but
+/// undoes nothing that a tool has already done.
 pub struct AnswerStream {
     text: TextStream,
     asks: BoxFuture<'static, Error>,
-    /// `None` when it is over.
+    /// `None` after the end.
     alone: Option<Alone>,
 }
 
@@ -224,7 +224,7 @@ async fn asks(run: Run) -> Error {
     std::future::pending().await
 }
 
-/// Stops a System when it is dropped: a call that was given up leaves nothing under way.
+/// Stops a System when it is dropped, so that an abandoned call leaves nothing running.
 struct Stops(System);
 
 impl Drop for Stops {

@@ -1,4 +1,4 @@
-//! A System over one file, in one call.
+//! A System over one file, opened in one call.
 
 use std::path::Path;
 
@@ -6,17 +6,17 @@ use ghostlight_actors::actor::{System, SystemBuilder};
 
 use crate::{Error, stores::SqliteStore};
 
-/// What this package adds to [`System`]; the prelude brings it along.
+/// Methods that this package adds to [`System`]; the prelude exports it.
 pub trait SystemExt: Sized {
-    /// A System over the store in this file, which is made if there is none, with every behavior,
-    /// tool and provider that is built in ([`builtin`](crate::builtin)). [`System::builder`], which takes any store,
-    /// knows only what it is given: `.registry(ghostlight::builtin())`.
+    /// A System over the store in this file, with every built-in behavior, tool and provider
+    /// ([`builtin`](crate::builtin)). The file is made if it does not exist. [`System::builder`],
+    /// which takes any store, knows only what it is given: `.registry(ghostlight::builtin())`.
     ///
-    /// It blocks while it looks at the file, which takes milliseconds, and must be called inside a
+    /// It blocks while it checks the file, which takes milliseconds, and must be called inside a
     /// tokio runtime.
     ///
     /// # Errors
-    /// What [`SqliteStore::open`] fails with.
+    /// The errors of [`SqliteStore::open`].
     fn open(path: impl AsRef<Path>) -> Result<SystemBuilder, Error>;
 }
 

@@ -1,5 +1,5 @@
-//! A question as its answerer sees it at a terminal: every active character is escaped, no line can
-//! be taken for another, and long texts are folded until the person asks for them.
+//! A question as its answerer sees it at a terminal: everything that takes effect is shown, no line
+//! can be taken for another, and long texts are folded until the person asks for them.
 
 use ghostlight_actors::{
     safety,

@@ -1,4 +1,5 @@
-//! A folder, or rows of a database, whose index is made when it is first searched, and kept up to them.
+//! A folder, or rows of a database, with an index that is made at the first search and kept up to
+//! date.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -44,28 +45,28 @@ pub struct DocumentSettings {
     /// Rows of a database, instead of a folder.
     #[serde(default)]
     pub database: Option<DatabaseSettings>,
-    /// The file of the index, which can be deleted at any time; in memory where it is left out, so that each process
-    /// makes it anew.
+    /// The file of the index, which can be deleted at any time. Without it, each process makes the
+    /// index in memory.
     #[serde(default)]
     pub index: Option<PathBuf>,
     /// What the documents are about.
     #[serde(default)]
     pub description: Option<String>,
-    /// What makes vectors, for a search by more than words.
+    /// The source of vectors, for a search by more than words.
     #[serde(default)]
     pub embedder: Option<EmbedderSettings>,
-    /// Whether what was found is put in order once more, by how its words stand.
+    /// Whether the results are ranked again, by how the query's words stand in them.
     #[serde(default)]
     pub rerank: bool,
-    /// Whether a search by vectors may miss some of the best for reading a part of them only, which pays from some
-    /// 100,000 passages on; below 5,000 it changes nothing.
+    /// Whether a search by vectors reads only a part of them, and so may miss some of the best. It
+    /// pays from some 100,000 passages on; below 5,000 it changes nothing.
     #[serde(default)]
     pub approximate: bool,
     /// Which documents may be found.
     #[serde(default)]
     #[schemars(skip)]
     pub filter: Filter,
-    /// After how many seconds a search looks for changes of the folder first.
+    /// After how many seconds a search first checks the folder for changes.
     #[serde(default = "default_refresh")]
     pub refresh_s: u64,
 }
@@ -75,7 +76,7 @@ fn default_refresh() -> u64 {
 }
 
 impl DocumentSettings {
-    /// These rows of a database, searched by words, with an index in memory.
+    /// The settings for these rows of a database, searched by words, with an index in memory.
     pub fn of_rows(database: DatabaseSettings) -> Self {
         Self {
             database: Some(database),
@@ -83,7 +84,7 @@ impl DocumentSettings {
         }
     }
 
-    /// This folder, searched by words, with an index in memory.
+    /// The settings for this folder, searched by words, with an index in memory.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
@@ -99,7 +100,7 @@ impl DocumentSettings {
     }
 }
 
-/// A folder with its index, which is made when it is first needed. Cloning shares it.
+/// A folder with its index, which is made when it is first needed. Clones share it.
 #[derive(Clone, Debug)]
 pub struct IndexedFolder(Arc<Inner>);
 
@@ -108,15 +109,15 @@ struct Inner {
     settings: DocumentSettings,
     options: SyncOptions,
     searcher: OnceCell<Searcher>,
-    /// When the index was brought up to the folder; whoever holds it does so.
+    /// When the index was last updated; the holder of the lock updates it.
     synced: Mutex<Option<Instant>>,
 }
 
 impl IndexedFolder {
-    /// A folder that these read.
+    /// A folder whose files these readers read.
     ///
     /// # Errors
-    /// When there is no such folder, or the embedder cannot be.
+    /// When the folder does not exist, or the embedder cannot be made.
     pub fn new(settings: DocumentSettings, readers: Readers) -> Result<Self, String> {
         let has_folder = !settings.folder.as_os_str().is_empty();
         match &settings.database {
@@ -155,8 +156,9 @@ impl IndexedFolder {
         &self.0.settings
     }
 
-    /// What searches the folder. The first call indexes it, which takes a while for a large one; a later one looks
-    /// for changes where the last look was some time ago. Documents that fail are passed over.
+    /// The searcher of the folder. The first call indexes the folder, which takes a while for a
+    /// large one; a later call looks for changes if the last look was some time ago. A document
+    /// that cannot be read is skipped.
     ///
     /// # Errors
     /// When the index cannot be used or made.
@@ -196,13 +198,13 @@ impl IndexedFolder {
         Ok(searcher)
     }
 
-    /// The rows of a database, where these are the documents.
+    /// The rows of a database, if they are the documents.
     fn rows(&self) -> Option<Rows> {
         let database = self.0.settings.database.as_ref()?;
         Some(Rows::new(&database.file, &database.select))
     }
 
-    /// How much of the vectors a search reads.
+    /// Whether a search reads all vectors or a part of them.
     pub(super) fn scan(&self) -> Scan {
         match self.0.settings.approximate {
             true => Scan::Approximate,
@@ -210,7 +212,7 @@ impl IndexedFolder {
         }
     }
 
-    /// The documents of this folder that may be found.
+    /// The filter for the documents of this folder that may be found.
     pub(super) fn filter(&self) -> Filter {
         let settings = &self.0.settings;
         let folder = match self.rows() {

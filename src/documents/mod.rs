@@ -1,4 +1,4 @@
-//! Folders of documents that agents search: as a tool, and as context that comes by itself.
+//! Documents that agents search: through a tool, and as context that is added automatically.
 //!
 //! ```yaml
 //! tools:
@@ -12,7 +12,8 @@
 //!   policies: [{ name: cited_answers }]
 //! ```
 //!
-//! What an agent found is in its run's journal, as every tool's result is: a replay searches nothing again.
+//! The results of a search are in the run's journal, as with every tool, so a replay does not
+//! search again.
 
 mod indexed_folder;
 mod recalled_documents;
@@ -30,8 +31,9 @@ pub use self::{
 };
 use crate::{context::ContextProvider, retrieval::readers::Readers};
 
-/// Registers the kind of tool `document_search` and the policy `recall_documents`. The readers say which files are
-/// read: [`Readers::default`], with a [`PdfReader`](crate::retrieval::readers::PdfReader) for PDF.
+/// Registers the kind of tool `document_search` and the policy `recall_documents`. The readers
+/// decide which files are read: [`Readers::default`], with a
+/// [`PdfReader`](crate::retrieval::readers::PdfReader) for PDF.
 #[must_use]
 pub fn register(registry: Registry, readers: Readers) -> Registry {
     let of_tool = readers.clone();
@@ -52,9 +54,9 @@ fn tool(name: &str, given: &Map<String, Value>, readers: Readers) -> Result<Tool
 
 #[derive(Deserialize)]
 struct RecallSettings {
-    /// The most tokens of what comes by itself.
+    /// The most tokens of recalled passages.
     max_tokens: Option<u64>,
-    /// How many passages at most.
+    /// The most passages.
     limit: Option<usize>,
     #[serde(flatten)]
     documents: Map<String, Value>,

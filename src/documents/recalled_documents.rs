@@ -1,4 +1,4 @@
-//! Documents that come by themselves.
+//! Documents that are recalled automatically.
 
 use ghostlight_actors::{
     run::PolicyContext,
@@ -14,16 +14,18 @@ use crate::{
     },
 };
 
-/// How many passages come where it is not said.
+/// The default number of passages.
 const LIMIT: usize = 5;
-/// The most characters of a message that are looked for.
+/// The most characters of a message that are searched for.
 const MAX_QUERY_CHARS: usize = 2_000;
 
-/// Finds in a folder what a user's message is about, for a [`ContextProvider`](crate::context::ContextProvider) to
-/// bring it to the agent's requests. As a policy of a team file it is `recall_documents`, with the settings of
+/// Finds the passages of a folder that a user's message is about, so that a
+/// [`ContextProvider`](crate::context::ContextProvider) can add them to the agent's requests. As a
+/// policy of a team file it is `recall_documents`, with the settings of
 /// [`DocumentSettings`](super::DocumentSettings), `limit` and `max_tokens`.
 ///
-/// What was found is recorded. Where the search fails the agent goes on without, and an event says so.
+/// The passages are recorded. If the search fails, the agent continues without them, and an event
+/// says so.
 #[derive(Clone, Debug)]
 pub struct RecalledDocuments {
     folder: IndexedFolder,
@@ -31,7 +33,7 @@ pub struct RecalledDocuments {
 }
 
 impl RecalledDocuments {
-    /// Finds in this folder.
+    /// Searches this folder.
     pub fn new(folder: IndexedFolder) -> Self {
         Self {
             folder,
@@ -39,7 +41,7 @@ impl RecalledDocuments {
         }
     }
 
-    /// Sets how many passages come at most.
+    /// Sets the most passages.
     #[must_use]
     pub fn limit(mut self, passages: usize) -> Self {
         self.limit = passages.max(1);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::models::{Secret, client::http_client};
 
-/// The most bytes of a decision that are read.
+/// The most bytes of a decision.
 const MAX_BYTES: usize = 64 << 10;
 
 /// Settings of an [`ApprovalWebhook`].
@@ -35,22 +35,22 @@ fn default_timeout_s() -> u64 {
     300
 }
 
-/// A tool that asks a server whether another tool may be called: name it in an agent's
+/// A tool that asks a server whether another tool may be called. Name it in an agent's
 /// [`ApprovalRule`](crate::definition::ApprovalRule), and do not give it to the agent itself.
 ///
-/// The server gets a POST with `question`, `tool`, `arguments` (whatever acts in them, with an escape for
-/// each character that cannot be seen and a token with its length for each secret), `digest` (of the exact
+/// The server gets a POST with `question`, `tool`, `arguments` (complete, with each invisible
+/// character as an escape, and each secret as a token with its length), `digest` (of the exact
 /// call), `agent`, `run` and `call`, and these headers:
 ///
 /// - `Ghostlight-Timestamp`: seconds since 1970.
 /// - `Ghostlight-Signature`: `v1=` and the HMAC-SHA-256, in hexadecimal, of the timestamp, a dot,
 ///   and the body, under the shared secret.
-/// - `Idempotency-Key`: the same when one question is asked again after a failure.
+/// - `Idempotency-Key`: the same when a question is sent again after a failure.
 ///
-/// It answers with status 200 and `{"approved": true}`, or with `false` and a `reason`; it may
-/// give other `arguments`, which run as they are written; a token that stands where it was stands for its
-/// secret. Where it gives a `digest`, it has to be that of the request. Whatever else comes, an object with other keys too, or nothing in time,
-/// is a refusal.
+/// The server answers with status 200 and `{"approved": true}`, or with `false` and a `reason`. It
+/// may give other `arguments`, which are used exactly as given; a token that is left in its place
+/// is replaced by its secret. A `digest` in the answer must be that of the request. Any other
+/// answer, an object with other keys, and no answer in time count as a refusal.
 #[derive(Debug)]
 pub struct ApprovalWebhook {
     name: String,
@@ -62,7 +62,7 @@ impl ApprovalWebhook {
     /// Asks this server, signing with this secret.
     ///
     /// # Errors
-    /// When the address is none that can be asked.
+    /// When the address is not valid for a request.
     pub fn new(
         name: impl Into<String>,
         url: impl Into<String>,
@@ -79,7 +79,7 @@ impl ApprovalWebhook {
     /// Asks the server of these settings.
     ///
     /// # Errors
-    /// When the address is none that can be asked.
+    /// When the address is not valid for a request.
     pub fn from_settings(
         name: impl Into<String>,
         settings: ApprovalWebhookSettings,
@@ -93,8 +93,7 @@ impl ApprovalWebhook {
         })
     }
 
-    /// Sets how long the server has to decide, in whole seconds, of which a begun one counts; five
-    /// minutes, when left out.
+    /// Sets how long the server has to decide, in seconds, rounded up; the default is five minutes.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         let begun = u64::from(time.subsec_nanos() > 0);
@@ -116,7 +115,7 @@ impl ApprovalWebhook {
             .header("Ghostlight-Signature", signature)
             .header("Idempotency-Key", key)
             .body(body);
-        // The address may hold what is nobody's business.
+        // The address may hold a secret.
         let mut response = request.send().await.map_err(reqwest::Error::without_url)?;
         if response.status() != reqwest::StatusCode::OK {
             let status = response.status().as_u16();
@@ -157,7 +156,7 @@ impl Tool for ApprovalWebhook {
         ToolDefinition::new(self.name.clone(), "Decides whether a tool may be called.")
             .parameters(json!({ "type": "object" }))
             .effect(Effect::Idempotent)
-            // What the server has, and a little for the way.
+            // The server's time, and a little for the connection.
             .timeout(Duration::from_secs(
                 self.settings.timeout_s.saturating_add(5),
             ))

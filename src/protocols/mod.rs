@@ -1,4 +1,4 @@
-//! How Ghostlight talks with other programs.
+//! Protocols for talking to other programs.
 
 #[cfg(feature = "http")]
 mod approval_webhook;

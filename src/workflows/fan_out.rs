@@ -29,7 +29,7 @@ Answer with one line for each part: `worker: what it is to do`, and nothing else
 /// answers from their results.
 ///
 /// Each line of the plan is a part. A line that begins with a worker's name and a colon goes to
-/// that worker; the others go to the workers in turn, by their names' order.
+/// that worker; the others go to the workers in turn, in the order of their names.
 ///
 /// ```yaml
 /// behavior: { name: fan_out, planner: lead, aggregator: editor, max_at_once: 4 }

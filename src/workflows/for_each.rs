@@ -15,9 +15,9 @@ use super::{
 };
 use crate::behaviors::Prompt;
 
-/// Gives each item of the task to a member, several at once. The task is a JSON array, or lines
-/// of text. The answer is a JSON array of the answers, in the order of the items; what is done of
-/// work that stops before its end stands under the members' names and the items' numbers.
+/// Gives each item of the task to a member, several at once. The task is a JSON array, or lines of
+/// text. The answer is a JSON array of the answers, in the order of the items. The partial answer
+/// of work that stops early lists the answers by the members' names and the items' numbers.
 ///
 /// Several members take the items in turn.
 ///
@@ -55,7 +55,7 @@ impl Default for ForEach {
     }
 }
 
-/// The items of a text: of a JSON array, or else its lines that are not blank.
+/// The items of a text: those of a JSON array, or else its lines that are not blank.
 fn items(text: &str) -> Vec<String> {
     match serde_json::from_str(text) {
         Ok(Value::Array(items)) => items

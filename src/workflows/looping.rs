@@ -30,14 +30,15 @@ use super::{
 pub struct Loop {
     /// The members; all agents below when left out.
     pub members: Vec<String>,
-    /// The condition by which it ends, asked after each answer.
+    /// The condition that ends it, checked after each answer.
     pub until: Option<Termination>,
-    /// The condition by which it goes on, asked before each round of what was said last alone, and
-    /// before the first of the task, which is the answer where it does not hold.
+    /// The condition to go on, checked before each round on the last answer alone, and before the
+    /// first round on the task; if it does not hold for the task, the task is the answer.
     #[serde(rename = "while")]
     pub as_long_as: Option<Termination>,
-    /// The most rounds. Where a condition is set and has not ended it by then, the workflow stops
-    /// with the last answer as a partial one; where none is set, that many rounds are the work.
+    /// The most rounds. If a condition is set and has not ended the loop by then, the workflow
+    /// stops with the last answer as a partial one; without a condition, that many rounds are the
+    /// work.
     pub max_rounds: u32,
     /// How many of the last rounds a member sees.
     pub rounds_seen: u32,

@@ -1,4 +1,4 @@
-//! A member of a workflow at work.
+//! A member of a workflow, and the task that it is given.
 
 use std::{pin::pin, time::Duration};
 
@@ -24,26 +24,26 @@ use super::{Utterance, conversation::transcript};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnFailure {
-    /// It ends as the member did: failed, or stopped for the same reason.
+    /// The workflow ends as the member did: failed, or stopped for the same reason.
     #[default]
     Stop,
-    /// It goes on, and what follows is told that this member failed.
+    /// The workflow continues, and the following members are told that this one failed.
     GoOn,
 }
 
-/// What a member's task came to.
+/// The end of a member's task.
 #[derive(Clone, Debug)]
 pub(super) enum MemberEnd {
     /// It answered.
     Answered(String),
-    /// It stopped before its end, with what it has so far.
+    /// It stopped before its end, with what it had made so far.
     Stopped(StopReason, String),
     /// It failed.
     Failed(OperationError),
 }
 
 impl MemberEnd {
-    /// Its answer, or in words why there is none.
+    /// Its answer, or a text that says why there is none.
     pub(super) fn told(&self) -> String {
         match self {
             Self::Answered(text) => text.clone(),
@@ -57,8 +57,8 @@ impl MemberEnd {
         matches!(self, Self::Answered(_))
     }
 
-    /// The workflow's own end, where it ends as this one of several members did: with what each of
-    /// them has, by whom.
+    /// The workflow's end, if it ends as this member did; the text is what each of several members
+    /// has made, under its name.
     pub(super) fn into_outcome_among<'a>(
         self,
         ends: impl IntoIterator<Item = (String, &'a MemberEnd)>,
@@ -76,7 +76,7 @@ impl MemberEnd {
         }
     }
 
-    /// Whether it ends the workflow, whatever its settings say.
+    /// Whether it ends the workflow, whatever the settings say.
     pub(super) fn leaves(&self) -> bool {
         let reason = match self {
             Self::Stopped(reason, _) => reason,
@@ -85,8 +85,8 @@ impl MemberEnd {
         matches!(reason, StopReason::Escalated(_) | StopReason::LoopExited)
     }
 
-    /// Whether its task may be done once more: never what may have happened already, what somebody
-    /// refused or cancelled, or what no budget is left for.
+    /// Whether the task may be tried again. Not if its effect may have happened already, if
+    /// somebody refused or cancelled it, or if no budget is left.
     pub(super) fn may_be_tried_again(&self) -> bool {
         match self {
             Self::Answered(_) | Self::Stopped(StopReason::BudgetExhausted(_), _) => false,
@@ -95,7 +95,7 @@ impl MemberEnd {
         }
     }
 
-    /// What it made, whole or not: its answer, or what it had when it stopped.
+    /// The text that it made, complete or not: its answer, or what it had when it stopped.
     pub(super) fn made(&self) -> Option<&str> {
         match self {
             Self::Answered(text) | Self::Stopped(_, text) if !text.is_empty() => Some(text),
@@ -103,8 +103,8 @@ impl MemberEnd {
         }
     }
 
-    /// The workflow's own end, where it ends as one of several members did; `made` is what all of
-    /// them made, the member among them, each under its name.
+    /// The workflow's end, if it ends as this member did; `made` is what all members have made,
+    /// this one included, each under its name.
     pub(super) fn into_end_of_all(self, made: String) -> Result<Outcome, AgentError> {
         match self {
             Self::Stopped(reason, text) if made.is_empty() => Ok(stopped(reason, text)),
@@ -113,8 +113,8 @@ impl MemberEnd {
         }
     }
 
-    /// The workflow's own end, where it ends as its member did; `partial` is what it has where
-    /// the member has nothing.
+    /// The workflow's end, if it ends as its member did; `partial` is the text to use if the member
+    /// has none.
     pub(super) fn into_outcome(self, partial: &str) -> Result<Outcome, AgentError> {
         match self {
             Self::Answered(text) => Ok(Outcome::answer(text)),
@@ -131,7 +131,7 @@ impl MemberEnd {
     }
 }
 
-/// A stop with this text as its partial answer, if there is any.
+/// A stop with this text as its partial answer, if it is not empty.
 pub(super) fn stopped(reason: StopReason, text: String) -> Outcome {
     let partial = (!text.is_empty()).then(|| Answer::text(text));
     Outcome::Stopped { reason, partial }
@@ -148,8 +148,8 @@ pub(super) fn out_of_budget<'a>(
     ends.into_iter().find_map(reason)
 }
 
-/// Whether what failed so can be repeated; the failure of a delegated task is judged by its cause
-/// too.
+/// Whether a task that failed so can be repeated. The failure of a delegated task is judged by its
+/// cause, too.
 fn may_be_repeated(error: &OperationError) -> bool {
     let repeats = !matches!(
         error.kind,
@@ -168,10 +168,10 @@ fn may_be_repeated(error: &OperationError) -> bool {
     repeats && cause
 }
 
-/// Gives a member a task and waits for what comes of it, not longer than `limit`.
+/// Gives a member a task and waits for its end, at most for `limit`.
 ///
 /// # Errors
-/// What no workflow can deal with: a run that has diverged, ended or moved.
+/// When the run has diverged, ended or moved, which no workflow can handle.
 pub(super) async fn ask(
     cx: &RunContext,
     member: &str,
@@ -205,12 +205,12 @@ pub(super) async fn ask(
     }
 }
 
-/// What the call of a tool came to, which is a task's end: only a failure that the tool tells of
-/// itself is [`ErrorKind::Tool`].
+/// The end of a tool's call, as the end of a task: only a failure that the tool itself reports is
+/// [`ErrorKind::Tool`].
 ///
 /// # Errors
-/// What the run must stop for: a call in doubt whose tool says so, a store that fails, a run that
-/// has diverged or ended.
+/// When the run must stop: for a call in doubt whose tool says so, a store that fails, or a run
+/// that has diverged or ended.
 pub(super) fn called(ended: Result<Vec<ToolResult>, AgentError>) -> Result<MemberEnd, AgentError> {
     let results = match ended {
         Ok(results) => results,
@@ -229,7 +229,7 @@ pub(super) fn called(ended: Result<Vec<ToolResult>, AgentError>) -> Result<Membe
     Ok(MemberEnd::Failed(OperationError::new(kind, result.text)))
 }
 
-/// A part of a task, and the member that is to do it.
+/// A part of a task, and the member that does it.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) member: String,
@@ -245,9 +245,9 @@ impl Part {
     }
 }
 
-/// Gives all parts to their members, at most `at_once` of them at a time, until all have ended or
-/// `enough` says so after one of them; those that are still at work then are cancelled. The ends
-/// are in the order of the parts.
+/// Gives all parts to their members, at most `at_once` at a time, until all have ended, or until
+/// `enough` says so after one of them; the others are then cancelled. The ends are in the order of
+/// the parts.
 ///
 /// # Errors
 /// As [`ask`].
@@ -281,12 +281,12 @@ pub(super) async fn ask_all(
     Ok(ends)
 }
 
-/// A limit in milliseconds as a duration.
+/// A limit in milliseconds, as a duration.
 pub(super) fn limit(milliseconds: Option<u64>) -> Option<Duration> {
     milliseconds.map(Duration::from_millis)
 }
 
-/// The named members, or all agents below that have no other part in the workflow.
+/// The named members, or all agents below without another role in the workflow.
 pub(super) fn members<'a>(
     agent: &'a AgentSpec,
     named: &'a [String],
@@ -302,7 +302,7 @@ pub(super) fn members<'a>(
 /// Checks that a setting names an agent below.
 ///
 /// # Errors
-/// Which name is wrong, and which there are.
+/// The wrong name, and the names of the agents below.
 pub(super) fn check_name(agent: &AgentSpec, setting: &str, name: &str) -> Result<(), String> {
     if agent.agents.iter().any(|below| below.name == name) {
         return Ok(());
@@ -322,10 +322,10 @@ pub(super) fn check_name(agent: &AgentSpec, setting: &str, name: &str) -> Result
     ))
 }
 
-/// Checks that every name stands for an agent below, and that there are members enough.
+/// Checks that every name belongs to an agent below, and that there are enough members.
 ///
 /// # Errors
-/// What is missing.
+/// The missing name or member.
 pub(super) fn check_members(
     agent: &AgentSpec,
     named: &[String],
@@ -355,7 +355,7 @@ pub(super) fn check_members(
 /// Checks that a bound is not zero.
 ///
 /// # Errors
-/// Which one is.
+/// The name of the setting that is zero.
 pub(super) fn at_least_one(setting: &str, value: Option<u32>) -> Result<(), String> {
     match value {
         Some(0) => Err(format!("{setting} must be at least 1")),

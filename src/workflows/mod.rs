@@ -1,4 +1,4 @@
-//! Several agents as one: behaviors whose work is done by the agents below them.
+//! Workflows: behaviors in which the agents below do the work.
 //!
 //! | name | workflow |
 //! |---|---|
@@ -20,10 +20,10 @@
 //! | `reactree` | [`ReAcTree`]: a tree of goals that the model divides under sequence, fallback and parallel nodes |
 //! | `tool_chain` | [`ToolChain`]: tools one after the other, without a model |
 //!
-//! Each is straight-line code over a [`RunContext`](ghostlight_actors::run::RunContext): its members
-//! work in child runs, so a workflow is durable, cancelled, budgeted and observed without any code
-//! of its own for that, and workflows nest. Which agents are its members its settings say, or else
-//! all agents below, in their order.
+//! Each workflow is straight-line code over a [`RunContext`](ghostlight_actors::run::RunContext).
+//! Its members work in child runs, so a workflow is durable, cancelled, budgeted and observed
+//! without code of its own for that, and workflows nest. A workflow's settings name its members;
+//! without names, all agents below are its members, in their order.
 //!
 //! ```yaml
 //! agent:
@@ -34,15 +34,16 @@
 //!     - { name: critic, instructions: Criticise the article; say APPROVED when it is good. }
 //! ```
 //!
-//! A [`StateGraph`] is the graph for those who write code: nodes that change a state of any type, and
-//! where each leads.
+//! A [`StateGraph`] is the graph for programs: nodes that change a state of any type, and the ways
+//! between them.
 //!
-//! A member that fails, or that stops before its task is done, ends the workflow, unless its
-//! settings say otherwise. A member that [escalates](ghostlight_actors::vocabulary::StopReason::Escalated)
-//! ends every workflow on the way up to an agent that can reason about it: the coordinator's model is
-//! one, and a fallback goes on with the next. One that
-//! [exits the loop](ghostlight_actors::vocabulary::StopReason::LoopExited) ends the innermost loop
-//! around it, which then answers.
+//! A member that fails, or that stops before its task is done, ends the workflow, unless the
+//! workflow's settings say otherwise. A member that
+//! [escalates](ghostlight_actors::vocabulary::StopReason::Escalated) ends every workflow on the way
+//! up to an agent that can reason about it: a coordinator's model can, and a fallback continues
+//! with its next member. A member that [exits the
+//! loop](ghostlight_actors::vocabulary::StopReason::LoopExited) ends the innermost loop around it,
+//! which then answers.
 
 mod conversation;
 mod coordinator;
@@ -91,7 +92,7 @@ pub use termination::Termination;
 pub use tool_chain::{ToolChain, ToolStep};
 pub use vote::{Tie, Vote};
 
-/// Registers every workflow that is built in under its name.
+/// Registers every built-in workflow under its name.
 #[must_use]
 pub fn register(registry: Registry) -> Registry {
     registry

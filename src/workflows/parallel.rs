@@ -1,4 +1,4 @@
-//! Agents side by side.
+//! Agents that work at the same time.
 
 use ghostlight_actors::{
     definition::AgentSpec,
@@ -18,8 +18,8 @@ use super::{
     },
 };
 
-/// All members at once with the same task. None sees what the others say. The answer is what the
-/// aggregator makes of theirs, or else a JSON object with each answer under its member's name.
+/// Gives all members the same task at once. No member sees the others' answers. The answer is that
+/// of the aggregator or, without one, a JSON object with each answer under its member's name.
 ///
 /// ```yaml
 /// behavior: { name: parallel, aggregator: editor, max_at_once: 4, on_failure: { quorum: 2 } }
@@ -40,17 +40,17 @@ pub struct Parallel {
     pub member_timeout_ms: Option<u64>,
 }
 
-/// What [`Parallel`] work does when a member fails, or stops before its task is done.
+/// What [`Parallel`] does when a member fails, or stops before its task is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ParallelFailure {
-    /// It ends as the member did, and the others are cancelled.
+    /// The work ends as the member did, and the others are cancelled.
     #[default]
     FailFast,
-    /// All others end first; the answer says of the failed one that it failed.
+    /// All others end first; the answer reports the failure under the member's name.
     CollectAll,
-    /// It is done as soon as this many have answered, and the others are cancelled.
+    /// The work is done as soon as this many have answered, and the others are cancelled.
     Quorum(u32),
 }
 
@@ -116,7 +116,7 @@ impl Behavior for Parallel {
 }
 
 impl Parallel {
-    /// What every member that ended said, when enough of them answered.
+    /// The answers of all members that ended, if enough of them answered.
     fn results(
         &self,
         members: &[&str],
@@ -147,7 +147,7 @@ impl Parallel {
     }
 }
 
-/// What the members made before the work ended, each under its name; nothing where none answered.
+/// What the members made before the work ended, each under its name; empty if none answered.
 fn made(members: &[&str], ends: &[Option<MemberEnd>]) -> String {
     if !ends.iter().flatten().any(MemberEnd::is_answer) {
         return String::new();

@@ -37,7 +37,7 @@ Follow this instruction, and give the whole result of it:
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RolePlay {
-    /// The one who instructs and the one who does; the two agents below when left out.
+    /// The member that instructs and the member that acts; the two agents below when left out.
     pub members: Vec<String>,
     /// What the first says when the task is done. The prompts tell it.
     pub done: String,

@@ -14,8 +14,8 @@ use super::{
     turns::Turns,
 };
 
-/// A conversation in which the members take turns; each sees the task and all that was said. It
-/// ends when a condition holds, with the last thing said as its answer.
+/// A conversation in which the members take turns; each sees the task and everything said so far.
+/// It ends when a condition holds, and the last utterance is the answer.
 ///
 /// ```yaml
 /// behavior: { name: round_robin, until: { text: agreed }, max_turns: 12 }
@@ -26,10 +26,10 @@ use super::{
 pub struct RoundRobin {
     /// The members in the order in which they speak; all agents below when left out.
     pub members: Vec<String>,
-    /// The condition by which it ends.
+    /// The condition that ends it.
     pub until: Option<Termination>,
-    /// The most turns. Where a condition is set and does not hold by then, the workflow stops
-    /// with what was said last as a partial answer.
+    /// The most turns. If a condition is set and does not hold by then, the workflow stops with the
+    /// last utterance as a partial answer.
     pub max_turns: u32,
     /// What happens when a member fails.
     pub on_failure: OnFailure,

@@ -47,15 +47,16 @@ pub struct Router {
     pub members: Vec<String>,
     /// Rules, of which the first that fits decides.
     pub rules: Vec<Route>,
-    /// What tasks of members are like: for each member a few, as people would write them.
+    /// Examples of the tasks of members: for each member a few, as people would write them.
     pub examples: BTreeMap<String, Vec<String>>,
-    /// What compares a task with the examples; by their words where it is left out, which needs no model.
+    /// The embedder that compares a task with the examples. When left out, it compares by words,
+    /// which needs no model.
     pub embedder: EmbedderSettings,
     /// How near the examples must be, from 0 to 1: the mean cosine of the nearest three.
     pub least_nearness: f64,
     /// How much nearer they must be than those of the next member.
     pub least_lead: f64,
-    /// The member that takes a task which no rule fits, where the model is not asked or chooses nobody.
+    /// The member that takes a task that no rule fits, if the model is not asked or chooses nobody.
     pub otherwise: Option<String>,
     /// Whether the model is asked where no rule fits.
     pub ask_model: bool,

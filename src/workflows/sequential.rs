@@ -69,7 +69,8 @@ impl Behavior for Sequential {
 pub struct Pipeline {
     /// The stages; all agents below when left out.
     pub stages: Vec<Stage>,
-    /// What happens when a stage fails; the next one after it gets the last answer that there is.
+    /// What happens when a stage fails. If the workflow continues, the next stage gets the last
+    /// answer there is.
     pub on_failure: OnFailure,
     /// The longest that one stage may take, in milliseconds.
     pub stage_timeout_ms: Option<u64>,

@@ -22,7 +22,7 @@ use super::Utterance;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Termination {
-    /// This many things were said.
+    /// There are this many utterances.
     MaxTurns(u32),
     /// One of them contains this text, whatever its letters' case.
     Text(String),

@@ -35,8 +35,8 @@ use crate::behaviors::Prompt;
 pub struct ToolChain {
     /// The steps; all tools of the agent in their order when left out.
     pub steps: Vec<ToolStep>,
-    /// What happens when a tool fails: the run fails, or the next step gets the last result
-    /// that there is. A used-up budget ends the run with the last result as its partial answer.
+    /// What happens when a tool fails: the run fails, or the next step gets the last result there
+    /// is. A used-up budget ends the run with the last result as its partial answer.
     pub on_failure: OnFailure,
 }
 
@@ -48,10 +48,10 @@ pub struct ToolChain {
 pub struct ToolStep {
     /// The tool: one of the agent's, or `delegate_to_NAME` of an agent below.
     pub tool: String,
-    /// Its arguments, in whose texts `{previous}` stands for the result before (or the task),
-    /// `{task}` for the task, and each earlier tool's name for its result. When left out the
-    /// result before is the arguments, where it is a JSON object, and otherwise the value of the
-    /// tool's first required argument.
+    /// Its arguments. In their texts, `{previous}` stands for the result before (or the task),
+    /// `{task}` for the task, and each earlier tool's name for its result. When left out, the
+    /// result before is the arguments if it is a JSON object, and otherwise the value of the tool's
+    /// first required argument.
     pub arguments: Option<Value>,
 }
 

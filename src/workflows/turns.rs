@@ -1,4 +1,4 @@
-//! Members that speak in turns until it is enough: what loops and conversations share.
+//! Members that take turns until a condition holds; loops and conversations share this.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use super::{
 
 pub(super) struct Turns<'a> {
     pub(super) members: Vec<&'a str>,
-    /// The condition by which it ends, asked after each answer.
+    /// The condition that ends the turns, checked after each answer.
     pub(super) until: Option<&'a Termination>,
-    /// The condition by which it goes on, asked before each round of what was said last, and
-    /// before the first of the task.
+    /// The condition to go on, checked before each round on the last answer, and before the first
+    /// round on the task.
     pub(super) as_long_as: Option<&'a Termination>,
-    /// How many turns there are at most.
+    /// The most turns.
     pub(super) most: usize,
     /// How many of the last turns a member sees.
     pub(super) seen: usize,
@@ -29,9 +29,9 @@ pub(super) struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// Lets the members speak, each with the task and what it sees of what was said, until the
-    /// condition holds, the one to go on holds no more, or one of them exits the loop. When the
-    /// turns are used up that is the end of the work, or, where a condition is set, the stop
+    /// Lets the members take turns, each with the task and what it sees of the conversation, until
+    /// the condition holds, the condition to go on no longer holds, or a member exits the loop.
+    /// When the turns are used up, the work is done; but if a condition is set, it stops as
     /// `used_up` with the last answer as a partial one.
     pub(super) async fn run(
         &self,

@@ -45,9 +45,9 @@ pub struct Vote {
     pub prompt: Prompt,
     /// How many votes must be cast; one when left out.
     pub quorum: u32,
-    /// Whether the most votes are not enough, and it takes more than half of those cast.
+    /// Whether an option needs more than half of the votes cast, and not only the most.
     pub majority: bool,
-    /// What decides where options have equally many votes, or none has its majority.
+    /// What decides if options have equally many votes, or if none has the required majority.
     pub tie: Tie,
     /// How many members vote at once; all when left out.
     pub max_at_once: Option<u32>,

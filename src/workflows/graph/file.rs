@@ -27,9 +27,9 @@ pub use rule::Rule;
 pub use state::Reducer;
 use state::State;
 
-/// A graph of steps in a team file. Its state is named values: it begins with `task`, and each
-/// node adds what it came to, under its own name or the one that `into` says. `{name}` in a prompt
-/// or an argument stands for a value, and `NODE.times` for how often a node was walked.
+/// A graph of steps in a team file. Its state consists of named values: it begins with `task`, and
+/// each node adds its result, under its own name or the name in `into`. In a prompt or an argument,
+/// `{name}` stands for a value, and `NODE.times` for how often a node was walked.
 ///
 /// ```yaml
 /// behavior:
@@ -54,16 +54,16 @@ use state::State;
 pub struct GraphSpec {
     /// The node with which it begins.
     pub entry: String,
-    /// The nodes, by name; `end` is none.
+    /// The nodes, by name; `end` is no node.
     pub nodes: BTreeMap<String, GraphNode>,
     /// The values with which it begins, beside the task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, Value>,
-    /// What the answer is made of; what the last node came to when left out.
+    /// The template of the answer; the result of the last node when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Prompt>,
-    /// What becomes of a value that branches changed, by its name; that of the last branch counts
-    /// where it is left out.
+    /// How a value that branches changed is merged, by its name; when left out, the value of the
+    /// last branch counts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub merge: BTreeMap<String, Reducer>,
     /// How many nodes may be walked in all, branches included.
@@ -99,10 +99,10 @@ pub struct GraphNode {
     /// Values that are set before anything is done, each text filled.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, Value>,
-    /// Under which name its result is kept; its own when left out.
+    /// The name under which its result is kept; its own name when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub into: Option<String>,
-    /// What a person is asked before it; a refusal ends the run as denied.
+    /// The question that a person is asked before it; a refusal ends the run as denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm: Option<String>,
     /// The longest that it may take, in milliseconds.

@@ -95,14 +95,14 @@ pub struct Orchestrator {
     pub max_repairs: u32,
     /// How many tasks are done at once.
     pub max_at_once: u32,
-    /// Whether tasks wait until all tasks of the phases before theirs have ended, instead of only
-    /// those that they need.
+    /// Whether a task waits until all tasks of earlier phases have ended, and not only for its
+    /// dependencies.
     pub phases: bool,
     /// The longest that one attempt of a task may take, in milliseconds.
     pub task_timeout_ms: Option<u64>,
-    /// How often a task is tried. What may have happened already is not tried again (a call in
-    /// doubt, one whose effect is `once` and that took too long), nor what somebody refused or
-    /// cancelled.
+    /// How often a task is tried. A task is not tried again if its effect may have happened already
+    /// (a call in doubt, or one with the effect `once` that took too long), or if somebody refused
+    /// or cancelled it.
     pub max_attempts: u32,
     /// The longest pause before the second attempt, in milliseconds; the real one is random.
     pub retry_pause_ms: u64,
@@ -121,7 +121,7 @@ pub enum PlanFormat {
     /// As JSON, held to a schema where the server can.
     #[default]
     Json,
-    /// As XML within its analysis, for models that write that better.
+    /// As XML within its analysis, for models that write XML better.
     Xml,
 }
 

@@ -1,4 +1,4 @@
-//! What a node's model can do beside calling the agent's tools.
+//! The acts of a node's model, besides calling the agent's tools.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) enum Act {
     Recall(Option<String>),
 }
 
-/// How the sub-goals of an expansion are worked on.
+/// How the node works on the sub-goals of an expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Flow {
@@ -55,9 +55,8 @@ fn act(name: &str, description: &str, properties: Value, required: &[&str]) -> A
     Arc::new(definition.parameters(parameters).effect(Effect::Read))
 }
 
-/// The agent's own tools, and the acts. A tool of the agent's that has the name of an act is out of
-/// reach; a node at the deepest level cannot expand. No node can hand the conversation over: it has
-/// its own goal only.
+/// The agent's own tools, and the acts. An act hides a tool of the same name; a node at the deepest
+/// level cannot expand. No node can hand the conversation over: it has only its own goal.
 pub(super) fn offered(own: &ToolSet, may_expand: bool) -> ToolSet {
     let text = json!({"type": "string"});
     let expand = act(
@@ -107,7 +106,7 @@ pub(super) fn is_act(name: &str) -> bool {
     ["expand", "done", "fail", "remember", "recall"].contains(&name)
 }
 
-/// The act that a call asks for, or what the model is told to mend.
+/// The act that a call asks for, or a message that tells the model what to mend.
 pub(super) fn read(call: &ToolCall, most: u32) -> Result<Act, String> {
     let arguments = call
         .arguments

@@ -1,4 +1,4 @@
-//! A tree that grows while it is walked: agents that reason, act, or divide their goal.
+//! A tree that grows during the work: agents that reason, act, or divide their goal.
 
 mod acts;
 mod node;
@@ -35,12 +35,12 @@ know another way.
 /// Choi et al., "ReAcTree: Hierarchical LLM Agent Trees with Control Flow for Long-Horizon Task
 /// Planning" (arXiv 2511.02424).
 ///
-/// Each agent node works on one goal with a conversation of its own: it calls the agent's tools, says
-/// that it is done or has failed, or expands into sub-goals under a sequence, a fallback or a
-/// parallel node, each of which is an agent node again. Failure is an outcome of its own, so a
-/// fallback can go on to its next way. All nodes share the working memory of the run. Where the agent
-/// has a [`memory`](AgentSpec::memory) with `episodes`, each node leaves its whole trajectory there, and is
-/// shown what came of goals like its own; what nobody has confirmed yet is shown as such.
+/// Each agent node works on one goal in its own conversation: it calls the agent's tools, says that
+/// it is done or has failed, or expands into sub-goals under a sequence, a fallback or a parallel
+/// node; each sub-goal is an agent node again. Failure is an outcome, so a fallback can try its
+/// next way. All nodes share the working memory of the run. If the agent has a
+/// [`memory`](AgentSpec::memory) with `episodes`, each node leaves its whole trajectory there, and
+/// sees the outcomes of similar goals; an outcome that nobody has confirmed yet is marked as such.
 ///
 /// ```yaml
 /// behavior: { name: reactree, max_depth: 4, max_nodes: 20, vote: all }
@@ -85,7 +85,7 @@ pub enum ParallelVote {
 }
 
 impl ParallelVote {
-    /// Whether so many of so many are enough.
+    /// Whether this many reached sub-goals out of so many are enough.
     pub fn is_won(self, reached: usize, of: usize) -> bool {
         match self {
             Self::Majority => reached * 2 > of,
@@ -111,8 +111,8 @@ impl Default for ReAcTree {
     }
 }
 
-/// What is counted over all nodes of a tree. Nodes of one run take turns, so the counts are the
-/// same in replay.
+/// The counts over all nodes of a tree. Nodes of one run take turns, so the counts are the same in
+/// a replay.
 #[derive(Default)]
 struct Counts {
     nodes: AtomicU32,
@@ -120,13 +120,13 @@ struct Counts {
 }
 
 impl Counts {
-    /// Counts one more, unless that would be over the bound.
+    /// Counts one more, unless that would exceed the bound.
     fn one_more(count: &AtomicU32, bound: u32) -> bool {
         count.fetch_add(1, Ordering::Relaxed) < bound
     }
 }
 
-/// A tree while it is walked.
+/// A tree in progress.
 struct Tree<'a> {
     settings: &'a ReAcTree,
     counts: Counts,

@@ -1,4 +1,4 @@
-//! One node of the tree at work.
+//! One node of the tree.
 
 use futures_util::{
     future::{BoxFuture, FutureExt},
@@ -19,23 +19,23 @@ use crate::behaviors::{AgentLoop, BatchResult, ModelTurn, below_instructions, ex
 
 const GO_ON: &str = "If the goal is reached, call `done` with the result; otherwise go on.";
 
-/// The goal of a node, and where it stands.
+/// The goal of a node, and its place in the tree.
 pub(super) struct Goal {
     text: String,
     /// The goals above, the root's first.
     above: Vec<String>,
-    /// How the goals beside it are worked on, and which they are.
+    /// The flow among its sibling goals, and these goals.
     beside: Option<(Flow, Vec<String>)>,
 }
 
-/// What came of a goal.
+/// The end of the work on a goal.
 #[derive(Debug)]
 pub(super) enum NodeEnd {
     /// It was reached.
     Reached(String),
-    /// It was not, for this reason: whoever set it may know another way.
+    /// It was not reached, for this reason; the node above may know another way.
     Missed(String),
-    /// The whole tree ends, for this reason, with what was made for the goal by then.
+    /// The whole tree stops, for this reason, with what was made for the goal so far.
     Stopped(StopReason, String),
 }
 
@@ -61,7 +61,7 @@ impl Goal {
         u32::try_from(self.above.len()).unwrap_or(u32::MAX)
     }
 
-    /// Where it stands, in words.
+    /// Its place, in words.
     fn place(&self) -> String {
         let (Some(above), Some((flow, goals))) = (self.above.last(), &self.beside) else {
             return String::new();
@@ -76,13 +76,14 @@ impl Goal {
     }
 }
 
-/// The end of a tree that stops while this node's model is asked, with what that said last.
+/// The end of a node when the tree stops during a request to its model, with the last text of that
+/// model.
 fn stopped(agent: &mut AgentLoop<'_>, reason: StopReason) -> NodeEnd {
     let said = agent.stop(reason.clone());
     NodeEnd::Stopped(reason, said.text().to_owned())
 }
 
-/// What a turn of a node led to.
+/// The result of a node's turn.
 enum Step {
     GoesOn,
     Ends(NodeEnd),
@@ -90,7 +91,7 @@ enum Step {
 }
 
 impl Tree<'_> {
-    /// Works on a goal until something has come of it, and keeps that as an episode.
+    /// Works on a goal until its end, and keeps the work as an episode.
     pub(super) fn walk<'a>(
         &'a self,
         cx: &'a RunContext,
@@ -158,7 +159,7 @@ impl Tree<'_> {
             .inner())
     }
 
-    /// Takes turns until one ends the work or divides the goal, or there are no turns left.
+    /// Takes turns until one ends the work or divides the goal, or until no turns are left.
     async fn work(
         &self,
         cx: &RunContext,
@@ -230,7 +231,7 @@ impl Tree<'_> {
         Ok(below_instructions(&cx.agent().instructions, &prompt))
     }
 
-    /// Does what a turn asks for: the agent's tools first, then the acts in their order.
+    /// Does what a turn asks for: first the agent's tools, then the acts in their order.
     async fn act(
         &self,
         cx: &RunContext,
@@ -301,7 +302,7 @@ impl Tree<'_> {
         Ok(ends.into_iter().next().unwrap_or(Step::GoesOn))
     }
 
-    /// Works on the sub-goals as the flow says.
+    /// Works on the sub-goals in the given flow.
     async fn expand(
         &self,
         cx: &RunContext,

@@ -1,4 +1,4 @@
-//! What the nodes of a tree share.
+//! The notes that the nodes of a tree share.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 /// The key of the notes in the run's working memory.
 const NOTES: &str = "reactree.notes";
-/// How many notes a tree keeps; beyond it new keys are refused.
+/// The most notes of a tree; beyond it new keys are refused.
 const MOST_NOTES: usize = 100;
-/// How many characters of a note are kept.
+/// The most characters of a note that are kept.
 const MOST_CHARACTERS: usize = 2_000;
 
-/// A note of the working memory, and whose it is.
+/// A note in the working memory, and its author.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Note {
     pub(super) value: String,
@@ -31,7 +31,7 @@ pub(super) async fn all(cx: &RunContext) -> Result<Notes, AgentError> {
     Ok(cx.memory().get::<Notes>(NOTES).await?.unwrap_or_default())
 }
 
-/// Writes a note; of two writers the later one counts, and is told whose note it replaced.
+/// Writes a note. The later of two writers counts, and is told whose note it replaced.
 pub(super) async fn remember(
     cx: &RunContext,
     key: &str,

@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use crate::workflows::conversation::{Utterance, transcript};
 
-/// What becomes of a value that several branches of a graph changed.
+/// How the values that several branches gave to one name are merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reducer {
-    /// That of the last branch counts.
+    /// The value of the last branch counts.
     #[default]
     Last,
-    /// All of them are a list, in the order of the branches, after those that were there.
+    /// All are appended, in the order of the branches, to the earlier values, as a list.
     Append,
     /// What each branch added to the number at the fork is added up.
     Sum,
