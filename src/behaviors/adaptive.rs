@@ -1,4 +1,4 @@
-//! Choosing how to work by the task.
+//! Choosing a behavior for each task.
 
 use ghostlight_actors::{
     definition::BehaviorSpec,
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Checked, built_in, prompt::task};
 
-/// Words that tell of work in several parts.
+/// Words that indicate work in several parts.
 const COMPLEX_WORDS: [&str; 12] = [
     "analyze",
     "analyse",
@@ -25,26 +25,26 @@ const COMPLEX_WORDS: [&str; 12] = [
     "step",
     "steps",
 ];
-/// Every task has at least this complexity.
+/// The complexity of every task before anything is added.
 const BASE: f64 = 0.5;
-/// What a long task adds.
+/// The complexity that a long task adds.
 const LONG: f64 = 0.2;
-/// From how many characters on a task is long.
+/// The number of characters above which a task is long.
 const LONG_CHARACTERS: usize = 200;
-/// What each complex word adds.
+/// The complexity that each complex word adds.
 const WORD: f64 = 0.1;
-/// What many tools add.
+/// The complexity that many tools add.
 const TOOLED: f64 = 0.1;
-/// From how many tools on there are many.
+/// The number of tools from which an agent has many.
 const MANY_TOOLS: usize = 6;
 
-/// Chooses another behavior for each task: the first rule that fits decides, and where none
-/// does, the complexity of the task.
+/// Chooses another behavior for each task: the first matching rule decides, and without one, the
+/// complexity of the task.
 ///
-/// The complexity is 0.5, and 0.2 more for a task of over 200 characters, 0.1 more for each of
-/// the words in `words` that it has, and 0.1 more where the agent has over five tools, up to 1.0.
-/// Above the threshold the task is worked on by `complex`, otherwise by `simple`. The choice
-/// depends on nothing else, and is told to observers as the event `behavior_chosen`.
+/// The complexity is 0.5, plus 0.2 for a task of over 200 characters, plus 0.1 for each of the
+/// `words` in it, plus 0.1 if the agent has over five tools, up to 1.0. A task above the threshold
+/// gets the behavior `complex`, any other `simple`. The choice depends on nothing else, and is
+/// reported to observers as the event `behavior_chosen`.
 ///
 /// ```yaml
 /// behavior:
@@ -57,24 +57,24 @@ const MANY_TOOLS: usize = 6;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Adaptive {
-    /// Rules, of which the first that fits decides.
+    /// Rules; the first that matches decides.
     pub rules: Vec<Rule>,
     /// The complexity above which a task is complex, from 0 to 1.
     pub threshold: f64,
-    /// The words that make a task more complex, in small letters.
+    /// The words that make a task more complex, in lower case.
     pub words: Vec<String>,
-    /// How tasks are worked on that are not complex.
+    /// The behavior for tasks that are not complex.
     pub simple: BehaviorSpec,
-    /// How complex tasks are worked on.
+    /// The behavior for complex tasks.
     pub complex: BehaviorSpec,
 }
 
-/// A rule of [`Adaptive`]. It fits when all that it says holds.
+/// A rule of [`Adaptive`]. It matches when all its conditions hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Rule {
-    /// The task has one of these words, whatever their letters' case; any task where empty.
+    /// The task contains one of these words, in upper or lower case; any task if empty.
     #[serde(default)]
     pub words: Vec<String>,
     /// The task has more characters than this.
@@ -83,7 +83,7 @@ pub struct Rule {
     /// The task has at most this many characters.
     #[serde(default)]
     pub at_most: Option<u32>,
-    /// How such a task is worked on.
+    /// The behavior for such a task.
     #[serde(rename = "use")]
     pub behavior: BehaviorSpec,
 }
@@ -147,7 +147,7 @@ impl Adaptive {
         if let Some(rule) = self.rules.iter().find(|rule| rule.fits(task)) {
             return &rule.behavior;
         }
-        // Sums of tenths are not exact.
+        // Sums of tenths are not exact in binary.
         if self.complexity(task, tools) > self.threshold + 1e-9 {
             &self.complex
         } else {

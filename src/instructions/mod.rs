@@ -1,5 +1,5 @@
-//! What an agent is told: templates with values of state, an order of parts, and where an answer
-//! is kept for others to be told of.
+//! The instructions of an agent: templates with values of state, the order of the parts, and the
+//! key under which an answer is kept for other agents.
 //!
 //! [`Instructions`] is a policy. In a team file:
 //!
@@ -32,25 +32,25 @@ use serde_json::{Value, json};
 pub use output_key::{OutputKey, OutputScope};
 pub use template::{Placeholder, Source, Template, TemplateError};
 
-/// How many characters of one value reach the model.
+/// The most characters of one value that reach the model.
 const LONGEST: usize = 20_000;
-/// How many characters a value has at most that is put in as it is.
+/// The most characters of a value that is inserted without quotation marks.
 const WORD: usize = 32;
 
-/// Composes what the agent is told: the team's instructions, the role, the agent's own
-/// instructions, and the guidance, with a blank line between them, each of them a [`Template`].
+/// Composes an agent's instructions: the team's instructions, the role, the agent's own
+/// instructions, and the guidance, with a blank line between them. Each is a [`Template`].
 ///
-/// In the place of the agent's own stands `system`, where it is set, or else what the provider
-/// says. Values come from recorded operations, so replay puts in the same.
+/// `system`, if set, replaces the agent's own instructions; otherwise the text of the provider
+/// does. Values come from recorded operations, so replay inserts the same values.
 ///
-/// A value is data, whoever wrote it: marks that could pass for instructions are taken out of it
-/// ([`safety::sanitize`]). A number, or a word such as a name or a date, is put in as it is; any
-/// other text stands in quotation marks, several lines stand in a fence, and the model is told once
-/// which of it is data. That tells a model what is meant, and no text can make a model keep to it:
-/// what a model must not do whatever it reads is a matter of tools, approvals and guards.
+/// A value is data, whoever wrote it: marks that could pass for instructions are removed from it
+/// ([`safety::sanitize`]). A number, or a word such as a name or a date, is inserted as it is. Any
+/// other text stands in quotation marks, or in a fence if it has several lines, and the model is
+/// told once which values are data. That informs the model and cannot force it: anything that a
+/// model must never do is a matter of tools, approvals and guards.
 ///
-/// It is done once a run, so that what precedes the conversation stays the same for the
-/// provider's cache; with `refresh` before each model call.
+/// The instructions are composed once a run, so that the part before the conversation stays the
+/// same for the provider's cache; with `refresh`, before each model call.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -59,10 +59,10 @@ pub struct Instructions {
     pub role: String,
     /// Guidance on how it works, after its instructions.
     pub guidance: String,
-    /// The text in the place of its own instructions.
+    /// The text that replaces the agent's own instructions.
     pub system: Option<String>,
-    /// A tool of the agent whose result is its instructions, taken as it is and not as a template.
-    /// The model does not see the tool.
+    /// A tool of the agent whose result replaces its own instructions, as plain text and not as a
+    /// template. The model does not see the tool.
     pub provider: Option<String>,
     /// Whether values are read again before each model call.
     pub refresh: bool,
@@ -80,7 +80,7 @@ pub struct InstructionRequest {
     pub agent: String,
     /// The session, unless the task was delegated.
     pub session: Option<SessionId>,
-    /// The owner of the session.
+    /// The owner of the session, if it has one.
     pub owner: Option<String>,
     /// The task or the user's turn.
     pub input: String,
@@ -99,7 +99,7 @@ impl fmt::Debug for Provider {
 }
 
 impl Instructions {
-    /// The team's and the agent's instructions as templates.
+    /// Instructions with the team's and the agent's texts as templates.
     pub fn new() -> Self {
         Self::default()
     }
@@ -118,7 +118,7 @@ impl Instructions {
         self
     }
 
-    /// Sets the text in the place of its own instructions.
+    /// Sets the text that replaces the agent's own instructions.
     #[must_use]
     pub fn system(mut self, system: impl Into<String>) -> Self {
         self.system = Some(system.into());
@@ -132,8 +132,8 @@ impl Instructions {
         self
     }
 
-    /// Asks this for the agent's instructions, as an operation: what it says is recorded, and
-    /// after a crash it is not asked again. It may read, and must change nothing.
+    /// Asks this function for the agent's instructions, as an operation: its result is recorded,
+    /// and after a crash it is not asked again. It may read, and must change nothing.
     #[must_use]
     pub fn provided_by<F, Fut>(mut self, provide: F) -> Self
     where
@@ -215,7 +215,7 @@ enum Part<'a> {
     Template(&'a str),
 }
 
-/// The template with what state and artifacts hold. The names of what is quoted are added.
+/// The template with values from state and artifacts. The names of quoted values are collected.
 async fn fill(
     cx: &PolicyContext<'_>,
     template: &Template,
@@ -260,21 +260,21 @@ async fn look_up(cx: &PolicyContext<'_>, source: &Source) -> Result<Option<Value
     cx.state(scope).get(key).await
 }
 
-/// A value as it may stand among instructions.
+/// A value in a form that is safe among instructions.
 struct Data {
     text: String,
-    /// Whether it must be told that it is data. What is fenced says so itself.
+    /// Whether the model must be told that the value is data. A fence says so itself.
     is_quoted: bool,
 }
 
 impl Data {
-    /// Takes out of a value what could pass for an instruction, and quotes or fences what could
-    /// be read as one.
+    /// Removes anything from a value that could pass for an instruction, and quotes or fences text
+    /// that could be read as one.
     fn of(name: &str, value: &Value) -> Self {
         let (text, is_text) = match value {
             Value::Null => (String::new(), true),
             Value::String(text) => (text.clone(), true),
-            // Its texts are in quotation marks.
+            // The texts inside are in quotation marks.
             other => (other.to_string(), false),
         };
         let mut text = safety::sanitize(&text).into_owned();
@@ -295,9 +295,9 @@ impl Data {
     }
 }
 
-/// Several lines, fenced and named.
+/// Several lines in a named fence.
 fn fenced(name: &str, text: &str) -> String {
-    // However the end is written, a model could take it for one.
+    // A model could take any spelling of the end mark for the end.
     let is_end = |line: &str| {
         let words = line.split(|c: char| !c.is_alphanumeric());
         let mut words = words.filter(|word| !word.is_empty());
@@ -319,8 +319,8 @@ fn fenced(name: &str, text: &str) -> String {
     )
 }
 
-/// Whether a value is too short to say anything: a name, a number, a date, an address. Scripts that
-/// put no blanks between words can say much in one, so it is one of Latin letters.
+/// Whether a value is too short to be an instruction: a name, a number, a date, an address. Scripts
+/// without spaces can say much in one word, so only Latin letters qualify.
 fn is_word(text: &str) -> bool {
     let is_latin = |c: char| matches!(c, '\u{c0}'..='\u{24f}') && c.is_alphabetic();
     let fits = |c: char| c.is_ascii_alphanumeric() || is_latin(c) || "._@:+-/".contains(c);
@@ -347,7 +347,7 @@ impl Policy for Instructions {
             Some(composed) if !self.refresh => composed.clone(),
             _ => self.compose(cx).await?.into(),
         };
-        // A behavior adds to the agent's instructions, or asks something with none of them.
+        // A behavior adds to the agent's instructions, or asks without them.
         let (plain, asked) = (&cx.agent().instructions, &request.instructions);
         if plain.is_empty() && asked.is_empty() {
             request.instructions = composed.clone();

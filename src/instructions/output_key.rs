@@ -1,4 +1,4 @@
-//! An answer that others find under a key.
+//! An answer that is kept under a key for others.
 
 use ghostlight_actors::{
     run::{Policy, PolicyContext, RunContext},
@@ -10,15 +10,15 @@ use serde_json::Value;
 
 use super::template::is_key;
 
-/// Keeps the agent's answer in state under a key, for agents and turns that come after: a
-/// [`Template`](super::Template) of theirs reads it as `{key}`. An answer that was held to a schema
-/// is kept as JSON, any other as text. An outcome that is no answer changes nothing.
+/// Keeps the agent's answer in state under a key, for later agents and turns: their
+/// [`Template`](super::Template)s read it as `{key}`. An answer with a schema is kept as JSON, any
+/// other as text. An outcome other than an answer changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OutputKey {
-    /// The key: a letter or underscore and then letters, digits and underscores, as a template
-    /// names it. `todos` is taken by the policy of that name.
+    /// The key: a letter or underscore, followed by letters, digits and underscores, as in a
+    /// template. `todos` is reserved for the policy of that name.
     pub key: String,
     /// The scope of the state.
     #[serde(default)]
@@ -30,17 +30,17 @@ pub struct OutputKey {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OutputScope {
-    /// The session's; the working memory of its tree, where the task was delegated.
+    /// The session's state. For a delegated task, the working memory of the tree of runs.
     #[default]
     Session,
-    /// That of the session's owner; the session's, where it has none.
+    /// The state of the session's owner, or of the session if it has no owner.
     User,
-    /// The team's.
+    /// The team's state.
     App,
 }
 
 impl OutputScope {
-    /// The scope, as this run has it.
+    /// The scope in terms of this run.
     pub(crate) fn of(self, cx: &RunContext) -> Scope {
         match (self, &cx.start().owner) {
             (Self::App, _) => Scope::App,
@@ -68,10 +68,10 @@ impl OutputKey {
 }
 
 impl OutputKey {
-    /// Checks that templates can read what is kept.
+    /// Checks that templates can read the key.
     ///
     /// # Errors
-    /// What is wrong with the key.
+    /// The fault of the key.
     pub(crate) fn check(&self) -> Result<(), String> {
         let key = &self.key;
         match is_key(key) {

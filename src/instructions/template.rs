@@ -1,16 +1,16 @@
-//! Instruction templates: text with places for values of state and for artifacts.
+//! Instruction templates: text with placeholders for values of state and for artifacts.
 
 use std::fmt;
 
-/// A text with places: `{key}`, `{app:key}`, `{user:key}`, `{temp:key}` and `{artifact.name}`, each
-/// also with `?` at its end, for one that may be missing.
+/// A text with placeholders: `{key}`, `{app:key}`, `{user:key}`, `{temp:key}` and
+/// `{artifact.name}`, each with `?` at its end if the value may be missing.
 ///
-/// A key is a letter or underscore and then letters, digits and underscores; an artifact's name may
-/// also hold dots, hyphens and slashes. Whatever else stands between braces, such as JSON or code,
-/// is text and stays as it is. A backslash before a place makes it text: `\{key}` is read as
-/// `{key}`. Doubled braces are a place like single ones: `{{key}}`.
+/// A key is a letter or underscore, followed by letters, digits and underscores; an artifact's name
+/// may also contain dots, hyphens and slashes. Anything else in braces, such as JSON or code, is
+/// text and stays as it is. A backslash before a placeholder makes it text: `\{key}` is read as
+/// `{key}`. Doubled braces are a placeholder like single ones: `{{key}}`.
 ///
-/// What is put in is not looked through for places again.
+/// Placeholders inside an inserted value are not replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     pieces: Vec<Piece>,
@@ -22,16 +22,16 @@ enum Piece {
     Place(Placeholder),
 }
 
-/// A place of a template.
+/// A placeholder of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Placeholder {
-    /// What is put there.
+    /// The source of the inserted value.
     pub source: Source,
-    /// Whether nothing is put there when it is missing.
+    /// Whether a missing value is replaced by nothing.
     pub optional: bool,
 }
 
-/// What is put in the place of a placeholder.
+/// The source of a value that replaces a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Source {
@@ -39,11 +39,11 @@ pub enum Source {
     Session(String),
     /// A value of the team's state.
     App(String),
-    /// A value of the state of the session's owner; of the session's, where it has none.
+    /// A value of the state of the session's owner, or of the session if it has no owner.
     User(String),
-    /// A value of this run's passing state.
+    /// A value of this run's temporary state.
     Temp(String),
-    /// The text of an artifact: the session's, or else its owner's.
+    /// The text of an artifact of the session, or else of its owner.
     Artifact(String),
 }
 
@@ -51,13 +51,13 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateError {
-    /// There is no value for a place that needs one.
+    /// A required value is missing.
     #[error(
         "the instructions need {placeholder}, and there is no such {}: set it before, or write \
          {{{}?}} where it may be missing", placeholder.what(), placeholder.name()
     )]
     Missing {
-        /// The place.
+        /// The placeholder.
         placeholder: Placeholder,
     },
 }
@@ -102,7 +102,7 @@ impl Placeholder {
     }
 }
 
-/// As it is written: `{user:name}`.
+/// The placeholder as it is written: `{user:name}`.
 impl fmt::Display for Placeholder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let optional = if self.optional { "?" } else { "" };
@@ -123,7 +123,8 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Template {
-    /// Reads a template. There are no wrong ones: what is no place is text.
+    /// Parses a template. Every text is a valid template: anything that is not a placeholder is
+    /// text.
     pub fn parse(text: &str) -> Self {
         let mut pieces = Vec::new();
         let mut plain = String::new();
@@ -158,7 +159,7 @@ impl Template {
         Self { pieces }
     }
 
-    /// The places, in order.
+    /// The placeholders, in order.
     pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Place(placeholder) => Some(placeholder),
@@ -166,15 +167,15 @@ impl Template {
         })
     }
 
-    /// Whether there is any place.
+    /// Whether there is any placeholder.
     pub fn has_placeholders(&self) -> bool {
         self.placeholders().next().is_some()
     }
 
-    /// The text with what this finds for each place.
+    /// The text with the values that `find` returns for the placeholders.
     ///
     /// # Errors
-    /// [`TemplateError::Missing`] for the first place that needs a value and has none.
+    /// [`TemplateError::Missing`] for the first placeholder whose required value is missing.
     pub fn render(
         &self,
         find: impl Fn(&Placeholder) -> Option<String>,
@@ -197,7 +198,7 @@ impl Template {
     }
 }
 
-/// The place with which a text begins, and its length in bytes.
+/// The placeholder at the beginning of a text, and its length in bytes.
 fn place_at(text: &str) -> Option<(Placeholder, usize)> {
     let inner = text.trim_start_matches('{');
     let braces = text.len() - inner.len();

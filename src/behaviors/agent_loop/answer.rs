@@ -1,4 +1,4 @@
-//! What counts as an answer: text, a call of the finishing tool, and the schema that it fits.
+//! Answers: as text, as a call of the finishing tool, and against a schema.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use crate::structured_output;
 
-/// The name of the tool that ends a task. Models that write it in other letters are understood.
+/// The name of the tool that ends a task. A model may write it in any letter case.
 pub const FINISH_TOOL: &str = "finish";
 
-/// How a model says that it is done.
+/// How a model signals that it is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishMode {
@@ -34,7 +34,7 @@ impl FinishMode {
     }
 }
 
-/// The schema that an answer is held to: what the server is sent, and what checks the answer.
+/// The schema of an answer, for the server and for the check of the answer.
 #[derive(Clone, Debug)]
 pub(super) struct AnswerSchema {
     sent: Arc<vocabulary::OutputSchema>,
@@ -63,7 +63,7 @@ impl AnswerSchema {
         Self { sent, held }
     }
 
-    /// The schema of the agent's answer, when it has one.
+    /// The schema of the agent's answer, if it has one.
     pub(super) fn of(agent: &PinnedAgent) -> Result<Option<Self>, AgentError> {
         let Some(output) = &agent.output else {
             return Ok(None);
@@ -79,7 +79,7 @@ impl AnswerSchema {
         self.sent.clone()
     }
 
-    /// The answer in this text as JSON, or what the model is told to mend.
+    /// The answer in this text as JSON, or the correction that the model is asked for.
     pub(super) fn read(&self, text: &str) -> Result<String, String> {
         let reading = self.held.read(text);
         reading
@@ -94,7 +94,7 @@ pub(super) fn finish_tool(output: Option<&AnswerSchema>) -> ToolDefinition {
         Some(output) => output.sent.schema.clone(),
         None => json!({"type": "string", "description": "The answer, complete."}),
     };
-    // References in the schema are paths from the top, where its definitions stay.
+    // References in the schema are paths from its root, so the definitions stay there.
     let definitions = ["$defs", "definitions"].map(|name| {
         let found = answer
             .as_object_mut()
@@ -123,7 +123,7 @@ pub(super) fn is_finish(name: &str) -> bool {
     name.trim().eq_ignore_ascii_case(FINISH_TOOL)
 }
 
-/// The answer in a call of the finishing tool, or what the model is told.
+/// The answer in a call of the finishing tool, or the correction that the model is asked for.
 pub(super) fn finish_answer(
     call: &ToolCall,
     alone: bool,

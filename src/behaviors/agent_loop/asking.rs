@@ -1,4 +1,4 @@
-//! How a loop asks the model, and what it keeps of the answer.
+//! How a loop asks the model, and how it keeps the answer.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use ghostlight_actors::vocabulary::{
 use super::{AgentLoop, FINISH_TOOL, FinishMode, answer};
 use crate::behaviors::turn_format::{ModelTurn, Reading, TurnFormat};
 
-/// What the conversation keeps of a turn in which the model said nothing: providers refuse an
-/// empty message, and some refuse two messages of a user in a row.
+/// The text that the conversation keeps for an empty turn of the model: providers refuse an empty
+/// message, and some refuse two messages of a user in a row.
 const EMPTY_TURN: &str = "[empty answer]";
 
 impl AgentLoop<'_> {
-    /// Asks the model, or what answers in its place.
+    /// Asks the model, or the policy that answers in its place.
     pub(super) async fn response(&mut self) -> Result<ModelResponse, AgentError> {
         let request = self.request()?;
         let (works, format) = (self.works(), self.format.clone());
@@ -24,7 +24,7 @@ impl AgentLoop<'_> {
             if works {
                 offered = request.tools.clone();
             } else {
-                // A planner or a critic has no use for tools that a policy brings.
+                // A planner or a critic has no use for tools that a policy adds.
                 request.tools = offered.clone();
             }
             as_sent(&*format, request)
@@ -96,7 +96,7 @@ impl AgentLoop<'_> {
             _ => self.conversation.extend(self.steering.drain(..)),
         }
         self.cut = match (&response.finish, &turn) {
-            // Where some were left out, the last that is kept is whole.
+            // If some calls were left out, the last call that is kept is complete.
             (FinishReason::Length, ModelTurn::Calls(calls))
                 if response.message.tool_calls().count() <= calls.len() =>
             {
@@ -107,8 +107,8 @@ impl AgentLoop<'_> {
         turn
     }
 
-    /// Leaves out the calls of an answer that are too many, which gives what the model is told of them
-    /// after the results. A model that repeats itself can ask for a hundred thousand.
+    /// Removes the calls above the limit, and returns the message that tells the model so after the
+    /// results. A model that repeats itself can ask for a hundred thousand calls.
     fn bound(&self, calls: &mut Vec<ToolCall>, said: &mut Message) -> Option<Message> {
         let (asked, most) = (calls.len(), self.max_calls as usize);
         if asked <= most {
@@ -130,9 +130,9 @@ impl AgentLoop<'_> {
         )))
     }
 
-    /// Why a turn ends the loop whose answer is not whole: one that was cut off is none, but of calls
-    /// all except the last are whole; what a filter held back is asked of nobody again. What a person
-    /// said meanwhile is answered first.
+    /// Why a turn with an incomplete answer ends the loop. An answer that was cut off does not
+    /// count, but of its calls all except the last are complete. An answer that a filter held back
+    /// is not requested again. A message that a person has just sent is answered first.
     pub(super) fn is_not_whole(response: &ModelResponse, turn: &ModelTurn) -> Option<StopReason> {
         let calls = matches!(turn, ModelTurn::Calls(_));
         match &response.finish {
@@ -147,7 +147,7 @@ impl AgentLoop<'_> {
     }
 }
 
-/// The request as the strategy sends it.
+/// The request with the format's changes.
 fn as_sent(format: &dyn TurnFormat, request: ModelRequest) -> ModelRequest {
     let mut request = format.request(request);
     let settings = &request.settings;

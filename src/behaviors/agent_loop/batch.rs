@@ -15,17 +15,17 @@ use super::answer::{self, AnswerSchema};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BatchResult {
-    /// One result a call, in the order of the calls.
+    /// One result for each call, in the order of the calls.
     pub results: Vec<ToolResult>,
-    /// The transfer that was asked for: the first one, if there were several.
+    /// The requested transfer; the first one if there are several.
     pub transfer: Option<Transfer>,
-    /// The answer, when the model called the finishing tool as it should.
+    /// The answer, if the model called the finishing tool correctly.
     pub finished: Option<String>,
-    /// Why a policy wants the loop to stop, when one does.
+    /// Why a policy wants the loop to stop, if one does.
     pub stop: Option<StopReason>,
-    /// Whether the model called the finishing tool and must mend the call.
+    /// Whether the model called the finishing tool and must correct the call.
     pub(super) rejected: bool,
-    /// The budget that ran out before some of the calls.
+    /// The budget that ran out before some of the calls were made.
     pub(crate) exhausted: Option<OperationError>,
 }
 
@@ -43,18 +43,18 @@ impl BatchResult {
     }
 }
 
-/// What a loop does itself about the calls of a step.
+/// The handling of calls that the loop answers itself.
 pub(super) struct Own<'a> {
     pub(super) cx: &'a RunContext,
-    /// What the model was offered in this turn.
+    /// The tools that the model was offered in this turn.
     pub(super) offered: &'a ToolSet,
     /// Whether it may call the finishing tool.
     pub(super) finishes: bool,
     pub(super) output: Option<&'a AnswerSchema>,
-    /// Whether there is one call only.
+    /// Whether it is the only call.
     pub(super) alone: bool,
     pub(super) acted: BatchResult,
-    /// The call that is not whole, by its id.
+    /// The id of the call that was cut off.
     pub(super) cut: Option<&'a str>,
 }
 
@@ -93,7 +93,7 @@ impl Answering for Own<'_> {
         None
     }
 
-    /// A call that a budget refuses is answered too, so that the others keep their results.
+    /// A call that a budget refuses gets a result too, so that the others keep theirs.
     fn failed(&mut self, call: &ToolCall, error: AgentError) -> Result<ToolResult, AgentError> {
         match error {
             AgentError::Operation(error) if matches!(error.kind, ErrorKind::Budget(_)) => {
@@ -107,14 +107,14 @@ impl Answering for Own<'_> {
 }
 
 impl Own<'_> {
-    /// What the calls came to.
+    /// The outcome of the calls.
     pub(super) fn acted(self, results: Vec<ToolResult>) -> BatchResult {
         let mut acted = self.acted;
         let done = |of: &dyn Fn(&str) -> bool| {
             let mut results = results.iter();
             results.any(|result| of(&result.name) && result.status == ToolStatus::Success)
         };
-        // What a policy took back does not count.
+        // A result that a policy replaced does not count.
         let (finished, transferred) = (
             done(&answer::is_finish),
             done(&|name| name.starts_with(TRANSFER_PREFIX)),
@@ -161,7 +161,7 @@ fn cut_off(call: &ToolCall) -> ToolResult {
     ToolResult::new(call, ToolStatus::Interrupted, text)
 }
 
-/// The result of a call that nobody ran.
+/// The result of a call that was not run.
 pub(super) fn not_run(call: &ToolCall) -> ToolResult {
     ToolResult::new(call, ToolStatus::Interrupted, "Not run.")
 }

@@ -1,4 +1,4 @@
-//! What follows from a turn.
+//! The consequences of a turn.
 
 use ghostlight_actors::{
     run::{Judgement, RunContext},
@@ -38,7 +38,7 @@ impl AgentLoop<'_> {
         }
         match turn {
             ModelTurn::Calls(_) => self.calls_asked(steered).await,
-            // What a person just said is answered before the task ends.
+            // A message that a person has just sent is answered before the task ends.
             _ if steered => Ok(None),
             ModelTurn::Answer(text) if !is_idle => self.answered(text).await,
             ModelTurn::Answer(_) => Ok(self.idle(FINISH_NUDGE, |_| StopReason::NoToolCalls)),
@@ -100,7 +100,7 @@ impl AgentLoop<'_> {
         Ok(None)
     }
 
-    /// Ends with this answer, if no policy objects.
+    /// Ends with this answer, unless a policy objects.
     async fn done(&mut self, text: String) -> Result<Option<Outcome>, AgentError> {
         let judgement = match self.is_gated {
             true => self.cx.judged(self.moment(), &text).await?,
@@ -115,7 +115,7 @@ impl AgentLoop<'_> {
         self.end(text, flagged).await.map(Some)
     }
 
-    /// Ends with this answer, flagged with what is said of it.
+    /// Ends with this answer, flagged with the objections.
     async fn end(&mut self, text: String, flagged: Option<String>) -> Result<Outcome, AgentError> {
         match self.answer(text) {
             Outcome::Answer(mut answer) => {
@@ -129,7 +129,7 @@ impl AgentLoop<'_> {
         }
     }
 
-    /// Gives a text to the policies that wanted a reflection; `None` when it is an answer.
+    /// Gives a text to the policies that asked for a reflection; `None` if it is an answer.
     pub(crate) async fn reflected(&self, text: &str) -> Result<Option<String>, AgentError> {
         match self.works() {
             true => self.cx.reflected(self.moment(), text).await,
@@ -137,8 +137,8 @@ impl AgentLoop<'_> {
         }
     }
 
-    /// Tells the model why its text was not the answer, with so many objections if it was a draft
-    /// of one; after too many the best draft is the answer, flagged.
+    /// Tells the model why its text was not accepted as the answer. `objections` is their number if
+    /// the text was a draft. After too many rejections the best draft is the answer, flagged.
     async fn rejected(
         &mut self,
         text: String,
@@ -198,9 +198,9 @@ impl AgentLoop<'_> {
     }
 }
 
-/// This answer, or the stop that says that the run's last act went over a budget.
+/// This answer, or a stop if the run's last act exceeded a budget.
 pub(crate) async fn within_budget(cx: &RunContext, answer: Answer) -> Result<Outcome, AgentError> {
-    // What a call consumes is known at its end; numbers of calls are never overspent.
+    // Consumption is known only afterwards; numbers of calls are never exceeded.
     let consumed = [
         Resource::Tokens,
         Resource::InputTokens,
@@ -226,9 +226,9 @@ pub(crate) async fn within_budget(cx: &RunContext, answer: Answer) -> Result<Out
     })
 }
 
-/// A stop with this partial answer and what was said from `begin` on. The conversation ends with
-/// the reason, so that the next turn's model knows of it, and with a message of the model's, as
-/// some providers demand before a user's.
+/// A stop with this partial answer and the messages from `begin` on. The conversation ends with the
+/// reason, so that the model of the next turn knows it. This is a message of the model, because
+/// some providers require one before a user's message.
 pub(crate) fn stopped(
     cx: &RunContext,
     conversation: &mut Transcript,
@@ -248,7 +248,7 @@ pub(crate) fn stopped(
     }
 }
 
-/// The stop that a used-up budget, or a policy's wish, means; any other failure stays one.
+/// The stop for an exhausted budget or a policy's request; any other failure stays a failure.
 pub(crate) fn exhausted(error: AgentError) -> Result<StopReason, AgentError> {
     match (error.kind(), error.early_stop()) {
         (Some(ErrorKind::Budget(resource)), _) => Ok(StopReason::BudgetExhausted(*resource)),

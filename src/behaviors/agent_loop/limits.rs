@@ -2,25 +2,26 @@
 
 use ghostlight_actors::run::RunContext;
 
-/// The bounds of a [`AgentLoop`](super::AgentLoop). Reaching one is a typed stop with what there is by then.
+/// The limits of an [`AgentLoop`](super::AgentLoop). A loop that reaches one stops with a typed
+/// reason and its partial answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopLimits {
     /// The most steps: model calls with their tool calls.
     pub steps: u32,
-    /// The most turns in a row that lead to nothing: empty ones, and those without the
-    /// finishing tool where [`FinishMode::Tool`](super::FinishMode::Tool) asks for it.
+    /// The most turns in a row without progress: empty turns, and turns without the finishing tool
+    /// if [`FinishMode::Tool`](super::FinishMode::Tool) requires it.
     pub empty_turns: u32,
-    /// The most turns in a row that cannot be read, or that end in a call that was cut off.
+    /// The most turns in a row that cannot be parsed, or that end in a call that was cut off.
     pub unreadable_turns: u32,
-    /// How often an answer that does not fit its schema is given back to be mended.
+    /// How often an answer that does not fit its schema is returned for correction.
     pub repairs: u32,
 }
 
 impl LoopLimits {
-    /// The steps of a loop for which nobody sets a bound.
+    /// The default limit on steps.
     pub const DEFAULT_STEPS: u32 = 40;
 
-    /// The usual bounds, with this one on steps.
+    /// The default limits, with this limit on steps.
     pub fn of_steps(steps: u32) -> Self {
         Self {
             steps,
@@ -28,7 +29,8 @@ impl LoopLimits {
         }
     }
 
-    /// The usual bounds, with the one on steps that a behavior's settings, or else its agent, set.
+    /// The default limits, with the limit on steps of the behavior's settings, or else of its
+    /// agent.
     pub(crate) fn of(cx: &RunContext, own: Option<u32>) -> Self {
         let steps = own.or(cx.spec().max_steps);
         Self::of_steps(steps.unwrap_or(Self::DEFAULT_STEPS))

@@ -1,4 +1,4 @@
-//! The loop that behaviors are made of, for those who drive it themselves too.
+//! The loop that behaviors are made of, which programs can also drive themselves.
 
 mod answer;
 mod asking;
@@ -50,47 +50,47 @@ use super::turn_format::{ModelTurn, TurnFormat};
 /// }
 /// ```
 ///
-/// Whatever its driver does, every call gets exactly one result, in the order of the calls,
-/// before the model is asked again; a call that nobody ran is told to be so. What policies defer
-/// and what people say to the run while the model answers follows the results.
+/// Whatever its driver does, every call gets exactly one result, in the order of the calls, before
+/// the model is asked again. A call that was not run gets a result that says so. Deferred messages
+/// of policies, and messages that people send while the model answers, follow the results.
 ///
 /// The agent's policies watch over it: [`think`](Self::think) and [`act`](Self::act) ask them
-/// around model and tools, [`step`](Self::step) has them judge the answer too.
+/// around model and tools, and [`step`](Self::step) also lets them judge the answer.
 ///
 /// [`FunctionCalling`]: super::FunctionCalling
 pub struct AgentLoop<'a> {
     cx: &'a RunContext,
     format: Arc<dyn TurnFormat>,
     instructions: Option<Arc<str>>,
-    /// What the model may call.
+    /// The tools that the model may call.
     tools: ToolSet,
     completion: FinishMode,
     output: Option<Arc<AnswerSchema>>,
-    /// What requests offer: the tools, and the finishing tool where there is one. Made once.
+    /// The tools in requests, including the finishing tool if there is one. Built once.
     offered: Option<ToolSet>,
-    /// What the last turn offered, after policies had their say.
+    /// The tools that the last turn offered, after the policies' changes.
     offered_now: ToolSet,
     limits: LoopLimits,
-    /// How many answers may be rejected before the best one is given.
+    /// How many answers may be rejected before the best one is used.
     max_rejections: u32,
-    /// How many calls of one answer are run.
+    /// The most calls of one answer that are run.
     max_calls: u32,
     /// Whether policies judge its answer.
     is_gated: bool,
-    /// Whether its answer is a part of the work only.
+    /// Whether the answer is only a part of the work.
     is_inner: bool,
     conversation: Transcript,
-    /// How long the conversation was when the loop began.
+    /// The length of the conversation when the loop began.
     begin: usize,
-    /// Calls whose results the conversation does not have yet.
+    /// Calls whose results are not in the conversation yet.
     open: Vec<ToolCall>,
-    /// The one of them that was cut off: its arguments may not be whole.
+    /// The open call that was cut off: its arguments may be incomplete.
     cut: Option<String>,
-    /// What people said, until it can follow the results.
+    /// Messages of people that wait to follow the results.
     steering: Vec<Arc<Message>>,
-    /// All that people said in this loop.
+    /// All messages of people during this loop.
     steered: Vec<Arc<Message>>,
-    /// The last text that was said beside or instead of calls: the partial answer.
+    /// The last text beside or instead of calls: the partial answer.
     last_text: String,
     steps: u32,
     empty_turns: u32,
@@ -109,33 +109,33 @@ struct Draft {
 }
 
 impl AgentLoop<'_> {
-    /// The conversation as it stands.
+    /// The conversation so far.
     pub fn transcript(&self) -> &Transcript {
         &self.conversation
     }
 
-    /// How many model calls were made.
+    /// The number of model calls so far.
     pub fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// What people said to the run in this loop; the conversation has it too.
+    /// The messages of people during this loop, which are also in the conversation.
     pub fn steered(&self) -> &[Arc<Message>] {
         &self.steered
     }
 
-    /// Adds a message for the model in the user's role; it begins no turn. Open calls are closed
+    /// Adds a message to the model in the user's role, which begins no turn. Open calls are closed
     /// first.
     pub fn say(&mut self, text: impl Into<String>) {
         self.close_open_calls();
         self.conversation.push(Message::synthetic(text));
     }
 
-    /// Asks the model once, keeps what it says, and tells what it asks for.
+    /// Asks the model once, keeps its message, and returns what it asks for.
     ///
     /// # Errors
-    /// What the model call fails with, and [`AgentError::Early`], where a policy wants to stop or the
-    /// answer is not whole: cut off at the bound on its tokens, or held back by its provider.
+    /// The errors of the model call, and [`AgentError::Early`] if a policy wants to stop or the
+    /// answer is incomplete: cut off at its token limit, or held back by its provider.
     pub async fn think(&mut self) -> Result<ModelTurn, AgentError> {
         self.close_open_calls();
         let response = self.response().await?;
@@ -147,11 +147,11 @@ impl AgentLoop<'_> {
         }
     }
 
-    /// Runs all calls that are open, and keeps their results.
+    /// Runs all open calls, and keeps their results.
     ///
     /// # Errors
-    /// What the run must stop for: a budget that is used up (the results of the other calls are
-    /// kept), a call in doubt whose tool says that the run fails, a divergence.
+    /// The errors that must stop the run: a budget that is used up (the results of the other calls
+    /// are kept), a call in doubt whose tool says that the run fails, a divergence.
     pub async fn act(&mut self) -> Result<BatchResult, AgentError> {
         let acted = self.call(&self.open.clone()).await?;
         self.record(acted.results.clone());
@@ -161,11 +161,11 @@ impl AgentLoop<'_> {
         }
     }
 
-    /// Runs these calls, as far as policies let them, and keeps no results: for a driver that
+    /// Runs these calls, as far as policies allow, and does not keep the results: for a driver that
     /// replaces one. Give the results to [`record`](Self::record).
     ///
     /// # Errors
-    /// As [`act`](Self::act), but calls that a budget refused are results that say so.
+    /// As [`act`](Self::act), but a call that a budget refuses gets a result that says so.
     pub async fn call(&self, calls: &[ToolCall]) -> Result<BatchResult, AgentError> {
         let mut own = Own {
             cx: self.cx,
@@ -180,8 +180,8 @@ impl AgentLoop<'_> {
         Ok(own.acted(results))
     }
 
-    /// Keeps the results of the open calls, in the order of the calls. A call without a result
-    /// is told not to have run; a result without a call is left out.
+    /// Keeps the results of the open calls, in the order of the calls. A call without a result gets
+    /// one that says that it was not run; a result without a call is left out.
     pub fn record(&mut self, mut results: Vec<ToolResult>) {
         let open = std::mem::take(&mut self.open);
         if !open.is_empty() {
@@ -199,10 +199,10 @@ impl AgentLoop<'_> {
         self.conversation.extend(self.steering.drain(..));
     }
 
-    /// One step: a model call with its tool calls. `Some` when it was the last.
+    /// Takes one step: a model call with its tool calls. Returns `Some` if it was the last step.
     ///
     /// # Errors
-    /// What the run fails with. Bounds and budgets are outcomes.
+    /// The errors that the run fails with. Limits and budgets are outcomes.
     pub async fn step(&mut self) -> Result<Option<Outcome>, AgentError> {
         if self.steps >= self.limits.steps {
             return Ok(Some(self.stop(StopReason::MaxSteps(self.limits.steps))));
@@ -228,8 +228,8 @@ impl AgentLoop<'_> {
     /// Steps until the end, and reads the answer as a value; see [`typed`](Self::typed).
     ///
     /// # Errors
-    /// As [`step`](Self::step), [`AgentError::Early`] with any other outcome than an answer, and
-    /// when the answer is none of this type although its schema lets it pass.
+    /// As [`step`](Self::step), [`AgentError::Early`] with any outcome other than an answer, and an
+    /// error if the answer fits its schema and not this type.
     pub async fn run_as<T: DeserializeOwned>(&mut self) -> Result<T, AgentError> {
         match self.run().await? {
             Outcome::Answer(answer) => {
@@ -239,8 +239,8 @@ impl AgentLoop<'_> {
         }
     }
 
-    /// This answer, with all that was said since the loop began. It is added to the conversation,
-    /// unless the model said it itself.
+    /// This answer, with all messages since the loop began. It is added to the conversation, unless
+    /// it is blank or the last message is already the model's.
     pub fn answer(&mut self, text: impl Into<String>) -> Outcome {
         self.close_open_calls();
         let text = text.into();
@@ -252,8 +252,8 @@ impl AgentLoop<'_> {
         Outcome::Answer(Answer::text(text).with_messages(self.said()))
     }
 
-    /// A stop for this reason, with the last text as the partial answer and all that was said
-    /// since the loop began.
+    /// A stop for this reason, with the last text as the partial answer and all messages since the
+    /// loop began.
     pub fn stop(&mut self, reason: StopReason) -> Outcome {
         self.close_open_calls();
         let text = match &self.best {
@@ -267,8 +267,8 @@ impl AgentLoop<'_> {
         self.conversation.since(self.begin)
     }
 
-    /// Whether it does the agent's work. A loop without tools whose answer is only a part of it
-    /// was asked for something else: a plan, a judgement.
+    /// Whether the loop does the agent's work. A loop without tools, whose answer is only a part of
+    /// the work, makes something else: a plan, a judgement.
     fn works(&self) -> bool {
         self.is_gated || !self.tools.is_empty()
     }

@@ -1,4 +1,4 @@
-//! How a loop is set up.
+//! The setup of a loop.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use super::{AgentLoop, AnswerSchema, FinishMode, LoopLimits};
 use crate::behaviors::turn_format::{NativeCalls, TurnFormat};
 
 impl<'a> AgentLoop<'a> {
-    /// How many answers policies may reject where an agent sets no bound.
+    /// The default limit on answers that policies may reject.
     pub const DEFAULT_REJECTIONS: u32 = 8;
 
-    /// How many calls of one answer are run where an agent sets no bound.
+    /// The default limit on the calls of one answer that are run.
     pub const DEFAULT_CALLS: u32 = 1_000;
 
     /// A loop over the agent's conversation with its instructions, tools, settings and output
     /// schema.
     ///
     /// # Errors
-    /// When the agent's output schema is none.
+    /// When the agent's output schema is invalid.
     pub fn new(cx: &'a RunContext) -> Result<Self, AgentError> {
         let conversation = cx.conversation();
         Ok(Self {
@@ -57,7 +57,7 @@ impl<'a> AgentLoop<'a> {
         })
     }
 
-    /// Sets how requests are built and responses are read.
+    /// Sets the format of requests and responses.
     #[must_use]
     pub fn format(mut self, format: impl TurnFormat) -> Self {
         self.format = Arc::new(format);
@@ -71,7 +71,7 @@ impl<'a> AgentLoop<'a> {
         self
     }
 
-    /// Sets the tools that the model may call: some of those that the agent has.
+    /// Sets the tools that the model may call, from the agent's tools.
     #[must_use]
     pub fn tools(mut self, tools: ToolSet) -> Self {
         self.offered_now = tools.clone();
@@ -79,21 +79,21 @@ impl<'a> AgentLoop<'a> {
         self
     }
 
-    /// Sets how the model says that it is done.
+    /// Sets how the model signals that it is done.
     #[must_use]
     pub fn completion(mut self, completion: FinishMode) -> Self {
         (self.completion, self.offered) = (completion, None);
         self
     }
 
-    /// Sets the bounds.
+    /// Sets the limits.
     #[must_use]
     pub fn limits(mut self, limits: LoopLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets the conversation that the loop goes on with.
+    /// Sets the conversation that the loop continues.
     #[must_use]
     pub fn conversation(mut self, conversation: Transcript) -> Self {
         self.begin = conversation.len();
@@ -101,50 +101,50 @@ impl<'a> AgentLoop<'a> {
         self
     }
 
-    /// Sets from which message on the conversation belongs to outcomes, where the loop goes on
-    /// with one that an earlier loop began.
+    /// Sets the first message that belongs to outcomes, for a loop that continues the conversation
+    /// of an earlier loop.
     #[must_use]
     pub fn begun_at(mut self, begin: usize) -> Self {
         self.begin = begin;
         self
     }
 
-    /// Makes the answer a part of the work, after which the run goes on: policies do not judge
-    /// it, and having gone over a budget is noticed by what comes next.
+    /// Makes the answer a part of the work, after which the run continues: policies do not judge
+    /// it, and an exceeded budget is noticed by the next operation.
     #[must_use]
     pub fn inner(mut self) -> Self {
         (self.is_inner, self.is_gated) = (true, false);
         self
     }
 
-    /// Has policies judge the answer although it is a part of the work: a draft.
+    /// Lets policies judge the answer even though it is a part of the work: a draft.
     #[must_use]
     pub fn gated(mut self) -> Self {
         self.is_gated = true;
         self
     }
 
-    /// Lets the answer be any text, whatever the agent's output schema.
+    /// Accepts any text as the answer, whatever the agent's output schema.
     #[must_use]
     pub fn free_text(mut self) -> Self {
         (self.output, self.offered) = (None, None);
         self
     }
 
-    /// Lets the answer be JSON of this schema.
+    /// Requires an answer in JSON that fits this schema.
     ///
     /// # Errors
-    /// When it is no JSON Schema.
+    /// When the schema is invalid.
     pub fn schema(mut self, name: &str, schema: Value) -> Result<Self, AgentError> {
         let schema = AnswerSchema::new(name, schema).map_err(AgentError::failed)?;
         (self.output, self.offered) = (Some(Arc::new(schema)), None);
         Ok(self)
     }
 
-    /// Lets the answer be a value of this type, which [`run_as`](Self::run_as) returns.
+    /// Requires an answer of this type, which [`run_as`](Self::run_as) returns.
     ///
     /// # Errors
-    /// When what the type says of itself is no JSON Schema.
+    /// When the schema of the type is invalid.
     pub fn typed<T: JsonSchema + DeserializeOwned>(mut self) -> Result<Self, AgentError> {
         let schema = AnswerSchema::of_type::<T>().map_err(AgentError::failed)?;
         (self.output, self.offered) = (Some(Arc::new(schema)), None);

@@ -1,4 +1,4 @@
-//! A conversation that several loops carry on.
+//! A conversation that several loops continue.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use ghostlight_actors::{
 
 use super::{AgentLoop, stopped};
 
-/// The agent's conversation, carried on by one loop after the other.
+/// The agent's conversation, continued by one loop after another.
 pub(crate) struct Thread<'a> {
     pub(crate) cx: &'a RunContext,
-    /// How long the conversation was when the agent began.
+    /// The length of the conversation when the agent began.
     begin: usize,
     pub(crate) conversation: Transcript,
 }
@@ -27,18 +27,18 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// A loop that goes on from here.
+    /// A loop that continues this conversation.
     pub(crate) fn next(&self) -> Result<AgentLoop<'a>, AgentError> {
         let agent = AgentLoop::new(self.cx)?.conversation(self.conversation.clone());
         Ok(agent.begun_at(self.begin))
     }
 
-    /// What was said since the agent began, until the conversation had this length.
+    /// The messages since the agent began, until the conversation had this length.
     pub(crate) fn said_until(&self, length: usize) -> Vec<Arc<Message>> {
         self.conversation.truncated(length).since(self.begin)
     }
 
-    /// A stop for this reason, with this partial answer and all that was said.
+    /// A stop for this reason, with this partial answer and all messages.
     pub(crate) fn stop(&mut self, reason: StopReason, partial: String) -> Outcome {
         stopped(self.cx, &mut self.conversation, self.begin, reason, partial)
     }
