@@ -9,27 +9,28 @@ use serde::{Deserialize, Serialize};
 
 use super::{AgentLoop, Checked, FinishMode, LoopLimits, at_least_one};
 
-/// Asks the model, runs the tools that it calls side by side, gives it their results, and so on
-/// until it answers: a [`AgentLoop`] run to its end. It is what an agent does that names no behavior.
+/// Asks the model, runs the tools that it calls in parallel, returns their results to the model,
+/// and repeats until it answers: an [`AgentLoop`] run to its end. It is the behavior of an agent
+/// that names none.
 ///
 /// - Every call gets exactly one result, whatever happens to it.
-/// - A batch that transfers the conversation runs its other calls first; of several transfers
-///   the first wins.
-/// - A turn in which the model says nothing is answered with a nudge, up to a bound.
-/// - The answer of an agent with an output schema is read leniently, checked, and given back to
-///   be mended, up to a bound.
-/// - Bounds and budgets stop it with a reason and the last text as partial answer.
+/// - A batch that transfers the conversation runs its other calls first. The first of several
+/// transfers wins.
+/// - An empty turn of the model is answered with a nudge, up to a limit.
+/// - The answer of an agent with an output schema is parsed leniently, checked, and returned for
+/// correction, up to a limit.
+/// - Limits and budgets stop it with a reason and the last text as the partial answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct FunctionCalling {
-    /// The most steps; the agent's own bound when left out, and 40 when it has none.
+    /// The most steps; by default the agent's own limit, or 40 if it has none.
     pub max_steps: Option<u32>,
-    /// How the model says that it is done.
+    /// How the model signals that it is done.
     pub completion: FinishMode,
-    /// The most turns in a row that lead to nothing.
+    /// The most turns in a row without progress.
     pub max_empty_turns: u32,
-    /// How often an answer that does not fit its schema is given back.
+    /// How often an answer that does not fit its schema is returned for correction.
     pub max_repairs: u32,
 }
 

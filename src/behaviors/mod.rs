@@ -1,4 +1,4 @@
-//! How agents work: the behaviors that are built in, and the loop that they are made of.
+//! How agents work: the built-in behaviors, and the loop that they are made of.
 //!
 //! | name | behavior |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | `adaptive` | [`Adaptive`]: one of the others, by a rule or the task's complexity |
 //! | `plan_and_solve` | [`PlanAndSolve`]: plan, do the steps one after the other, answer |
 //!
-//! Each is straight-line code over a [`RunContext`], and its
-//! settings are its fields. A behavior of your own starts from [`AgentLoop`], or changes how one asks
-//! and reads by a [`TurnFormat`].
+//! Each is straight-line code over a [`RunContext`], and its settings are its fields. Your own
+//! behavior can start from [`AgentLoop`], or change a loop's requests and responses by a
+//! [`TurnFormat`].
 //!
 //! ```
 //! use ghostlight::behaviors;
@@ -56,7 +56,7 @@ pub use turn_format::{ModelTurn, NativeCalls, Reading, TurnFormat};
 
 type Make = fn(&Value) -> Result<BehaviorHandle, String>;
 
-/// Every behavior that is built in, by its name.
+/// The built-in behaviors by name.
 const BUILT_IN: [(&str, Make); 7] = [
     ("adaptive", make::<Adaptive>),
     ("function_calling", make::<FunctionCalling>),
@@ -67,7 +67,7 @@ const BUILT_IN: [(&str, Make); 7] = [
     ("simple", make::<Simple>),
 ];
 
-/// Registers every behavior that is built in under its name.
+/// Registers every built-in behavior under its name.
 #[must_use]
 pub fn register(registry: Registry) -> Registry {
     let named = BUILT_IN.into_iter();
@@ -76,7 +76,7 @@ pub fn register(registry: Registry) -> Registry {
     })
 }
 
-/// A built-in behavior, made from settings.
+/// A built-in behavior with these settings.
 fn built_in(name: &str, settings: &Value) -> Result<BehaviorHandle, String> {
     let Some((_, make)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
         let known = BUILT_IN.map(|(name, _)| name).join(", ");
@@ -87,12 +87,12 @@ fn built_in(name: &str, settings: &Value) -> Result<BehaviorHandle, String> {
     make(settings)
 }
 
-/// Settings that hold more than their types say.
+/// Settings with rules that their types do not express.
 trait Checked {
-    /// Checks what the types do not.
+    /// Checks the rules that the types do not express.
     ///
     /// # Errors
-    /// Which setting is wrong, and what it must be.
+    /// The wrong setting, and the values that it may have.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
@@ -115,8 +115,8 @@ fn at_least_one(setting: &str, value: Option<u32>) -> Result<(), String> {
     }
 }
 
-/// A loop that answers from what there is: without tools, unless policies watch over it, which
-/// may ask for more.
+/// A loop that answers from the conversation. It has no tools, unless policies watch over it, which
+/// may require tools.
 fn answering<'a>(cx: &RunContext, agent: AgentLoop<'a>) -> AgentLoop<'a> {
     match cx.is_watched() {
         true => agent,
@@ -124,7 +124,7 @@ fn answering<'a>(cx: &RunContext, agent: AgentLoop<'a>) -> AgentLoop<'a> {
     }
 }
 
-/// What it means that there is no plan: a failure, unless the planner was stopped.
+/// The error for a missing plan: a failure, unless the planner was stopped.
 fn no_plan(end: AgentError) -> AgentError {
     match want_of_a_plan(&end) {
         Some(reason) => {
@@ -135,7 +135,7 @@ fn no_plan(end: AgentError) -> AgentError {
     }
 }
 
-/// Why a planner's model made no plan, where it stopped for no other reason.
+/// Why a planner's model made no plan, if there is no other reason for the stop.
 fn want_of_a_plan(end: &AgentError) -> Option<&StopReason> {
     let is_want = |reason: &&StopReason| {
         matches!(

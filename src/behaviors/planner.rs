@@ -1,4 +1,4 @@
-//! A plan that a model writes, asked for until it reads.
+//! A plan that a model writes, requested until it can be parsed.
 
 use ghostlight_actors::{
     run::RunContext,
@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::{AgentLoop, LoopLimits, TurnFormat, prompt::below_instructions};
 
-/// How often a model is asked for a plan that can be read.
+/// How often a model is asked for a plan that can be parsed.
 const ATTEMPTS: u32 = 8;
 
-/// The steps of a plan that this prompt asks for, below the agent's instructions, and this reader
-/// reads. The conversation keeps what was said.
+/// Requests a plan by this prompt, after the agent's instructions, and parses it by this reader.
+/// The messages stay in the conversation.
 pub(super) async fn plan<T: Serialize + DeserializeOwned>(
     cx: &RunContext,
     planner: AgentLoop<'_>,

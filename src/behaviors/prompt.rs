@@ -1,4 +1,4 @@
-//! Prompts with named places.
+//! Prompts with placeholders.
 
 use std::{fmt, sync::Arc};
 
@@ -6,20 +6,20 @@ use ghostlight_actors::{run::RunContext, vocabulary::ToolDefinition};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A prompt in which `{name}` stands for a text. Only the names that a prompt's place gives are
-/// replaced, each once and from left to right, so other braces stay, and so do braces in the
-/// texts that are put in.
+/// A prompt in which `{name}` is replaced by a text. Only the names that the caller gives are
+/// replaced, in one pass from left to right. So other braces stay, and so do braces in the inserted
+/// texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Prompt(String);
 
 impl Prompt {
-    /// A prompt of this text.
+    /// A prompt with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The prompt with each `{name}` replaced by the text beside the name.
+    /// The prompt with each `{name}` replaced by its text.
     pub fn fill(&self, texts: &[(&str, &str)]) -> String {
         let mut filled = String::with_capacity(self.0.len());
         let mut rest = self.0.as_str();
@@ -45,10 +45,10 @@ impl Prompt {
         filled
     }
 
-    /// Checks that every place that the prompt needs is in it.
+    /// Checks that every required placeholder is in the prompt.
     ///
     /// # Errors
-    /// The first that is missing.
+    /// The first missing placeholder.
     pub(crate) fn needs(&self, setting: &str, names: &[&str]) -> Result<(), String> {
         let missing = names
             .iter()
@@ -66,11 +66,11 @@ impl fmt::Display for Prompt {
     }
 }
 
-/// A prompt that is built in. Its number grows when its text changes.
+/// A built-in prompt. Its version grows when its text changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BuiltIn {
-    /// The version. Once there is a second one, runs ask `RunContext::version` which to use, and
-    /// the older text stays.
+    /// The version. Once there is a second one, runs use `RunContext::version` to choose, and the
+    /// older text stays.
     #[allow(dead_code)]
     pub(crate) version: u32,
     pub(crate) text: &'static str,
@@ -82,7 +82,7 @@ impl From<BuiltIn> for Prompt {
     }
 }
 
-/// The tools in words, for a model that is to name them.
+/// The list of tools, for a model that has to name them.
 pub(crate) fn tool_list<'a>(tools: impl Iterator<Item = &'a Arc<ToolDefinition>>) -> String {
     let lines: Vec<String> = tools
         .map(|tool| {
@@ -98,14 +98,13 @@ pub(crate) fn tool_list<'a>(tools: impl Iterator<Item = &'a Arc<ToolDefinition>>
     lines.join("\n")
 }
 
-/// What the agent is to do, in the words of whoever asked: the agent that handed over, or else the
-/// user.
+/// The agent's task, in the words of the agent that handed over, or else of the user.
 pub(crate) fn task(cx: &RunContext) -> String {
     cx.request()
         .map_or_else(|| cx.input().content(), str::to_owned)
 }
 
-/// The agent's instructions with this prompt below.
+/// The agent's instructions, followed by this prompt.
 pub(crate) fn below_instructions(instructions: &str, prompt: &str) -> String {
     match instructions.trim() {
         "" => prompt.to_owned(),

@@ -1,4 +1,4 @@
-//! Drafting, criticising and revising.
+//! Drafting, critique and revision.
 
 use std::sync::Arc;
 
@@ -46,27 +46,27 @@ Give the whole answer again, with what the critic is right about changed. Do not
 critic.",
 };
 
-/// Answers, has the answer judged, and revises it, until it is approved or the rounds are used
-/// up; then the draft with the best score is the answer, flagged with what was still wrong.
+/// Drafts an answer, has it judged, and revises it until it is approved or the rounds are used up.
+/// Then the draft with the best score is the answer, flagged with its remaining faults.
 ///
-/// What a person says while a draft is judged is answered by one more draft.
+/// A message that a person sends while a draft is judged is answered by one more draft.
 ///
-/// Drafts are made with the agent's tools, as by [`FunctionCalling`](super::FunctionCalling).
-/// The judgement is a value, not a word in a text, so "not approved" approves nothing. After
-/// Madaan et al., "Self-Refine" (2023), with best-of-drafts.
+/// Drafts are made with the agent's tools, as in [`FunctionCalling`](super::FunctionCalling). The
+/// judgement is a value and not a word in a text, so "not approved" approves nothing. After Madaan
+/// et al., "Self-Refine" (2023), with best-of-drafts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Reflection {
     /// How often a draft is revised.
     pub max_rounds: u32,
-    /// The most steps of one draft; the agent's own bound when left out.
+    /// The most steps of one draft; by default the agent's own limit.
     pub max_steps: Option<u32>,
     /// The critic's system prompt.
     pub critic: Prompt,
-    /// How the critic is asked; `{task}` is what was asked of the agent.
+    /// The prompt for the critic; `{task}` is the task of the agent.
     pub judge: Prompt,
-    /// How the agent is asked to revise; `{critique}` is what the critic says.
+    /// The prompt for a revision; `{critique}` is the text of the critic.
     pub revise: Prompt,
 }
 
@@ -106,12 +106,12 @@ struct Critique {
 /// A draft that may become the answer.
 struct Draft {
     text: String,
-    /// How long the conversation was when it was written.
+    /// The length of the conversation when it was written.
     length: usize,
     score: f64,
-    /// What is wrong with it.
+    /// The faults of the draft.
     critique: String,
-    /// Whether it does not know what a person has said since: any later one is better.
+    /// Whether a person has sent a message since: then any later draft is better.
     outdated: bool,
 }
 
@@ -129,7 +129,7 @@ impl Behavior for Reflection {
             let outdated = !said.is_empty();
             work.thread.conversation.extend(said);
             if outdated {
-                // What a person says is answered, whatever the bound and the critic say.
+                // A person's message is answered, whatever the limit and the critic say.
                 last = last.max(round.saturating_add(1));
             }
             let verdict = match verdict {
@@ -185,7 +185,7 @@ impl Reflection {
         let outcome = author.run().await?;
         work.thread.conversation = author.transcript().clone();
         if !author.steered().is_empty() {
-            // Earlier drafts do not know what a person has said since.
+            // Earlier drafts do not take a person's later message into account.
             work.best = None;
         }
         match outcome {
@@ -194,7 +194,7 @@ impl Reflection {
         }
     }
 
-    /// Judges the last draft, and tells what people said meanwhile.
+    /// Judges the last draft, and returns the messages that people sent meanwhile.
     async fn judge(
         &self,
         work: &Work<'_>,
@@ -214,11 +214,11 @@ impl Reflection {
     }
 }
 
-/// What was written so far.
+/// The drafts so far.
 struct Work<'a> {
     thread: Thread<'a>,
     best: Option<Draft>,
-    /// What policies said of the draft at hand.
+    /// The objections of policies to the current draft.
     flagged: Option<String>,
 }
 
@@ -253,7 +253,7 @@ impl<'a> Work<'a> {
         Some(answer)
     }
 
-    /// A stop after this draft, with all that was said.
+    /// A stop after this draft, with all messages.
     fn stop(&mut self, reason: StopReason, text: String) -> Outcome {
         let mut outcome = self.thread.stop(reason, text);
         if let Outcome::Stopped { partial, .. } = &mut outcome
@@ -264,7 +264,7 @@ impl<'a> Work<'a> {
         outcome
     }
 
-    /// A draft that came to no answer: the best one so far is the partial answer.
+    /// A draft that did not become an answer: the best draft so far is the partial answer.
     fn end_early(&mut self, outcome: Outcome) -> Outcome {
         match (outcome, self.best.take()) {
             (Outcome::Stopped { reason, .. }, Some(best)) if best.outdated => {

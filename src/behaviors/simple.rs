@@ -9,17 +9,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{AgentLoop, Checked, LoopLimits};
 
-/// What a model that was offered no tools may still ask for them before it is stopped, and what
-/// people may say meanwhile, in calls beyond the first.
+/// The most calls beyond the first, for a model that asks for tools it was not offered, and for
+/// messages that people send meanwhile.
 const FURTHER_CALLS: u32 = 4;
 
-/// Asks the model once, without tools, and answers with what it says. It asks again only when
-/// the answer does not fit the agent's output schema, or a person spoke meanwhile.
+/// Asks the model once, without tools, and answers with its text. It asks again only if the answer
+/// does not fit the agent's output schema, the model asks for tools anyway, or a person sends a
+/// message meanwhile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Simple {
-    /// How often an answer that does not fit its schema is given back.
+    /// How often an answer that does not fit its schema is returned for correction.
     pub max_repairs: u32,
 }
 

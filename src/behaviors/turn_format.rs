@@ -1,10 +1,10 @@
-//! How a loop asks and how it reads.
+//! The form of a loop's requests and responses.
 
 use ghostlight_actors::vocabulary::{Message, ModelRequest, ModelResponse, ToolCall, ToolResult};
 
-/// How a [`AgentLoop`](super::AgentLoop) builds a request, reads a response, and tells the model the results of its
-/// calls. Implement it to change one of these and nothing else; by default every method does what native tool calling
-/// does.
+/// How an [`AgentLoop`](super::AgentLoop) builds a request, reads a response, and presents the
+/// results of calls to the model. Implement it to change only one of these; by default every method
+/// does native tool calling.
 ///
 /// ```
 /// use ghostlight::behaviors::TurnFormat;
@@ -22,9 +22,9 @@ use ghostlight_actors::vocabulary::{Message, ModelRequest, ModelResponse, ToolCa
 /// }
 /// ```
 ///
-/// Its methods must give the same for the same arguments, since runs are replayed.
+/// Its methods must return the same for the same arguments, because runs are replayed.
 pub trait TurnFormat: Send + Sync + 'static {
-    /// Changes the request of a step. It comes with the agent's instructions and settings, the
+    /// Changes the request of a step, which contains the agent's instructions and settings, the
     /// conversation, and the tools that the loop offers.
     fn request(&self, request: ModelRequest) -> ModelRequest {
         request
@@ -35,7 +35,7 @@ pub trait TurnFormat: Send + Sync + 'static {
         read_native(response, step)
     }
 
-    /// What the model reads of the calls of one step: the results, in the order of the calls.
+    /// The message that shows the model the results of one step, in the order of the calls.
     fn results(&self, results: Vec<ToolResult>) -> Message {
         Message::results(results)
     }
@@ -47,21 +47,21 @@ pub struct NativeCalls;
 
 impl TurnFormat for NativeCalls {}
 
-/// What a response means.
+/// The meaning of a response.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Reading {
-    /// What the conversation keeps of it.
+    /// The message that the conversation keeps.
     pub said: Message,
-    /// What of it is for the reader: the partial answer, if the run stops here.
+    /// The text for the reader: the partial answer, if the run stops here.
     pub text: String,
-    /// What it asks for.
+    /// The action that the model asks for.
     pub turn: ModelTurn,
 }
 
 impl Reading {
-    /// A response with the message that the conversation keeps, and with what it asks for. The
-    /// reader gets the answer, or else the text of that message.
+    /// A response with the message that the conversation keeps, and the action that it asks for.
+    /// The text for the reader is the answer, or else the text of that message.
     pub fn new(said: Message, turn: ModelTurn) -> Self {
         let text = match &turn {
             ModelTurn::Answer(answer) => answer.clone(),
@@ -70,7 +70,7 @@ impl Reading {
         Self { said, text, turn }
     }
 
-    /// Sets what of it is for the reader.
+    /// Sets the text for the reader.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
@@ -82,17 +82,17 @@ impl Reading {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ModelTurn {
-    /// These calls, each with an id of its own.
+    /// These calls, each with a unique id.
     Calls(Vec<ToolCall>),
-    /// Nothing: this is its answer.
+    /// No calls: this is its answer.
     Answer(String),
-    /// Nothing at all: it said nothing.
+    /// Nothing: the turn is empty.
     Empty,
-    /// It cannot be told; the text says to the model what is wrong.
+    /// The turn cannot be parsed; the text tells the model what is wrong.
     Unreadable(String),
 }
 
-/// Whether a response asks for tools is decided by its calls alone: servers disagree on the
+/// Reads native tool calls. Only the presence of calls counts, because servers disagree on the
 /// finish reason.
 fn read_native(response: &ModelResponse, step: u32) -> Reading {
     let mut said = Message::clone(&response.message);
@@ -162,8 +162,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever ids a model gives, each call has one of its own, given ones stay where they
-        /// are first, and the conversation has the same ids as the calls.
+        /// Whatever ids a model gives, each call has a unique one, the first call with a given id
+        /// keeps it, and the conversation has the same ids as the calls.
         #[test]
         fn every_call_has_an_id_of_its_own(ids in prop::collection::vec("(a|b|call_1_[0-3]| )?", 0..8)) {
             let parts = ids.iter().map(|id| Part::ToolCall(ToolCall::new(id, "t", "{}"))).collect();

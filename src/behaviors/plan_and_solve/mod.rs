@@ -1,4 +1,4 @@
-//! Planning first, then solving step by step.
+//! Planning first, then solving one step after another.
 
 mod plan;
 
@@ -18,7 +18,7 @@ use super::{
     want_of_a_plan,
 };
 
-/// What the result of a step begins with that could not be done.
+/// The beginning of the result of a step that could not be done.
 const FAILED: &str = "FAILED:";
 
 const PLAN: BuiltIn = BuiltIn {
@@ -65,13 +65,14 @@ The steps are done. Their results:
 Now answer: {task}",
 };
 
-/// Makes a plan, does its steps one after the other, and answers from their results.
+/// Makes a plan, does its steps one after another, and answers from their results.
 ///
-/// Each step is a loop of its own with the agent's tools, as by
-/// [`FunctionCalling`](super::FunctionCalling), and sees the results of the steps before it. When
-/// a step fails the rest is planned again, up to a bound; then the answer is made from what
-/// there is, failures included. A step is told what the agent's memory has of steps like it. A step that
-/// transfers the conversation ends the plan. After Wang et al., "Plan-and-Solve Prompting" (2023).
+/// Each step is its own loop with the agent's tools, as in
+/// [`FunctionCalling`](super::FunctionCalling), and sees the results of the steps before it. After
+/// a failed step the rest is planned again, up to a limit; then the answer is made from the results
+/// so far, including failures. Each step also gets what the agent's memory holds about similar
+/// steps. A step that transfers the conversation ends the plan. After Wang et al., "Plan-and-Solve
+/// Prompting" (2023).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -80,16 +81,16 @@ pub struct PlanAndSolve {
     pub max_plan_steps: u32,
     /// How often the rest is planned again.
     pub max_replans: u32,
-    /// The most steps (model calls with their tool calls) for one step of the plan; the agent's
-    /// own bound when left out.
+    /// The most steps (model calls with their tool calls) for one step of the plan; by default the
+    /// agent's own limit.
     pub max_steps: Option<u32>,
-    /// How a plan is asked for, below the agent's instructions: `{tools}`, `{max_steps}`.
+    /// The prompt for a plan, after the agent's instructions: `{tools}`, `{max_steps}`.
     pub plan: Prompt,
-    /// How a step is asked for: `{step}`, `{results}`, `{task}`, `{plan}`.
+    /// The prompt for a step: `{step}`, `{results}`, `{task}`, `{plan}`.
     pub step: Prompt,
-    /// How the rest is planned again: `{failure}`, `{results}`, `{task}`.
+    /// The prompt for planning the rest again: `{failure}`, `{results}`, `{task}`.
     pub replan: Prompt,
-    /// How the answer is asked for: `{results}`, `{task}`.
+    /// The prompt for the answer: `{results}`, `{task}`.
     pub solve: Prompt,
 }
 
@@ -144,7 +145,7 @@ impl Behavior for PlanAndSolve {
                 .push(Message::synthetic(self.replan.fill(&texts)));
             steps = match self.plan(&mut work, 0).await {
                 Ok(steps) => steps,
-                // Without another plan the answer is made from what there is.
+                // Without another plan the answer is made from the results so far.
                 Err(end) if want_of_a_plan(&end).is_some() => break,
                 Err(end) => return Err(end.map_early(|outcome| work.stopped(outcome))),
             };
@@ -182,7 +183,7 @@ impl PlanAndSolve {
         Ok(steps)
     }
 
-    /// Does one step; where its loop came to something else than an answer, that ends the plan.
+    /// Does one step. An outcome of its loop other than an answer ends the plan.
     async fn solve_step(
         &self,
         work: &mut Work<'_>,
@@ -271,7 +272,7 @@ impl PlanAndSolve {
     }
 }
 
-/// The plan and what was done of it.
+/// The plan and its progress.
 struct Work<'a> {
     thread: Thread<'a>,
     plan: String,

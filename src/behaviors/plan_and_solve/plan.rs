@@ -1,4 +1,4 @@
-//! Reads a plan as models write it.
+//! Parses a plan as models write it.
 
 use ghostlight_actors::vocabulary::{Message, ModelResponse};
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use crate::{
     structured_output,
 };
 
-/// Reads the answer of a planner: a JSON object with `steps`, or lines that begin with numbers.
+/// Parses the answer of a planner: a JSON object with `steps`, or numbered lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlanReader {
-    /// The least steps.
+    /// The fewest steps.
     pub(super) min: usize,
     /// The most steps.
     pub(super) max: usize,
@@ -45,7 +45,7 @@ impl TurnFormat for PlanReader {
     }
 }
 
-/// The plan for the conversation. A message may not be empty.
+/// The plan as a message of the conversation, which must not be empty.
 fn as_list(steps: &[String]) -> String {
     match steps {
         [] => "No further steps.".to_owned(),
@@ -61,7 +61,7 @@ pub(super) fn numbered(steps: &[String]) -> String {
     lines.join("\n")
 }
 
-/// The steps of a plan; `None` where there is none.
+/// The steps of a plan; `None` if there is no plan.
 fn read(text: &str) -> Option<Vec<String>> {
     let value = structured_output::read(text)
         .ok()
@@ -76,7 +76,7 @@ fn read(text: &str) -> Option<Vec<String>> {
     (!lines.is_empty()).then_some(lines)
 }
 
-/// A step is a text, or an object that has one.
+/// The text of a step: the step itself, or a member of an object.
 fn step_text(value: &Value) -> Option<String> {
     let text = match value {
         Value::Object(members) => {
@@ -101,7 +101,7 @@ fn numbered_line(line: &str) -> Option<String> {
         return None;
     }
     let text = text.strip_prefix(['.', ')', ':'])?;
-    // A number with decimals begins no step.
+    // A decimal number begins no step.
     let text = text.strip_prefix(|c: char| c.is_whitespace() || c == '*')?;
     let text = text.trim_matches(['*', ' ']).trim();
     (!text.is_empty()).then(|| text.to_owned())

@@ -19,7 +19,7 @@ use super::{
     prompt::{BuiltIn, below_instructions, tool_list},
 };
 
-/// Where the model is to stop, since what follows is the tool's to say.
+/// The text at which the model must stop, because only tools make observations.
 const OBSERVATION: &str = "\nObservation:";
 
 const PROTOCOL: BuiltIn = BuiltIn {
@@ -48,24 +48,24 @@ const REMINDER: &str = "Write either `Action:` with the name of a tool and `Args
 /// ReAct: the model thinks, names a tool and its arguments in plain text, reads the observation,
 /// and so on until it writes a final answer. It needs no tool calling of the server.
 ///
-/// It is a [`AgentLoop`] with a [`TurnFormat`] of its own, so tools, transfers, delegation, bounds and
-/// output schemas are as with [`FunctionCalling`](super::FunctionCalling). Arguments and answers
-/// may go over several lines, in a fence or not; a turn that cannot be read goes back to the
-/// model with the reason, up to a bound. After Yao et al., "ReAct: Synergizing Reasoning and
-/// Acting in Language Models" (2022).
+/// It is an [`AgentLoop`] with its own [`TurnFormat`], so tools, transfers, delegation, limits and
+/// output schemas work as in [`FunctionCalling`](super::FunctionCalling). Arguments and answers may
+/// have several lines, with or without a fence. A turn that cannot be parsed is returned to the
+/// model with the reason, up to a limit. After Yao et al., "ReAct: Synergizing Reasoning and Acting
+/// in Language Models" (2022).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct React {
-    /// The most steps; the agent's own bound when left out, and 40 when it has none.
+    /// The most steps; by default the agent's own limit, or 40 if it has none.
     pub max_steps: Option<u32>,
-    /// How many turns in a row may be given back because they cannot be read.
+    /// The most turns in a row that are returned because they cannot be parsed.
     pub max_parse_failures: u32,
-    /// The most turns in a row in which the model says nothing.
+    /// The most empty turns of the model in a row.
     pub max_empty_turns: u32,
-    /// How often an answer that does not fit its schema is given back.
+    /// How often an answer that does not fit its schema is returned for correction.
     pub max_repairs: u32,
-    /// What explains the protocol, after the agent's instructions; `{tools}` is the list of the
+    /// The explanation of the protocol, after the agent's instructions; `{tools}` is the list of
     /// tools.
     pub prompt: Prompt,
 }
@@ -122,14 +122,13 @@ impl Behavior for React {
     }
 }
 
-/// Tools by text: the protocol is explained in the system prompt, and calls and results are
-/// text.
+/// Tools by text: the system prompt explains the protocol, and calls and results are text.
 #[derive(Clone, Debug)]
 struct TextProtocol(Prompt);
 
 impl TextProtocol {
-    /// A conversation in which calls and results are text. One that has none is shared as it
-    /// is.
+    /// The conversation with calls and results as text. A conversation without any is shared
+    /// unchanged.
     fn as_text(&self, conversation: Transcript) -> Transcript {
         let is_native = |part: &Part| matches!(part, Part::ToolCall(_) | Part::ToolResult(_));
         let messages = conversation.messages();
@@ -181,7 +180,7 @@ impl TurnFormat for TextProtocol {
         let content = response.content();
         let written = parser::read(&content);
         let (said, text, turn) = match written.meaning {
-            // The session and other agents read the answer, not the form that it came in.
+            // The session and other agents read the answer without its markup.
             Meaning::Final(answer) => (answer.clone(), answer.clone(), ModelTurn::Answer(answer)),
             Meaning::Nothing => (String::new(), String::new(), ModelTurn::Empty),
             Meaning::Actions(actions) => {

@@ -1,4 +1,4 @@
-//! Reads a turn of the text protocol.
+//! Parses a turn of the text protocol.
 
 use serde_json::Value;
 
@@ -7,23 +7,23 @@ use crate::structured_output;
 /// What a model wrote in one turn.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Written<'a> {
-    /// The text up to where the model made up an observation of its own.
+    /// The text before the first observation that the model made up.
     pub(super) text: &'a str,
     /// The last thought.
     pub(super) thought: &'a str,
-    /// What it means.
+    /// The meaning of the turn.
     pub(super) meaning: Meaning,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Meaning {
-    /// Tools to be called, with their arguments.
+    /// Calls of tools, with their arguments.
     Actions(Vec<(String, Value)>),
     /// The answer.
     Final(String),
-    /// Nothing at all.
+    /// An empty turn.
     Nothing,
-    /// Something else; the text tells what is wrong.
+    /// Anything else; the text describes the fault.
     Unreadable(String),
 }
 
@@ -49,9 +49,9 @@ const WORDS: [(&str, Marker); 9] = [
     ("final", Marker::Final),
 ];
 
-/// Reads a turn. A final answer goes to the end of the text and counts before any action;
-/// arguments may go over lines, in a fence or not; what follows an observation is not read,
-/// since only tools observe.
+/// Parses a turn. A final answer extends to the end of the text and takes precedence over actions.
+/// Arguments may have several lines, with or without a fence. Text after an observation is ignored,
+/// because only tools make observations.
 pub(super) fn read(text: &str) -> Written<'_> {
     let text = after_thoughts(text);
     let mut sections = sections(text);
@@ -111,7 +111,7 @@ fn meaning(sections: &[Section<'_>]) -> Option<Meaning> {
     (!actions.is_empty()).then_some(Meaning::Actions(actions))
 }
 
-/// The tool's name, and the arguments from their own section or from beside the name.
+/// The tool's name, and the arguments from their own section or from the line of the name.
 fn action(content: &str, args: Option<&str>) -> Result<(String, Value), String> {
     let content = content.trim();
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/');
@@ -149,7 +149,7 @@ fn arguments(text: &str) -> Result<Value, String> {
 /// A part of a turn, from its marker to the next.
 struct Section<'a> {
     marker: Marker,
-    /// Where its marker's line begins.
+    /// The start of its marker's line.
     start: usize,
     content: &'a str,
 }
@@ -173,7 +173,7 @@ fn sections(text: &str) -> Vec<Section<'_>> {
             if marker == Marker::Args
                 && let Some(length) = object_length(&text[content..])
             {
-                // Whatever stands inside of the object is no marker.
+                // Nothing inside the object is a marker.
                 place = content + length;
                 place += text[place..]
                     .find('\n')
@@ -201,8 +201,7 @@ fn sections(text: &str) -> Vec<Section<'_>> {
         .collect()
 }
 
-/// The marker that a line begins with, and where its content begins. Emphasis around the word
-/// is understood.
+/// The marker at the beginning of a line, and the start of its content. The word may be emphasised.
 fn marker(line: &str) -> Option<(Marker, usize)> {
     let ornament = |c: char| c.is_whitespace() || matches!(c, '*' | '#' | '>' | '_' | '`');
     let word = line.trim_start_matches(ornament);
@@ -216,8 +215,8 @@ fn marker(line: &str) -> Option<(Marker, usize)> {
     })
 }
 
-/// How long the JSON object is that a text begins with, in bytes, fence included. `None` when
-/// it begins with something else or does not end.
+/// The length in bytes of the JSON object at the beginning of a text, including its fence. `None`
+/// if the text begins with anything else, or the object does not end.
 fn object_length(text: &str) -> Option<usize> {
     let mut body = text.trim_start();
     let fenced = body.strip_prefix("```");
@@ -240,7 +239,7 @@ fn object_length(text: &str) -> Option<usize> {
                 depth -= 1;
                 if depth == 0 {
                     let rest = &body[place + 1..];
-                    // The fence that was opened before it is closed behind it.
+                    // A fence that was opened before the object is closed after it.
                     let closed = fenced.and_then(|_| rest.trim_start().strip_prefix("```"));
                     return Some(text.len() - closed.unwrap_or(rest).len());
                 }
@@ -371,7 +370,7 @@ mod tests {
             prop_assert!(text.contains(written.text));
         }
 
-        /// What is written as the protocol asks is read as it was meant, whatever the values.
+        /// Text in the form of the protocol is parsed as intended, whatever the values.
         #[test]
         fn arguments_survive(
             name in "[a-z][a-z0-9_]{0,8}",

@@ -1,5 +1,4 @@
-//! Planning all tool calls at once, carrying them out side by side, and answering from what
-//! they found.
+//! Planning all tool calls at once, running them in parallel, and answering from their results.
 
 mod plan;
 
@@ -63,15 +62,15 @@ The calls are done. The evidence:
 Now answer, from this evidence: {task}",
 };
 
-/// ReWOO, reasoning without observation: one model call plans all tool calls with placeholders
-/// for their results, the calls are carried out side by side as far as they do not need each
-/// other, and one more model call answers from the evidence. It takes few model calls where
-/// function calling takes one a step.
+/// ReWOO, reasoning without observation. One model call plans all tool calls, with placeholders for
+/// their results; calls that do not depend on each other run in parallel; and one more model call
+/// answers from the evidence. It needs few model calls, where function calling needs one for each
+/// step.
 ///
-/// When a call fails, what needs its evidence is left out and the rest is planned again, up to a
-/// bound; then the answer is made from what there is, failures included. A plan may use the
-/// agent's tools and delegate to other agents, but not transfer the conversation. After Xu et
-/// al., "ReWOO: Decoupling Reasoning from Observations" (2023), with plans as graphs.
+/// When a call fails, the steps that need its evidence are left out and the rest is planned again,
+/// up to a limit; then the answer is made from the evidence so far, including failures. A plan may
+/// use the agent's tools and delegate to other agents, but not transfer the conversation. After Xu
+/// et al., "ReWOO: Decoupling Reasoning from Observations" (2023), with plans as graphs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -80,11 +79,11 @@ pub struct Rewoo {
     pub max_plan_steps: u32,
     /// How often the rest is planned again.
     pub max_replans: u32,
-    /// How a plan is asked for, below the agent's instructions: `{tools}`, `{max_steps}`.
+    /// The prompt for a plan, after the agent's instructions: `{tools}`, `{max_steps}`.
     pub plan: Prompt,
-    /// How the rest is planned again: `{evidence}`, `{task}`.
+    /// The prompt for planning the rest again: `{evidence}`, `{task}`.
     pub replan: Prompt,
-    /// How the answer is asked for: `{evidence}`, `{task}`.
+    /// The prompt for the answer: `{evidence}`, `{task}`.
     pub solve: Prompt,
 }
 
@@ -134,7 +133,7 @@ impl Behavior for Rewoo {
             steps = match self.plan(&mut work, 0).await {
                 Ok(steps) if steps.is_empty() => break,
                 Ok(steps) => steps,
-                // Without another plan the answer is made from what there is.
+                // Without another plan the answer is made from the evidence so far.
                 Err(end) if want_of_a_plan(&end).is_some() => break,
                 Err(end) => return Err(end.map_early(|outcome| work.stopped(outcome))),
             };
@@ -183,19 +182,19 @@ impl Rewoo {
     }
 }
 
-/// What a step found.
+/// The evidence of a step.
 struct Evidence {
-    /// What it was to find.
+    /// The purpose of the step.
     purpose: String,
-    /// What it found, or why it failed.
+    /// The result, or why the step failed.
     text: String,
     found: bool,
 }
 
-/// The evidence so far.
+/// The progress of the work.
 struct Work<'a> {
     thread: Thread<'a>,
-    /// What plans may use: all but transfers.
+    /// The tools that plans may use: all except transfers.
     tools: ToolSet,
     evidence: BTreeMap<String, Evidence>,
     /// Why a policy wants to stop.
@@ -216,13 +215,14 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// A loop without tools that goes on from here.
+    /// A loop without tools that continues this conversation.
     fn next(&self) -> Result<AgentLoop<'a>, AgentError> {
         Ok(self.thread.next()?.tools(ToolSet::default()))
     }
 
-    /// Gives the new plan to policies that want a reflection before further tools: it says what is
-    /// done differently. What they say to it is not said, since the plan is carried out at once.
+    /// Gives the new plan to policies that require a reflection before further tools: the plan says
+    /// what is done differently. Their feedback is not used, because the plan is carried out at
+    /// once.
     async fn reflect(&self) -> Result<(), AgentError> {
         if let Some(plan) = self.thread.conversation.last() {
             let worker = self.next()?.tools(self.tools.clone());
@@ -231,11 +231,12 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Carries out steps that stand in an order in which each follows what it needs: as many at
-    /// once as are free, up to the agent's bound on parallel tools.
+    /// Runs steps that are sorted so that each comes after the steps it needs. As many run at once
+    /// as are ready, up to the agent's limit on parallel tools.
     async fn gather(&mut self, steps: &[Step]) -> Result<(), AgentError> {
         let parallel = self.thread.cx.spec().tools_at_once();
-        // A branch a step: its operations count for themselves, in whatever order steps start.
+        // Each step has its own branch, so its operations are numbered independently of the order
+        // in which steps start.
         let branches = steps
             .iter()
             .map(|step| (step, self.thread.cx.branch(step.id.as_str())));
@@ -261,7 +262,7 @@ impl<'a> Work<'a> {
                         waiting.clear();
                     }
                 }
-                // What is under way ends first: its evidence is worth keeping.
+                // Steps under way end first: their evidence is worth keeping.
                 Some(Err(error)) => {
                     exhausted(error.clone())?;
                     refused.get_or_insert(error);
@@ -272,12 +273,12 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Whether all that the step needs has ended, well or badly.
+    /// Whether all steps that it needs have ended, with or without success.
     fn is_free(&self, step: &Step) -> bool {
         step.needs().iter().all(|id| self.evidence.contains_key(id))
     }
 
-    /// What the step needs and cannot have.
+    /// The evidence that the step needs and cannot get.
     fn missing(&self, step: &Step) -> Option<String> {
         let is_missing = |id: &String| self.evidence.get(id).is_none_or(|found| !found.found);
         step.needs().into_iter().find(is_missing)
@@ -300,7 +301,7 @@ impl<'a> Work<'a> {
             .collect()
     }
 
-    /// The names of the steps that found nothing.
+    /// The names of the failed steps.
     fn failed_in<'s>(&self, steps: &'s [Step]) -> Vec<&'s str> {
         let failed = |step: &&Step| self.evidence.get(&step.id).is_none_or(|found| !found.found);
         steps
@@ -310,7 +311,7 @@ impl<'a> Work<'a> {
             .collect()
     }
 
-    /// The evidence for the model, in the order of its numbers.
+    /// The evidence for the model, ordered by its numbers.
     fn as_text(&self) -> String {
         if self.evidence.is_empty() {
             return "none".to_owned();
@@ -352,18 +353,18 @@ impl<'a> Work<'a> {
     }
 }
 
-/// A step that was carried out.
+/// A finished step.
 struct Done {
     step: Step,
-    /// What it found, or why it failed.
+    /// The result, or why the step failed.
     end: Result<String, String>,
-    /// What people said meanwhile.
+    /// The messages that people sent meanwhile.
     steered: Vec<Arc<Message>>,
     /// Why a policy wants to stop.
     stop: Option<StopReason>,
 }
 
-/// Carries out one step, on a branch of its own.
+/// Runs one step on its own branch.
 fn carry_out(
     step: &Step,
     evidence: BTreeMap<String, String>,

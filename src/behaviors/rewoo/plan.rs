@@ -11,7 +11,7 @@ use crate::{
     structured_output,
 };
 
-/// The name under which a plan asks the model itself instead of a tool.
+/// The name by which a plan calls the model itself instead of a tool.
 pub(super) const MODEL: &str = "llm";
 
 /// One step of a plan: a tool call whose result is evidence for later steps.
@@ -39,7 +39,7 @@ impl Step {
         found
     }
 
-    /// The input with the evidence in the place of its names.
+    /// The input with references replaced by evidence.
     pub(super) fn filled(&self, evidence: &BTreeMap<String, String>) -> Value {
         fill(&self.input, evidence)
     }
@@ -82,7 +82,7 @@ fn fill_text(text: &str, evidence: &BTreeMap<String, String>) -> String {
     filled
 }
 
-/// The names such as `E1` that follow a `#`, each with the place of its `#`. `#E1` is no part
+/// The names such as `E1` that follow a `#`, each with the position of its `#`. `#E1` is not part
 /// of `#E10`.
 fn references(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
@@ -98,14 +98,14 @@ fn references(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Reads a planner's answer, and gives it back when it cannot be carried out.
+/// Parses a planner's answer, and returns it for correction if it cannot be carried out.
 #[derive(Clone, Debug)]
 pub(super) struct PlanReader {
-    /// What the plan may use.
+    /// The tools that the plan may use.
     pub(super) tools: ToolSet,
-    /// Evidence that is there already.
+    /// Evidence that already exists.
     pub(super) known: BTreeSet<String>,
-    /// The least steps.
+    /// The fewest steps.
     pub(super) min: usize,
     /// The most steps.
     pub(super) max: usize,
@@ -137,8 +137,8 @@ impl TurnFormat for PlanReader {
 }
 
 impl PlanReader {
-    /// Checks that every step can be done, and puts them into an order in which each follows
-    /// what it needs.
+    /// Checks that every step can be done, and sorts the steps so that each comes after the steps
+    /// it needs.
     fn check(&self, steps: Vec<Step>) -> Result<Vec<Step>, String> {
         if !(self.min..=self.max).contains(&steps.len()) {
             let (min, max, found) = (self.min, self.max, steps.len());
@@ -265,8 +265,8 @@ fn step_of_line(line: &str, purpose: &str) -> Option<Step> {
     })
 }
 
-/// A step as it is carried out: without the `#` of its name, with the tool's name as it is
-/// written, and with an object as input; a bare text is the only argument.
+/// A step in normal form: its name without `#`, the tool's name in its registered spelling, and an
+/// object as input. A bare text becomes the only argument.
 fn normal(mut step: Step, tools: &ToolSet) -> Step {
     step.id = step.id.trim().trim_start_matches('#').to_owned();
     let wanted = step.tool.trim().to_owned();
@@ -391,8 +391,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any plan without circles is put into an order in which each step follows its needs,
-        /// whatever the order that it was written in.
+        /// Any plan without cycles is sorted so that each step comes after the steps it needs,
+        /// whatever the order in the text.
         #[test]
         fn steps_follow_what_they_need(
             (order, needs) in prop::collection::vec(prop::collection::vec(0_usize..8, 0..3), 1..8)
