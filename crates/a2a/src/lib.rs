@@ -1,8 +1,8 @@
 //! The Agent2Agent protocol (A2A 1.0): its types, tasks made of runs, and remote agents as members of teams.
 //!
 //! **A protocol is a translation of turns and events, and nothing else.** A task is a run, a context is a session, a
-//! message is a turn or an answer. [`translation`] says how, as pure functions over recorded events; the package
-//! `ghostlight-server` puts them behind HTTP. Nothing is kept for the protocol that the journal does not hold.
+//! message is a turn or an answer. [`translation`] defines this as pure functions over recorded events; the package
+//! `ghostlight-server` serves them over HTTP. The protocol keeps nothing that the journal does not hold.
 //!
 //! In the other direction [`RemoteAgent`] makes an agent that speaks the protocol a member of a team.
 

@@ -1,21 +1,21 @@
-//! Why an agent elsewhere does not answer as it should.
+//! The errors of a request to a remote agent.
 
 use crate::protocol::{ErrorCode, ProtocolError};
 
-/// Why an agent elsewhere does not answer as it should.
+/// Why a request to a remote agent failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// No connection was made, so it heard nothing.
+    /// No connection was made, so the agent did not get the request.
     #[error("the agent is not reached: {0}")]
     Unreachable(String),
-    /// The connection was lost, or no answer came in time: it may have heard.
+    /// The connection was lost, or no answer came in time: the agent may have got the request.
     #[error("the agent did not answer: {0}")]
     Lost(String),
-    /// It refuses, or has failed, in the protocol's words.
+    /// The agent refused or failed, with an error of the protocol.
     #[error("the agent says: {0}")]
     Refused(ProtocolError),
-    /// It answers with an HTTP status and without the protocol's words.
+    /// The agent answered with an HTTP status and no error of the protocol.
     #[error("the agent answers with HTTP status {status}: {text}")]
     Status {
         /// The status.
@@ -23,37 +23,37 @@ pub enum ClientError {
         /// The first characters of the body.
         text: String,
     },
-    /// What it says is not what the protocol wants.
+    /// The agent's answer does not follow the protocol.
     #[error("the agent's answer does not fit the protocol: {0}")]
     Malformed(String),
-    /// It says more than is taken.
+    /// The agent's answer is larger than the limit.
     #[error("the agent's answer has more than {0} bytes")]
     TooLarge(usize),
-    /// It speaks nothing that is spoken here.
+    /// The agent offers no binding that this client supports.
     #[error("the agent offers {0:?}; spoken here are JSONRPC and HTTP+JSON in version 1.0")]
     NotSpoken(String),
-    /// Its card sends the client to another place, to which the headers do not belong.
+    /// The card names the agent at another origin, to which the headers must not be sent.
     #[error(
         "the card at {card} names the agent at {agent}, which is another origin: give the agent's own address as `url`"
     )]
     OtherOrigin {
-        /// Where the card is.
+        /// The card's address.
         card: String,
-        /// Where it sends.
+        /// The agent's address in the card.
         agent: String,
     },
-    /// A header cannot be had.
+    /// The value of a header cannot be obtained.
     #[error("the header {name} cannot be sent: {reason}")]
     Header {
-        /// The header.
+        /// The header's name.
         name: String,
-        /// Why; without its value.
+        /// The reason, without the value.
         reason: String,
     },
 }
 
 impl ClientError {
-    /// Whether the agent may have heard what was asked.
+    /// Whether the agent may have got the request.
     pub fn was_sent(&self) -> bool {
         match self {
             Self::Lost(_) | Self::Malformed(_) | Self::TooLarge(_) => true,
@@ -63,7 +63,7 @@ impl ClientError {
         }
     }
 
-    /// Whether it may answer when it is asked again.
+    /// Whether a later attempt may succeed.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Lost(_) => true,

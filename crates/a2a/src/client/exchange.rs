@@ -1,4 +1,4 @@
-//! Requests and answers over HTTP, in either binding.
+//! Requests and responses over HTTP, in either binding.
 
 use futures_util::StreamExt as _;
 use reqwest::{Client, RequestBuilder, Response, Url, redirect};
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use super::{Binding, ClientError, ClientSettings, Reached, SettingsError};
 use crate::protocol::{ErrorCode, MEDIA_TYPE, Method, ProtocolError, VERSION, VERSION_HEADER};
 
-/// The most bytes of an answer.
+/// The most bytes of a response.
 pub(super) const MAX_BYTES: usize = 16 << 20;
-/// How many redirects are followed; all of them stay with the same scheme, host and port.
+/// The most redirects; all of them must keep the scheme, the host and the port.
 const REDIRECTS: usize = 3;
-/// The most characters of what an agent says that stand in an error.
+/// The most characters of an agent's text in an error.
 const SHOWN: usize = 300;
 
-/// Makes requests.
+/// The HTTP side of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Exchange {
     http: Client,
@@ -25,9 +25,9 @@ pub(super) struct Exchange {
 impl Exchange {
     pub(super) fn new(settings: ClientSettings) -> Result<Self, SettingsError> {
         let card = settings.check()?;
-        // Another provider that the program has chosen stays.
+        // A provider that the program has installed already stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        // The headers hold secrets: they go nowhere else.
+        // The headers hold secrets, so they are sent nowhere else.
         let same_origin = redirect::Policy::custom(|attempt| {
             let origin = attempt.previous().first().map(Url::origin);
             let stays = origin.is_some_and(|origin| origin == attempt.url().origin());
@@ -52,7 +52,7 @@ impl Exchange {
         self.card.clone()
     }
 
-    /// The JSON at an address.
+    /// Fetches JSON from an address.
     pub(super) async fn fetch(&self, at: Url) -> Result<Value, ClientError> {
         let response = self
             .send(self.http.get(at).header("accept", "application/json"))
@@ -60,7 +60,7 @@ impl Exchange {
         self.json(response).await
     }
 
-    /// Asks something, and gives the answer's value.
+    /// Calls a method, and returns the result.
     pub(super) async fn call(
         &self,
         reached: &Reached,
@@ -76,7 +76,7 @@ impl Exchange {
         }
     }
 
-    /// Asks something, and gives the answer before its body was read.
+    /// Calls a method, and returns the response before its body is read.
     pub(super) async fn open(
         &self,
         reached: &Reached,
@@ -121,7 +121,7 @@ impl Exchange {
     ) -> Result<RequestBuilder, ClientError> {
         let task = |verb: &str| {
             let id = id.unwrap_or_default();
-            // A task's id is one part of the path, whatever the agent wrote into it.
+            // A task's id must be a single path segment, whatever the agent put into it.
             let fits = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
             match !id.is_empty() && id.chars().all(fits) {
                 true => Ok(format!("tasks/{id}{verb}")),
@@ -163,7 +163,7 @@ impl Exchange {
         Ok(self.http.get(url))
     }
 
-    /// Sends a request; the answer's head has come within its time.
+    /// Sends a request, and waits for the response's head within the time limit.
     async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let request = request
             .headers(self.settings.sent_headers()?)
@@ -212,7 +212,7 @@ impl Exchange {
     }
 }
 
-/// What an answer of JSON-RPC says.
+/// The result in a JSON-RPC response.
 pub(super) fn result_of(mut answer: Value) -> Result<Value, ClientError> {
     if let Some(refused) = refusal(&answer) {
         return Err(refused);
@@ -221,7 +221,7 @@ pub(super) fn result_of(mut answer: Value) -> Result<Value, ClientError> {
     result.ok_or_else(|| ClientError::Malformed("neither `result` nor `error`".to_owned()))
 }
 
-/// The error that an answer of either binding holds.
+/// The error in a response of either binding.
 pub(super) fn refusal(answer: &Value) -> Option<ClientError> {
     let error = answer.get("error").filter(|error| !error.is_null())?;
     let message = error["message"].as_str().unwrap_or("it does not say why");
@@ -241,12 +241,12 @@ pub(super) fn refusal(answer: &Value) -> Option<ClientError> {
     )))
 }
 
-/// An agent's words, short and without what acts on a terminal or a model.
+/// An agent's text, shortened, without characters that control a terminal or mislead a model.
 fn shown(text: &str) -> String {
     ghostlight_actors::safety::sanitize_line(text, SHOWN)
 }
 
-/// An error with its causes, without the address, which may hold a secret.
+/// An error with its causes, but without the address, which may contain a secret.
 pub(super) fn causes(error: &reqwest::Error) -> String {
     use std::error::Error as _;
     let mut text = if error.is_timeout() {

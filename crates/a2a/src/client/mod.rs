@@ -1,4 +1,4 @@
-//! Talking to agents elsewhere.
+//! The client of remote agents.
 
 mod error;
 mod exchange;
@@ -20,23 +20,23 @@ use crate::protocol::{
     SendConfiguration, SendMessage, SendResponse, StreamResponse, Task,
 };
 
-/// The answer to a message: the task that it began or went on with, or a message, where there is no task.
+/// The answer to a message: the task that it began or continued, or a message if there is no task.
 pub type Sent = SendResponse;
 
-/// The first and the longest pause between two looks at a task.
+/// The first and the longest pause between two polls of a task.
 const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// A client of one agent. Cloning shares it.
+/// A client of one agent. Clones share it.
 ///
-/// The agent's card is read when it is first needed, and again after a failure: it says where and how the agent is
-/// reached. Another origin than the card's is not talked to, since the headers hold secrets.
+/// The agent's card is read when it is first needed, and again after a failure: it names the agent's address and
+/// bindings. The client talks to no other origin than the card's, since the headers hold secrets.
 #[derive(Clone, Debug)]
 pub struct A2aClient {
     exchange: Exchange,
     reached: Arc<Mutex<Option<Arc<Reached>>>>,
 }
 
-/// How an agent is reached.
+/// An agent's address and binding.
 #[derive(Debug)]
 struct Reached {
     card: AgentCard,
@@ -45,10 +45,10 @@ struct Reached {
 }
 
 impl A2aClient {
-    /// A client by these settings; nothing is asked yet.
+    /// A client with these settings; it sends nothing yet.
     ///
     /// # Errors
-    /// What is wrong with the settings.
+    /// The settings are invalid.
     pub fn new(settings: ClientSettings) -> Result<Self, SettingsError> {
         let exchange = Exchange::new(settings)?;
         Ok(Self {
@@ -65,15 +65,15 @@ impl A2aClient {
     /// The agent's card.
     ///
     /// # Errors
-    /// When it is not reached, or its card cannot be read.
+    /// The agent cannot be reached, or its card is invalid.
     pub async fn card(&self) -> Result<AgentCard, ClientError> {
         Ok(self.reached().await?.card.clone())
     }
 
-    /// Sends a message. It is answered when the task is recorded, and not when it ends.
+    /// Sends a message. The answer comes when the task is recorded, not when it ends.
     ///
     /// # Errors
-    /// What the agent refuses, and that it is not reached: [`ClientError::was_sent`] tells whether it may have heard.
+    /// The agent cannot be reached, or refuses; [`ClientError::was_sent`] tells whether it may have got the message.
     pub async fn send(&self, message: Message) -> Result<Sent, ClientError> {
         let configuration = SendConfiguration {
             return_immediately: true,
@@ -96,7 +96,7 @@ impl A2aClient {
             .await
     }
 
-    /// Some tasks.
+    /// Lists tasks.
     ///
     /// # Errors
     /// As for [`send`](Self::send).
@@ -113,11 +113,11 @@ impl A2aClient {
             .await
     }
 
-    /// Waits until a task has ended or needs somebody, over lost connections and restarts of the agent, for as long
-    /// as the caller does. Pieces of what the agent says on the way are shown.
+    /// Waits until a task has ended or needs input, across lost connections and restarts of the agent, for as long as
+    /// the caller waits. Pieces of the agent's answer are shown meanwhile.
     ///
     /// # Errors
-    /// When the agent refuses to show the task.
+    /// The agent refuses to show the task.
     pub async fn settled(&self, id: &str, mut show: impl FnMut(&str)) -> Result<Task, ClientError> {
         let (mut pause, most) = LOOK;
         loop {
@@ -132,11 +132,11 @@ impl A2aClient {
                 Err(error) => return Err(error),
             }
             match self.follow(id, &mut show).await {
-                // It has news, so the next look is soon.
+                // There is news, so the next poll is soon.
                 Ok(true) => pause = LOOK.0,
                 Ok(false) => {}
                 Err(error) if error.may_pass() => self.forget().await,
-                // It ended between the two requests, or does not stream after all: another look tells.
+                // The task ended between the two requests, or the agent does not stream after all: the next poll tells.
                 Err(_) => {}
             }
             tokio::time::sleep(pause).await;
@@ -144,7 +144,7 @@ impl A2aClient {
         }
     }
 
-    /// Follows a task as long as it is under way and the connection lasts; tells whether there was any news.
+    /// Follows a task while it is under way and the connection lasts; returns whether there was news.
     async fn follow(&self, id: &str, show: &mut impl FnMut(&str)) -> Result<bool, ClientError> {
         let reached = self.reached().await?;
         if !reached.card.capabilities.streaming {
@@ -187,7 +187,7 @@ impl A2aClient {
         let reached = self.reached().await?;
         let called = self.exchange.call(&reached, method, id, &params).await;
         if matches!(&called, Err(error) if !matches!(error, ClientError::Refused(_))) {
-            // It may have moved.
+            // The agent may have moved.
             self.forget().await;
         }
         let answer = called?;

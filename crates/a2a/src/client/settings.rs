@@ -1,4 +1,4 @@
-//! Where an agent is, what goes with each request, and how long things may take.
+//! The settings of a client: the agent's address, the headers, and the time limits.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use reqwest::{
 
 use super::ClientError;
 
-/// How the value of a header is had when it is sent; the error says why it cannot be, without the value.
+/// Gets the value of a header when it is sent; the error gives the reason of a failure, without the value.
 type Reveal = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
 
-/// Where an agent is, what goes with each request, and how long things may take.
+/// The settings of a client: the agent's address, the headers, and the time limits.
 #[derive(Clone)]
 pub struct ClientSettings {
     url: String,
@@ -22,26 +22,26 @@ pub struct ClientSettings {
     pub(crate) task_timeout: Duration,
 }
 
-/// What is wrong with settings.
+/// Why settings are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// An address is none.
+    /// An address is invalid.
     #[error("{0:?} is no address of HTTP, such as https://example.org/agent")]
     Address(String),
-    /// A header has a name that none may have.
+    /// A header's name is invalid.
     #[error("{0:?} is no name of a header")]
     Header(String),
     /// A time is too short.
     #[error("a request and a task need more time than none")]
     NoTime,
-    /// The client could not be made.
+    /// The HTTP client cannot be made.
     #[error("no client could be made: {0}")]
     Client(String),
 }
 
 impl ClientSettings {
-    /// The agent at this address, below which its card is (`/.well-known/agent-card.json`).
+    /// The agent at this address, with its card below it (`/.well-known/agent-card.json`).
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -52,7 +52,7 @@ impl ClientSettings {
         }
     }
 
-    /// Sets where its card is, when it is elsewhere.
+    /// Sets the card's address, if it is elsewhere.
     #[must_use]
     pub fn card(mut self, url: impl Into<String>) -> Self {
         self.card = Some(url.into());
@@ -66,7 +66,7 @@ impl ClientSettings {
         self.header_from(name, move || Ok(value.clone()))
     }
 
-    /// The same, where the value is looked up each time that it is sent. The error says why it cannot be had.
+    /// The same, with a value that is looked up for each request. An error gives the reason why there is no value.
     #[must_use]
     pub fn header_from(
         mut self,
@@ -77,15 +77,15 @@ impl ClientSettings {
         self
     }
 
-    /// Sets how long one request may take; 30 seconds.
+    /// Sets the time limit of one request; 30 seconds.
     #[must_use]
     pub fn request_timeout(mut self, time: Duration) -> Self {
         self.request_timeout = time;
         self
     }
 
-    /// Sets how long a task may take before it is cancelled, without the time in which it waits for an answer;
-    /// 10 minutes.
+    /// Sets the time limit of a task, after which it is cancelled; the time in which it waits for an answer does not
+    /// count. 10 minutes.
     #[must_use]
     pub fn task_timeout(mut self, time: Duration) -> Self {
         self.task_timeout = time;

@@ -1,4 +1,4 @@
-//! What a stream tells.
+//! The events of a stream.
 
 use std::{pin::Pin, time::Duration};
 
@@ -14,12 +14,12 @@ use crate::protocol::StreamResponse;
 
 /// The most bytes of one event.
 const MAX_EVENT: usize = 4 << 20;
-/// A stream that says nothing for so long is taken for lost: agents send a sign of life more often.
+/// A stream that is silent for this long counts as lost: agents send a sign of life more often.
 const SILENCE: Duration = Duration::from_secs(120);
 
 type Pieces = Pin<Box<dyn Stream<Item = Result<Vec<u8>, ClientError>> + Send>>;
 
-/// A stream that is followed.
+/// An open stream.
 pub(super) struct Following {
     pieces: Pieces,
     binding: Binding,
@@ -40,7 +40,7 @@ impl Following {
         }
     }
 
-    /// What is told next; `None` where the stream ends.
+    /// The next event; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<StreamResponse>, ClientError> {
         loop {
             if let Some(data) = self.events.next() {
@@ -69,10 +69,10 @@ fn told(data: &str, binding: Binding) -> Result<StreamResponse, ClientError> {
     serde_json::from_value(value).map_err(malformed)
 }
 
-/// Reads server-sent events, as far as the protocol needs them: their data.
+/// A parser of server-sent events, limited to the part that the protocol needs: their data.
 #[derive(Debug, Default)]
 struct EventReader {
-    /// What came and is no whole line yet.
+    /// The bytes that are no whole line yet.
     left: Vec<u8>,
     data: String,
     ready: std::collections::VecDeque<String>,
@@ -109,7 +109,7 @@ impl EventReader {
         let line = String::from_utf8_lossy(&std::mem::take(&mut self.left)).into_owned();
         if line.is_empty() {
             let data = std::mem::take(&mut self.data);
-            // What has no data is no event.
+            // An event without data is no event.
             if !data.is_empty() {
                 self.ready.push_back(data);
             }

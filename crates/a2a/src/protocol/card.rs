@@ -12,30 +12,30 @@ use serde_json::{Map, Value};
 pub struct AgentCard {
     /// Its name.
     pub name: String,
-    /// What it is good for.
+    /// Its purpose.
     pub description: String,
-    /// Where and how it is reached, the preferred way first.
+    /// Its addresses and bindings, the preferred one first.
     pub supported_interfaces: Vec<AgentInterface>,
     /// The version of the agent.
     pub version: String,
-    /// What it can do beyond the least.
+    /// Its optional capabilities.
     pub capabilities: AgentCapabilities,
     /// The ways to authenticate, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub security_schemes: BTreeMap<String, Value>,
-    /// The ways of which one is required.
+    /// The alternatives of required authentication.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub security_requirements: Vec<SecurityRequirement>,
-    /// The media types that it takes.
+    /// The media types that it accepts.
     pub default_input_modes: Vec<String>,
-    /// The media types that it gives.
+    /// The media types that it returns.
     pub default_output_modes: Vec<String>,
-    /// What it can do, in words.
+    /// Its skills, described in words.
     pub skills: Vec<AgentSkill>,
 }
 
 impl AgentCard {
-    /// The ways to reach it that this package speaks, in the agent's order.
+    /// The interfaces that this package supports, in the agent's order.
     pub fn spoken(&self) -> impl Iterator<Item = (&AgentInterface, Binding)> {
         self.supported_interfaces.iter().filter_map(|interface| {
             let binding = match interface.protocol_binding.as_str() {
@@ -47,7 +47,7 @@ impl AgentCard {
         })
     }
 
-    /// Whether the agent takes a message that is sent again under its id only once.
+    /// Whether the agent handles a message that is sent again under its id only once.
     pub fn tells_messages_once(&self) -> bool {
         let extensions = self.capabilities.extensions.iter();
         extensions
@@ -56,7 +56,7 @@ impl AgentCard {
     }
 }
 
-/// A way of speaking the protocol that this package knows.
+/// A binding that this package supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
     /// JSON-RPC 2.0 over HTTP.
@@ -65,46 +65,46 @@ pub enum Binding {
     HttpJson,
 }
 
-/// Where and how an agent is reached.
+/// An address and binding of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentInterface {
-    /// Where.
+    /// The address.
     pub url: String,
-    /// How: `JSONRPC`, `HTTP+JSON` or `GRPC`.
+    /// The binding: `JSONRPC`, `HTTP+JSON` or `GRPC`.
     pub protocol_binding: String,
     /// The version of the protocol.
     pub protocol_version: String,
-    /// The tenant that requests name.
+    /// The tenant that requests must name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tenant: String,
 }
 
-/// What an agent can do beyond the least.
+/// The optional capabilities of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentCapabilities {
-    /// Whether it streams.
+    /// Whether it supports streaming.
     pub streaming: bool,
-    /// Whether it notifies.
+    /// Whether it supports push notifications.
     pub push_notifications: bool,
     /// Whether it has a longer card for clients that have authenticated.
     pub extended_agent_card: bool,
-    /// What it knows beyond the protocol.
+    /// Its extensions of the protocol.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<AgentExtension>,
 }
 
-/// What an agent knows beyond the protocol.
+/// An extension of the protocol.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentExtension {
-    /// Its name.
+    /// The URI that identifies it.
     pub uri: String,
-    /// What it is.
+    /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Whether clients must know it.
+    /// Whether clients must support it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
     /// Its settings.
@@ -112,7 +112,7 @@ pub struct AgentExtension {
     pub params: Option<Map<String, Value>>,
 }
 
-/// What an agent can do.
+/// A skill of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentSkill {
@@ -120,16 +120,16 @@ pub struct AgentSkill {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub description: String,
-    /// Words by which it is found.
+    /// Keywords for finding it.
     pub tags: Vec<String>,
-    /// What one may say.
+    /// Example requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
 }
 
-/// Ways to authenticate that are required together.
+/// Authentication schemes that are required together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SecurityRequirement {

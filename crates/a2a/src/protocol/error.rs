@@ -1,18 +1,18 @@
-//! What goes wrong, in the protocol's words.
+//! The protocol's errors.
 
 use serde_json::{Value, json};
 
-/// The kinds of errors, with the codes that the bindings have for them.
+/// The kinds of errors, with their codes in the bindings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
     /// The body is no JSON.
     Parse,
-    /// The request is none.
+    /// The request is malformed.
     InvalidRequest,
     /// There is no such method.
     MethodNotFound,
-    /// The request does not say what it should.
+    /// The parameters are invalid.
     InvalidParams,
     /// The server failed.
     Internal,
@@ -22,17 +22,17 @@ pub enum ErrorCode {
     TaskNotCancelable,
     /// There are no push notifications.
     PushNotificationNotSupported,
-    /// The agent does not do this, or not now.
+    /// The agent does not support this operation, or not in this state.
     UnsupportedOperation,
-    /// A part has a media type that the agent does not take.
+    /// A part has a media type that the agent does not accept.
     ContentTypeNotSupported,
-    /// The agent says no more of itself.
+    /// The agent has no extended card.
     ExtendedCardNotConfigured,
-    /// The version of the protocol is not spoken.
+    /// The version of the protocol is not supported.
     VersionNotSupported,
     /// The key lacks a scope.
     Forbidden,
-    /// There is too much of it now.
+    /// There are too many requests now.
     Unavailable,
 }
 
@@ -54,7 +54,7 @@ impl ErrorCode {
         Self::Unavailable,
     ];
 
-    /// Its number in JSON-RPC, its HTTP status, the status of gRPC in words, and its reason.
+    /// Its number in JSON-RPC, its HTTP status, the name of its gRPC status, and its reason.
     fn codes(self) -> (i64, u16, &'static str, &'static str) {
         const INVALID: &str = "INVALID_ARGUMENT";
         const STATE: &str = "FAILED_PRECONDITION";
@@ -110,7 +110,7 @@ impl ErrorCode {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ProtocolError {
-    /// What kind of error it is.
+    /// The kind of the error.
     pub code: ErrorCode,
     /// What happened, and what to do next.
     pub message: String,
@@ -123,7 +123,7 @@ impl ProtocolError {
         Self { code, message }
     }
 
-    /// The request does not say what it should.
+    /// An error for invalid parameters.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::InvalidParams, message)
     }
@@ -136,12 +136,12 @@ impl ProtocolError {
         }])
     }
 
-    /// The error as JSON-RPC tells it.
+    /// The error in the form of JSON-RPC.
     pub fn rpc(&self) -> Value {
         json!({ "code": self.code.number(), "message": self.message, "data": self.details() })
     }
 
-    /// The error as the body of an answer of the HTTP+JSON binding.
+    /// The error as a response body of the HTTP+JSON binding.
     pub fn http(&self) -> Value {
         let (_, status, word, _) = self.code.codes();
         json!({ "error": {

@@ -1,4 +1,4 @@
-//! What is said.
+//! Messages and their parts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// The role of a message's sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Role {
-    /// Nobody in particular, which is no role that a message may have.
+    /// No role; a message must have another one.
     #[default]
     #[serde(rename = "ROLE_UNSPECIFIED")]
     Unspecified,
@@ -28,17 +28,17 @@ pub struct Message {
     /// The conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_id: Option<String>,
-    /// The task that it goes on with.
+    /// The task that it continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// The role of its sender.
     pub role: Role,
-    /// What is said.
+    /// Its content.
     pub parts: Vec<Part>,
     /// Further data about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
-    /// The extensions by which it is to be read.
+    /// The URIs of the extensions that it uses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<String>,
     /// Tasks that it refers to.
@@ -57,7 +57,7 @@ impl Message {
         }
     }
 
-    /// Its texts, one below the other.
+    /// Its texts, separated by line breaks.
     pub fn content(&self) -> String {
         let texts: Vec<&str> = self
             .parts
@@ -100,7 +100,7 @@ pub struct Part {
     pub media_type: Option<String>,
 }
 
-/// A value that is there, `null` too.
+/// A value that is present, even if it is `null`.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -123,7 +123,7 @@ impl Part {
         }
     }
 
-    /// How many of the four kinds of content it has; one that can be read has one.
+    /// How many of the four kinds of content it has; a valid part has one.
     pub fn contents(&self) -> usize {
         let has = [
             self.text.is_some(),

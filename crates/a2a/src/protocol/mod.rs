@@ -1,7 +1,6 @@
-//! What goes over the wire: the messages of A2A 1.0 in their JSON form.
+//! The wire format: the messages of A2A 1.0 as JSON.
 //!
-//! Fields that are unknown are passed over, as the protocol wants it, and fields that are left out have their empty
-//! values.
+//! Unknown fields are ignored, as the protocol demands, and missing fields have their default values.
 
 mod card;
 mod error;
@@ -23,21 +22,21 @@ pub use task::{
     TaskStatus, time_of, timestamp_of,
 };
 
-/// The version of the protocol that is spoken.
+/// The supported version of the protocol.
 pub const VERSION: &str = "1.0";
-/// The header, and the name in a query, in which a client says which version it speaks.
+/// The header, and the query parameter, with the client's version of the protocol.
 pub const VERSION_HEADER: &str = "a2a-version";
 /// The media type of bodies of the HTTP+JSON binding.
 pub const MEDIA_TYPE: &str = "application/a2a+json";
-/// Where the card of an agent is, below the agent's address.
+/// The path of an agent's card, below the agent's address.
 pub const CARD_PATH: &str = "/.well-known/agent-card.json";
-/// An extension of ours that a server announces: a message that is sent again under its id is told once.
+/// Our extension, by which a server announces that it handles a message that is sent again under its id only once.
 pub const MESSAGES_ARE_TOLD_ONCE: &str = "urn:ghostlight:a2a:messages-are-told-once";
-/// The key of a message's metadata that names the operation that asks, or that is answered.
+/// The metadata key of a message for the operation that asks or is answered.
 pub const QUESTION: &str = "ghostlight/question";
 
-/// Whether a version that a client names is one that is spoken: `1.0`, whatever patch. A client that names none speaks
-/// 0.3, says the protocol.
+/// Whether a client's version is supported: `1.0`, with any patch number. By the protocol, a client that names no
+/// version uses 0.3.
 pub fn speaks(version: &str) -> bool {
     let mut numbers = version.trim().split('.');
     (numbers.next(), numbers.next()) == (Some("1"), Some("0"))

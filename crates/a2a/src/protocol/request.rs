@@ -10,30 +10,30 @@ use super::{Message, Task, TaskState};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SendMessage {
-    /// What is said.
+    /// The message.
     pub message: Message,
-    /// How it is to be answered.
+    /// The configuration of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<SendConfiguration>,
-    /// What else is said.
+    /// Further data about the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// How a message is to be answered.
+/// The configuration of a message's answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SendConfiguration {
-    /// The media types that the client takes.
+    /// The media types that the client accepts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepted_output_modes: Vec<String>,
-    /// Where to notify; refused, since there are no push notifications.
+    /// The receiver of push notifications; refused, since there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_push_notification_config: Option<Value>,
-    /// At most so many messages of the task's history.
+    /// The most messages of the task's history in the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history_length: Option<u32>,
-    /// Whether to answer when the task is recorded, and not when it ends or asks.
+    /// Whether to answer when the task is recorded, instead of when it ends or asks.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub return_immediately: bool,
 }
@@ -45,7 +45,7 @@ pub struct TaskQuery {
     /// The task.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// At most so many messages of its history.
+    /// The most messages of its history in the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history_length: Option<u32>,
 }
@@ -54,25 +54,25 @@ pub struct TaskQuery {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListTasks {
-    /// Only those of this conversation.
+    /// Only tasks of this conversation.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub context_id: String,
-    /// Only those with this status.
+    /// Only tasks with this status.
     #[serde(skip_serializing_if = "is_unspecified")]
     pub status: TaskState,
-    /// At most so many; 50, and 100 at the most.
+    /// The most tasks in a page; 50 when left out, 100 at the most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_size: Option<u32>,
     /// The `nextPageToken` of the page before.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub page_token: String,
-    /// At most so many messages of each one's history.
+    /// The most messages of each task's history.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history_length: Option<u32>,
-    /// Only those that changed at this time or later (RFC 3339).
+    /// Only tasks that changed at this time or later (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_timestamp_after: Option<String>,
-    /// Whether artifacts are wanted.
+    /// Whether to include artifacts.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub include_artifacts: bool,
 }
@@ -81,16 +81,16 @@ fn is_unspecified(state: &TaskState) -> bool {
     *state == TaskState::Unspecified
 }
 
-/// A page of tasks. All fields are always there.
+/// A page of tasks. No field may be left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListTasksResponse {
-    /// The tasks, the one that changed last at the front.
+    /// The tasks, the latest change first.
     pub tasks: Vec<Task>,
     /// The token of the next page; empty where this is the last.
     pub next_page_token: String,
-    /// How many a page has.
+    /// The size of a page.
     pub page_size: u32,
-    /// How many there are on all pages.
+    /// The number of tasks on all pages.
     pub total_size: u32,
 }

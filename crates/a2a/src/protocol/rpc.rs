@@ -1,33 +1,33 @@
-//! The JSON-RPC binding: requests in, by their methods.
+//! The JSON-RPC binding: methods and requests.
 
 use serde_json::{Map, Value};
 
 use super::{ErrorCode, ProtocolError};
 
-/// What can be asked.
+/// The methods of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Method {
-    /// Says something.
+    /// Sends a message.
     SendMessage,
-    /// Says something, and follows what comes of it.
+    /// Sends a message, and streams the updates of its task.
     SendStreamingMessage,
-    /// Looks at a task.
+    /// Gets a task.
     GetTask,
-    /// Looks at several.
+    /// Lists tasks.
     ListTasks,
-    /// Cancels one.
+    /// Cancels a task.
     CancelTask,
-    /// Follows one.
+    /// Streams the updates of a task.
     SubscribeToTask,
-    /// One of the four about push notifications.
+    /// One of the four methods for push notifications.
     PushNotifications,
-    /// What an agent says of itself to those who have proved who they are.
+    /// Gets the extended card, for authenticated clients.
     GetExtendedAgentCard,
 }
 
 impl Method {
-    /// Its name in JSON-RPC; of those about push notifications the first.
+    /// Its name in JSON-RPC; for push notifications the name of the first of their methods.
     pub fn name(self) -> &'static str {
         match self {
             Self::SendMessage => "SendMessage",
@@ -63,11 +63,11 @@ impl Method {
 /// A request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcRequest {
-    /// The client's id of it, which the answer carries: a text or a number.
+    /// The client's id of the request, a text or a number; the response has the same.
     pub id: Value,
-    /// What is asked.
+    /// The method.
     pub method: Method,
-    /// With what.
+    /// The parameters.
     pub params: Value,
 }
 
@@ -75,7 +75,7 @@ impl RpcRequest {
     /// Reads the body of a request.
     ///
     /// # Errors
-    /// What is wrong, with the request's id where it has one that can be read.
+    /// The error, with the request's id if the body has a readable one.
     pub fn read(body: &[u8]) -> Result<Self, (Value, ProtocolError)> {
         let request: Value = serde_json::from_slice(body).map_err(|error| {
             let message = format!("the body is no JSON: {error}");

@@ -1,4 +1,4 @@
-//! Tasks, and what is told of them while they are under way.
+//! Tasks, and their updates.
 
 use ghostlight_actors::vocabulary::Timestamp;
 use schemars::JsonSchema;
@@ -23,11 +23,11 @@ use super::{Message, Part};
     JsonSchema,
 )]
 pub enum TaskState {
-    /// It is not said.
+    /// No state is given.
     #[default]
     #[serde(rename = "TASK_STATE_UNSPECIFIED")]
     Unspecified,
-    /// It was taken and has not begun.
+    /// The task was accepted and has not begun.
     #[serde(rename = "TASK_STATE_SUBMITTED")]
     Submitted,
     /// It is under way.
@@ -42,19 +42,19 @@ pub enum TaskState {
     /// It was cancelled.
     #[serde(rename = "TASK_STATE_CANCELED")]
     Canceled,
-    /// It goes on with the client's next message.
+    /// It continues with the client's next message.
     #[serde(rename = "TASK_STATE_INPUT_REQUIRED")]
     InputRequired,
-    /// The agent does not do it.
+    /// The agent refuses the task.
     #[serde(rename = "TASK_STATE_REJECTED")]
     Rejected,
-    /// It goes on when somebody has given a credential, by another way than a message.
+    /// It continues when a credential was given, in another way than by a message.
     #[serde(rename = "TASK_STATE_AUTH_REQUIRED")]
     AuthRequired,
 }
 
 impl TaskState {
-    /// Whether nothing changes any more.
+    /// Whether this state is final.
     pub fn is_terminal(self) -> bool {
         matches!(
             self,
@@ -62,27 +62,27 @@ impl TaskState {
         )
     }
 
-    /// Whether it waits for somebody outside.
+    /// Whether the task waits for input from outside.
     pub fn is_interrupted(self) -> bool {
         matches!(self, Self::InputRequired | Self::AuthRequired)
     }
 }
 
-/// The status of a task, since when it holds, and the agent's words about it.
+/// The status of a task: its state, since when it holds, and the agent's message about it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskStatus {
-    /// How.
+    /// The state.
     pub state: TaskState,
-    /// What the agent says about it.
+    /// The agent's message about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
-    /// Since when (RFC 3339).
+    /// The time since when it holds (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<String>,
 }
 
-/// What an agent made.
+/// A result of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Artifact {
@@ -91,7 +91,7 @@ pub struct Artifact {
     /// Its name, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is.
+    /// Its description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Its content.
@@ -99,7 +99,7 @@ pub struct Artifact {
     /// Further data about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
-    /// The extensions by which it is to be read.
+    /// The URIs of the extensions that it uses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<String>,
 }
@@ -126,13 +126,13 @@ pub struct Task {
 }
 
 impl Task {
-    /// Applies an update, as a client does that follows the task.
+    /// Applies an update, as a client does when it follows the task.
     pub fn apply(&mut self, update: &StreamResponse) {
         match update {
             StreamResponse::Task(task) => self.clone_from(task),
             StreamResponse::Message(message) => self.history.push(message.clone()),
             StreamResponse::StatusUpdate(update) => {
-                // What the agent said before belongs to what was said.
+                // The previous status message becomes a part of the history.
                 let said = std::mem::replace(&mut self.status, update.status.clone());
                 self.history.extend(said.message);
             }
@@ -153,7 +153,7 @@ impl Task {
         }
     }
 
-    /// The same with at most so many messages of its history, the latest.
+    /// The same task with at most this many messages of its history, the latest ones.
     #[must_use]
     pub fn with_history(mut self, most: Option<u32>) -> Self {
         if let Some(most) = most {
@@ -179,7 +179,7 @@ pub struct StatusUpdate {
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// An artifact that a task has made, or a piece of it.
+/// A new artifact of a task, or a piece of one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ArtifactUpdate {
@@ -189,10 +189,10 @@ pub struct ArtifactUpdate {
     pub context_id: String,
     /// The artifact, or the next piece of it.
     pub artifact: Artifact,
-    /// Whether it is put behind what was told of the artifact before; else it takes its place.
+    /// Whether to append it to the artifact's earlier pieces; otherwise it replaces them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub append: bool,
-    /// Whether the artifact is whole.
+    /// Whether this is the last piece.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub last_chunk: bool,
     /// Further data about it.
@@ -205,13 +205,13 @@ pub struct ArtifactUpdate {
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::large_enum_variant)]
 pub enum StreamResponse {
-    /// The task, whole.
+    /// The whole task.
     Task(Task),
     /// A message.
     Message(Message),
-    /// How the task stands now.
+    /// The task's new status.
     StatusUpdate(StatusUpdate),
-    /// What it made.
+    /// A result of the task.
     ArtifactUpdate(ArtifactUpdate),
 }
 
@@ -220,20 +220,20 @@ pub enum StreamResponse {
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::large_enum_variant)]
 pub enum SendResponse {
-    /// The task that it began or went on with.
+    /// The task that it began or continued.
     Task(Task),
-    /// A message; there is no task.
+    /// A message, without a task.
     Message(Message),
 }
 
-/// A point in time as the protocol writes it (RFC 3339); `None` past what it can write.
+/// A point in time in the protocol's form (RFC 3339); `None` if it is out of range.
 pub fn time_of(at: Timestamp) -> Option<String> {
     let millis = i64::try_from(at.0).ok()?;
     let time = jiff::Timestamp::from_millisecond(millis).ok()?;
     Some(time.to_string())
 }
 
-/// The point in time that a text of RFC 3339 means; `None` where it means none since 1970.
+/// The point in time of a text of RFC 3339; `None` if it is invalid or before 1970.
 pub fn timestamp_of(text: &str) -> Option<Timestamp> {
     let time: jiff::Timestamp = text.parse().ok()?;
     u64::try_from(time.as_millisecond()).ok().map(Timestamp)

@@ -1,4 +1,4 @@
-//! How a member works whose agent is elsewhere.
+//! The behavior of a member whose agent is remote.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,14 +21,15 @@ use super::{
 };
 use crate::protocol::{Part, TaskState};
 
-/// Sends the member's task to an agent elsewhere, waits for it, and answers with its answer.
+/// Sends the member's task to a remote agent, waits for it, and answers with its answer.
 ///
 /// The agent's tools (of [`RemoteToolset`](super::RemoteToolset)) have the member's name. In the conversation of a
-/// session the agent's context is kept from one turn to the next; a task that was delegated has one of its own.
+/// session the agent's context is kept from one turn to the next; a delegated task gets a context of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RemoteBehavior {
-    /// How long a task may take before it is cancelled, in seconds, without the time in which it waits for an answer.
+    /// The time limit of a task in seconds, after which it is cancelled; the time in which it waits for an answer does
+    /// not count.
     task_timeout_s: f64,
 }
 
@@ -39,7 +40,7 @@ impl Default for RemoteBehavior {
 }
 
 impl RemoteBehavior {
-    /// A behavior that gives a task this much time.
+    /// A behavior with this time limit for tasks.
     pub fn new(task_timeout: Duration) -> Self {
         Self {
             task_timeout_s: task_timeout.as_secs_f64(),
@@ -47,7 +48,7 @@ impl RemoteBehavior {
     }
 }
 
-/// The key of the session's state under which a member's context is kept.
+/// The key in the session's state of a member's context.
 fn key_of(agent: &str) -> String {
     format!("a2a/{agent}/context")
 }
@@ -114,7 +115,7 @@ impl Member<'_> {
         }
     }
 
-    /// Asks here what the agent asks there, and tells it the answer.
+    /// Asks the remote agent's question here, and sends the answer to it.
     async fn answered(
         &self,
         standing: Standing,
@@ -137,7 +138,7 @@ impl Member<'_> {
         self.call(SEND, &said).await
     }
 
-    /// Waits for the task. Past its time it is cancelled.
+    /// Waits for the task. After its time limit the task is cancelled.
     async fn awaited(&self, task: String) -> Result<(Standing, Vec<Data>), AgentError> {
         let id = TaskId { task };
         let waiting = self.call(AWAIT, &id);
@@ -195,7 +196,7 @@ impl Member<'_> {
         ))
     }
 
-    /// Makes one of the calls, and reads what it came to.
+    /// Makes one of the calls, and reads its result.
     async fn call(
         &self,
         what: &str,

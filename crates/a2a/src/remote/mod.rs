@@ -1,4 +1,4 @@
-//! Agents elsewhere as members of a team.
+//! Remote agents as members of a team.
 
 mod behavior;
 mod standing;
@@ -11,11 +11,11 @@ pub use tools::RemoteToolset;
 
 use crate::client::{ClientSettings, SettingsError};
 
-/// An agent elsewhere that speaks A2A, as a member of a team.
+/// A remote agent that speaks A2A, as a member of a team.
 ///
-/// What it is told is a recorded call that is made once, so its task is known after a restart, and is waited for again.
-/// Its answer is the member's answer, what it asks is asked here, its failures are failures, and a cancelled run
-/// cancels its task.
+/// The message to it is a recorded call that is made once, so its task is known after a restart, and the member waits
+/// for it again. Its answer becomes the member's answer, its questions are asked here, its failures are failures, and a
+/// cancelled run cancels its task.
 ///
 /// ```
 /// use ghostlight_a2a::{ClientSettings, RemoteAgent};
@@ -33,7 +33,7 @@ pub struct RemoteAgent {
 }
 
 impl RemoteAgent {
-    /// A member of this name, which is the agent at the address of these settings.
+    /// A member with this name, for the agent at the address in these settings.
     pub fn new(name: impl Into<String>, settings: ClientSettings) -> Self {
         Self {
             name: name.into(),
@@ -42,16 +42,16 @@ impl RemoteAgent {
         }
     }
 
-    /// Says what it is good for, in words for other agents' models.
+    /// Describes its purpose to other agents' models.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
         self
     }
 
-    /// The member, to be given to a team. Nothing is asked of the agent yet.
+    /// The member, to be added to a team. Nothing is sent to the agent yet.
     ///
     /// # Errors
-    /// What is wrong with the settings.
+    /// The settings are invalid.
     pub fn into_agent(self) -> Result<Agent, SettingsError> {
         let behavior = RemoteBehavior::new(self.settings.task_timeout);
         let toolset = RemoteToolset::new(&self.name, self.settings)?;
@@ -62,17 +62,17 @@ impl RemoteAgent {
     }
 }
 
-/// The name of the tool by which a member of this name does something.
+/// The name of a member's tool.
 fn tool_name(agent: &str, what: &str) -> String {
     format!("{agent}_{what}")
 }
 
-/// The tools of a member that are called by its behavior.
+/// The member's tools, which its behavior calls.
 const SEND: &str = "send_message";
 const AWAIT: &str = "await_task";
 const CANCEL: &str = "cancel_task";
 
-/// What is wrong with an agent that is to be a remote one; `None` where it can be.
+/// Why an agent cannot be a remote one; `None` if it can.
 fn fault(agent: &AgentSpec) -> Option<String> {
     let named = agent
         .tools

@@ -1,4 +1,4 @@
-//! How the task of an agent elsewhere stands, as far as the member needs to know it.
+//! The state of a remote agent's task, as far as the member needs it.
 
 use ghostlight_actors::{
     safety,
@@ -11,30 +11,30 @@ use crate::{
     protocol::{Artifact, Message, Part, QUESTION, Role, Task, TaskState},
 };
 
-/// The most bytes of text that are taken of an agent elsewhere.
+/// The most bytes of text that are taken from a remote agent.
 const MAX_TEXT: usize = 1 << 20;
-/// The most files that are taken with it, and their bytes in base64 together.
+/// The most files that are taken from it, and the most bytes in base64 of all of them.
 const MAX_FILES: (usize, usize) = (32, 8 << 20);
 
-/// How a task stands. It is the result of the calls that the member makes, and so it is in the journal.
+/// The state of a task. It is the result of the member's calls, so it is recorded in the journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Standing {
-    /// The task; none where the agent answered with a message.
+    /// The task; `None` if the agent answered with a message.
     pub(super) task: Option<String>,
     /// The conversation.
     pub(super) context: Option<String>,
     pub(super) state: TaskState,
-    /// The answer, the question, or why there is none.
+    /// The answer, the question, or the reason why there is no answer.
     pub(super) text: String,
-    /// The operation that asks, where the agent names one.
+    /// The asking operation, if the agent names it.
     pub(super) question: Option<String>,
-    /// What was left out of its text and files.
+    /// A note of the text and files that were left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) left_out: Option<String>,
 }
 
 impl Standing {
-    /// What a message was answered with, and the files that came with it.
+    /// The state after the answer to a message, with the files of the answer.
     pub(super) fn of(sent: &Sent) -> (Self, Vec<Data>) {
         match sent {
             Sent::Task(task) => Self::of_task(task),
@@ -49,7 +49,7 @@ impl Standing {
         }
     }
 
-    /// How a task stands, and the files that came of it.
+    /// The state of a task, with its files.
     pub(super) fn of_task(task: &Task) -> (Self, Vec<Data>) {
         let words = task.status.message.as_ref();
         let question = words.and_then(|message| message.named(QUESTION));
@@ -68,7 +68,7 @@ impl Standing {
         if has_artifacts {
             return standing.with(task.artifacts.iter().flat_map(|artifact| &artifact.parts));
         }
-        // Agents that have nothing to hand over say it in words.
+        // Agents without artifacts answer in messages.
         let is_agents = |message: &&Message| message.role == Role::Agent;
         let last = words.or_else(|| task.history.iter().rev().find(is_agents));
         standing.with(last.into_iter().flat_map(|message| &message.parts))

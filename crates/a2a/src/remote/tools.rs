@@ -1,5 +1,5 @@
-//! What a member does with its agent elsewhere, as tools: so each of it is recorded, bounded, shown and refused like
-//! any other call.
+//! The operations on a remote agent as tools, so that each of them is recorded, bounded, shown and refused like any
+//! other call.
 
 use std::time::Duration;
 
@@ -16,24 +16,24 @@ use crate::{
     protocol::{ErrorCode, ListTasks, Message, Part, QUESTION, Role},
 };
 
-/// The most characters of a result: what is taken of an agent, written as JSON.
+/// The most characters of a result: the limit of what is taken from an agent, as JSON.
 const OUTPUT_LIMIT: u32 = 16 << 20;
-/// What a task is given beyond its time before its call is broken off.
+/// How long after the task's time limit its call is aborted.
 const SLACK: Duration = Duration::from_secs(30);
-/// How many of the latest tasks are looked through for a message that may have been sent.
+/// How many of the latest tasks are searched for a message that may have been sent.
 const LOOKED_THROUGH: u32 = 100;
 
-/// The tools of one agent elsewhere, for the member of a team whose name they begin with.
+/// The tools of one remote agent; their names begin with the name of its member of the team.
 #[derive(Debug)]
 pub struct RemoteToolset {
     tools: Vec<ToolHandle>,
 }
 
 impl RemoteToolset {
-    /// The tools of the member of this name. Nothing is asked of the agent yet.
+    /// The tools of the member with this name. Nothing is sent to the agent yet.
     ///
     /// # Errors
-    /// What is wrong with the settings.
+    /// The settings are invalid.
     pub fn new(agent: &str, settings: ClientSettings) -> Result<Self, SettingsError> {
         let client = A2aClient::new(settings)?;
         let name = |what| tool_name(agent, what);
@@ -103,7 +103,7 @@ struct Send {
 }
 
 impl Send {
-    /// A message whose id is the call's, so that it is the same message however often it is sent.
+    /// The call's message. Its id is the call's, so that it stays the same message however often it is sent.
     fn message(said: Said, cx: &ToolContext) -> Message {
         let metadata = said
             .question
@@ -132,7 +132,7 @@ impl Tool for Send {
 
     async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let message = Self::message(read(&arguments)?, &cx);
-        // Where the card cannot be read nothing was said.
+        // If the card cannot be read, the message was certainly not sent.
         self.client.card().await?;
         let sent = match self.client.send(message).await {
             Ok(sent) => sent,
@@ -140,19 +140,19 @@ impl Tool for Send {
             Err(error) => return Err(error.into()),
         };
         if let (Sent::Task(task), true) = (&sent, cx.cancelled().is_cancelled()) {
-            // Nobody learns of the task any more, so nobody else cancels it.
+            // The task's id is returned to no caller, so no other code can cancel it.
             let _ = self.client.cancel(&task.id).await;
         }
         output(Standing::of(&sent))
     }
 
-    /// Looks whether the agent has the message.
+    /// Checks whether the agent has got the message.
     async fn reconcile(&self, call: &ToolCall, cx: ToolContext) -> Reconciled {
         let Ok(said) = read::<Said>(&call.arguments) else {
             return Reconciled::Unknown;
         };
         match self.client.card().await {
-            // Such an agent is told again, and hears it once.
+            // This agent handles a message only once, so the message is sent again.
             Ok(card) if card.tells_messages_once() => return Reconciled::DidNotHappen,
             Ok(_) => {}
             Err(_) => return Reconciled::Unknown,
@@ -172,7 +172,7 @@ impl Tool for Send {
             .tasks
             .iter()
             .find(|task| task.history.iter().any(has_it));
-        // An agent that shows no such message may have it all the same.
+        // An agent that shows no such message may still have got it.
         match found.map(|task| output(Standing::of_task(task))) {
             Some(Ok(output)) => Reconciled::Happened(output),
             _ => Reconciled::Unknown,
@@ -221,7 +221,7 @@ impl Tool for Cancel {
         let TaskId { task } = read(&arguments)?;
         match self.client.cancel(&task).await {
             Ok(_) => Ok(ToolOutput::text("cancelled")),
-            // It had ended, and so there is nothing left to cancel.
+            // The task had ended already, so there is nothing to cancel.
             Err(ClientError::Refused(error))
                 if matches!(
                     error.code,

@@ -1,4 +1,4 @@
-//! Tasks made of runs, and turns made of messages: pure functions, without I/O and without a clock.
+//! Runs as tasks, and messages as turns: pure functions, without I/O and without a clock.
 //!
 //! | the protocol's | ours |
 //! |---|---|

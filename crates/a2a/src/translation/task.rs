@@ -1,4 +1,4 @@
-//! From recorded events to a task and what is told of it.
+//! From recorded events to a task and its updates.
 
 use ghostlight_actors::{
     contract::RunStatus,
@@ -14,25 +14,25 @@ use crate::protocol::{
     TaskState, TaskStatus, time_of,
 };
 
-/// The id of the artifact that is a run's answer.
+/// The id of the artifact that holds a run's answer.
 pub const ANSWER: &str = "answer";
-/// The key of the metadata of a piece that is not recorded and may be replaced.
+/// The metadata key of a piece that is not recorded and may be replaced.
 const PREVIEW: &str = "ghostlight/preview";
 
-/// What an event comes to.
+/// The meaning of an event for a task.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant)]
 pub enum Told {
-    /// Something is told of the task.
+    /// An update of the task.
     Update(StreamResponse),
-    /// The client said something: it belongs to the task's history, and is told to nobody.
+    /// A message of the client: it becomes history, and is not sent as an update.
     Heard(Message),
     /// An artifact was saved for the session; its content is in the store.
     Saved(ArtifactInfo),
 }
 
-/// The state of a task whose run has this status, as far as that alone tells: whether a question is open, and why a run
-/// stopped, is in its events.
+/// The state of a task whose run has this status; `None` where the status is not enough: open questions, and the reason
+/// of a stop, are in the run's events.
 pub fn known_state(status: RunStatus) -> Option<TaskState> {
     match status {
         RunStatus::Answered => Some(TaskState::Completed),
@@ -42,7 +42,7 @@ pub fn known_state(status: RunStatus) -> Option<TaskState> {
     }
 }
 
-/// The state of a task whose run ended this way; `None` for one that goes on in another journal.
+/// The state of a task whose run ended this way; `None` for a run that continues in another journal.
 pub fn end_state(end: &RunResult) -> Option<TaskState> {
     Some(match end {
         RunResult::Answered(_) => TaskState::Completed,
@@ -55,7 +55,7 @@ pub fn end_state(end: &RunResult) -> Option<TaskState> {
     })
 }
 
-/// Reads the events of a run, in their order, as those of a task.
+/// Translates the events of a run, in order, into those of a task.
 #[derive(Clone, Debug)]
 pub struct TaskReader {
     task: String,
@@ -65,12 +65,12 @@ pub struct TaskReader {
     root: RunId,
     state: TaskState,
     open: Vec<(RunId, OperationId, Question)>,
-    /// The model call whose answer is shown, with its attempt, and whether a piece of it was.
+    /// The model call whose answer is shown, its attempt, and whether a piece of the answer was shown.
     front: Option<(OperationId, u32, bool)>,
 }
 
 impl TaskReader {
-    /// Reads the run of a task, which a message of this id began in this context.
+    /// A reader for the run of a task that this message began in this context.
     pub fn new(run: RunId, context: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             task: run.to_string(),
@@ -84,7 +84,7 @@ impl TaskReader {
         }
     }
 
-    /// Gives the answer as data where it is JSON: for agents whose answers have a schema.
+    /// Gives an answer that is JSON as data, for agents whose answers have a schema.
     #[must_use]
     pub fn structured(mut self, is_json: bool) -> Self {
         self.is_json = is_json;
@@ -105,18 +105,18 @@ impl TaskReader {
         }
     }
 
-    /// The state of the task after what was read.
+    /// The state of the task after the events so far.
     pub fn state(&self) -> TaskState {
         self.state
     }
 
-    /// The run that carries the task now: it may go on in another journal.
+    /// The run that carries the task now, since a run may continue in another journal.
     pub fn run(&self) -> RunId {
         self.root
     }
 
-    /// What an event comes to. The last of several completes it: a reader that was told only some of them
-    /// goes on before the event.
+    /// The updates of an event. The last of several completes it: a reader that got only some of them resumes before
+    /// the event.
     pub fn read(&mut self, record: &EventRecord) -> Vec<Told> {
         let is_root = record.run == self.root;
         let at = record.at;
@@ -127,7 +127,7 @@ impl TaskReader {
                 ..
             } if is_root => {
                 let mut told = Vec::new();
-                // What goes on in another journal was said before.
+                // A run that continues from another journal has reported this before.
                 if self.state == TaskState::Submitted {
                     let mut said = Message::text(Role::User, self.message.clone(), input.clone());
                     said.context_id = Some(self.context.clone());
@@ -153,7 +153,7 @@ impl TaskReader {
                 let heard = self.heard(record.run, *operation, answer);
                 let mut told =
                     self.closed(at, |run, asked| run == record.run && asked == *operation);
-                // Behind the question, which becomes history when the task stands otherwise.
+                // Goes behind the question, which becomes history when the state changes.
                 told.extend(heard.map(Told::Heard));
                 told
             }
@@ -216,7 +216,7 @@ impl TaskReader {
         value.flatten().map_or_else(|| Part::text(text), Part::data)
     }
 
-    /// A piece of an answer. Answers of calls that run side by side are not mixed: the first is shown.
+    /// A piece of an answer. Answers of concurrent calls are not mixed: the first one is shown.
     fn preview(&mut self, preview: &Preview) -> Option<Told> {
         match preview {
             Preview::ModelStarted {
@@ -237,7 +237,7 @@ impl TaskReader {
                 if (*front, *shown) != (*operation, *attempt) {
                     return None;
                 }
-                // The first piece takes the place of what an attempt or a step before it said.
+                // The first piece replaces the text of an earlier attempt or step.
                 let append = std::mem::replace(begun, true);
                 let metadata = Map::from_iter([(PREVIEW.to_owned(), Value::Bool(true))]);
                 Some(self.artifact(Part::text(text), append, false, Some(metadata)))
@@ -268,7 +268,7 @@ impl TaskReader {
         }))
     }
 
-    /// What is told of an artifact that was saved, with its content in this part.
+    /// The update for a saved artifact, with its content in this part.
     pub fn saved(&self, info: &ArtifactInfo, content: Part) -> StreamResponse {
         let metadata =
             json!({ "ghostlight/version": info.version, "ghostlight/bytes": info.bytes });
@@ -276,7 +276,7 @@ impl TaskReader {
             task_id: self.task.clone(),
             context_id: self.context.clone(),
             artifact: Artifact {
-                // An agent may save one under the name `answer`, too.
+                // An agent may save an artifact with the name `answer`, too.
                 artifact_id: format!("saved/{}", info.name),
                 name: Some(info.name.clone()),
                 parts: vec![content],
@@ -312,7 +312,7 @@ impl TaskReader {
         })
     }
 
-    /// Takes questions away that nobody needs to answer any more.
+    /// Removes questions that need no answer any more.
     fn closed(&mut self, at: Timestamp, is_over: impl Fn(RunId, OperationId) -> bool) -> Vec<Told> {
         let before = self.open.len();
         self.open
@@ -323,7 +323,7 @@ impl TaskReader {
         self.asks(at)
     }
 
-    /// How the task stands by its open questions.
+    /// The state of the task by its open questions.
     fn asks(&mut self, at: Timestamp) -> Vec<Told> {
         let is_secret =
             |(.., question): &&(_, _, Question)| question.kind == QuestionKind::Authentication;
@@ -342,7 +342,7 @@ impl TaskReader {
         }
         let mut message = self.words(format!("{run}/{operation}"), prompt(question));
         message.metadata = Some(metadata);
-        // Others are asked when this one is answered.
+        // The other questions follow when this one is answered.
         self.state = state;
         vec![self.status(Some(message), at)]
     }
@@ -378,7 +378,7 @@ impl TaskReader {
     }
 }
 
-/// A question as whoever answers it reads it.
+/// A question as text for the client.
 fn prompt(question: &Question) -> String {
     let mut text = question.prompt.clone();
     if let Some(call) = &question.call {

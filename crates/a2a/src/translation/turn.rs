@@ -15,10 +15,10 @@ const MAX_ID: usize = 200;
 /// The most parts of a message.
 const MAX_PARTS: usize = 256;
 
-/// The turn that a message is. Its id is the message's, so a message that is sent again is one run.
+/// The turn of a message. It has the message's id, so a message that is sent again gives the same run.
 ///
 /// # Errors
-/// What is wrong with the message.
+/// The message is invalid.
 pub fn turn_of(message: &Message) -> Result<Turn, ProtocolError> {
     let id = &message.message_id;
     if !(1..=MAX_ID).contains(&id.len()) || id.chars().any(char::is_control) {
@@ -91,10 +91,10 @@ fn part_of(part: &Part) -> Result<SaidPart, ProtocolError> {
     }))
 }
 
-/// The operation that a message answers, where it names one.
+/// The operation that a message answers, if it names one.
 ///
 /// # Errors
-/// Where what it names is none.
+/// The message names an invalid operation.
 pub fn question_of(message: &Message) -> Result<Option<OperationId>, ProtocolError> {
     let Some(named) = message.named(QUESTION) else {
         return Ok(None);
