@@ -1,4 +1,4 @@
-//! How a commit is written: every statement is sent before the first answer is awaited.
+//! Writes a commit: every statement is sent before the first answer is awaited.
 
 use futures_util::future::try_join_all;
 use ghostlight_actors::{contract::RunRow, vocabulary::Digest};
@@ -12,7 +12,7 @@ use crate::{
     text::stored,
 };
 
-/// Writes what changed, in one burst.
+/// Writes the changes in one burst.
 pub(crate) async fn write(
     link: &Link,
     group: &Group<'_>,
@@ -150,7 +150,7 @@ pub(crate) async fn write(
     burst.send().await
 }
 
-/// A run's row with the texts that are made for it.
+/// The row of a run, with texts that are made for it.
 struct RunTexts<'r> {
     row: &'r RunRow,
     ids: [Option<String>; 3],

@@ -2,13 +2,13 @@
 
 use ghostlight_actors::vocabulary::Digest;
 
-/// What a journal's first entry is chained to. It holds the journal's key, so that entries cannot pass for those
-/// of another journal.
+/// The hash before a journal's first entry. It is made from the journal's key, so that entries
+/// cannot pass for those of another journal.
 pub(crate) fn genesis(key: &str) -> Digest {
     Digest::of_parts(&[b"journal", key.as_bytes()])
 }
 
-/// The hash of an entry, given that of the entry before it.
+/// The hash of an entry, from the hash of the entry before it.
 pub(crate) fn link(before: &Digest, position: u64, sequence: u64, at: u64, body: &str) -> Digest {
     let numbers = [position, sequence, at].map(u64::to_le_bytes);
     Digest::of_parts(&[
@@ -20,8 +20,8 @@ pub(crate) fn link(before: &Digest, position: u64, sequence: u64, at: u64, body:
     ])
 }
 
-/// The digest of a commit over the one before it, its number, the node that made it, and the hash of the last
-/// entry that it brought to each journal.
+/// The digest of a commit, from the digest of the commit before it, its number, the node that made
+/// it, and the hash of the last entry that it added to each journal.
 pub(crate) fn commit<'d>(
     before: &Digest,
     number: u64,

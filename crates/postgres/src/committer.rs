@@ -1,8 +1,10 @@
-//! The task that commits: requests gather while a commit is under way, and the next commit takes them all.
+//! The task that commits: requests are collected while a commit is under way, and the next commit
+//! takes them all.
 //!
-//! A commit locks the row `tail`, loads what the group names, checks it in memory ([`Group`]) and writes the rest
-//! in one burst. When the connection breaks in between, nobody knows whether the commit came to be: the next
-//! connection finds out by the commit's number and digest, and does it again only where it did not.
+//! A commit locks the row `tail`, loads everything that the group names, checks it in memory
+//! ([`Group`]) and writes the changes in one burst. When the connection breaks during a commit, its
+//! outcome is unknown. The next connection determines the outcome by the commit's number and
+//! digest, and repeats the commit only if it did not happen.
 
 use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
@@ -27,13 +29,13 @@ use crate::{
     text::{self, stored},
 };
 
-/// How many requests go into one commit.
+/// The most requests in one commit.
 const GROUP: usize = 512;
 
-/// The longest pause between two tries to reach the database.
+/// The longest pause between two attempts to reach the database.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What is asked of the committer.
+/// A request to the committer.
 #[derive(Debug)]
 pub(crate) enum Work {
     Commit(Vec<Batch>),
@@ -45,7 +47,7 @@ pub(crate) enum Work {
     Post(RunId, InboxItem),
 }
 
-/// What it tells.
+/// The result of a request.
 #[derive(Debug)]
 pub(crate) enum Told {
     Committed(Vec<Result<Committed, StoreError>>),
@@ -58,7 +60,7 @@ struct Request {
     reply: oneshot::Sender<Result<Told, StoreError>>,
 }
 
-/// The way to the committer. Dropping it ends the task.
+/// The handle of the committer. Dropping it ends the task.
 #[derive(Debug)]
 pub(crate) struct Committer {
     sender: mpsc::UnboundedSender<Request>,
@@ -91,7 +93,7 @@ impl Committer {
         }
     }
 
-    /// Does this and answers when it is durable.
+    /// Submits a request, and returns when the result is durable.
     pub(crate) async fn submit(&self, work: Work) -> Result<Told, StoreError> {
         self.health.check()?;
         let (reply, told) = oneshot::channel();
@@ -101,7 +103,7 @@ impl Committer {
     }
 }
 
-/// A connection with its statements.
+/// A connection with its prepared statements.
 pub(crate) struct Link {
     pub(crate) client: Client,
     carrier: JoinHandle<()>,
@@ -173,7 +175,7 @@ statements! {
     put_commit = "INSERT INTO commits(number, digest, node) VALUES ($1, $2, $3)";
 }
 
-/// A commit whose end was not heard of.
+/// A commit whose outcome is unknown.
 struct Doubtful {
     number: u64,
     digest: Digest,
@@ -203,13 +205,13 @@ impl Service {
                 Err(error) => replies.iter().map(|_| Err(error.clone())).collect(),
             };
             for reply in replies {
-                // A caller that does not wait any more does not want to know.
+                // The caller may have stopped waiting.
                 let _ = reply.send(told.pop_front().unwrap_or(Err(StoreError::Closed)));
             }
         }
     }
 
-    /// Tries until the database has said yes or no.
+    /// Retries until the database has accepted or refused the requests.
     async fn carry(&mut self, works: &[Work]) -> Result<Vec<Told>, StoreError> {
         let mut pause = Duration::from_millis(10);
         loop {
@@ -225,7 +227,7 @@ impl Service {
                     time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
-                // The transaction was undone, so others may go on.
+                // The transaction was rolled back, so other nodes may continue.
                 other => {
                     let error = other.at(&self.health.place);
                     if matches!(error, StoreError::Truncated { .. }) {
@@ -256,10 +258,10 @@ impl Service {
             .connect(self.address.tls.clone())
             .await?;
         let carrier = tokio::spawn(async move {
-            // What broke it is told to whoever asks next.
+            // The next request reports why the connection broke.
             let _ = connection.await;
         });
-        // An answer means that it is on the disk, whatever the database's default is.
+        // A commit is acknowledged only when it is on disk, whatever the database's default.
         let durable = "SELECT set_config('synchronous_commit', 'on', false) \
              WHERE current_setting('synchronous_commit') IN ('off', 'local')";
         client.query(durable, &[]).await?;
@@ -311,7 +313,8 @@ impl Service {
         Ok(self.doubtful.take().map_or_else(Vec::new, |done| done.told))
     }
 
-    /// Whether the commit whose end was not heard of came to be; refuses a database that lost commits.
+    /// Finds out whether the commit with the unknown outcome happened; refuses a database that lost
+    /// commits.
     async fn find_out(&mut self, link: &Link, tail: Tail) -> Result<Option<Vec<Told>>, Fault> {
         let found = async |wanted: u64| {
             if wanted == tail.commit {
@@ -324,7 +327,8 @@ impl Service {
             row.await?.map(|row| digest(&row, 0)).transpose()
         };
         if let Some((last, known)) = self.last {
-            // Where other nodes have committed so much since that it is forgotten, it is believed.
+            // If other nodes have made so many commits since that its record is gone, the commit is
+            // assumed to exist.
             let is_there = tail.commit > last || (tail.commit == last && tail.digest == known);
             let differs = is_there
                 && link.is_fresh
@@ -365,7 +369,7 @@ fn answer<'r>(group: &mut Group<'r>, work: &'r Work) -> Told {
     }
 }
 
-/// Loads all that the group names.
+/// Loads everything that the group names.
 async fn load(link: &Link, works: &[Work], group: &mut Group<'_>) -> Result<(), Fault> {
     let mut keys: Vec<String> = Vec::new();
     let (mut scopes, mut names) = (Vec::new(), Vec::new());
@@ -408,7 +412,7 @@ async fn load(link: &Link, works: &[Work], group: &mut Group<'_>) -> Result<(), 
             false => Ok(Vec::new()),
         };
     let node = group.node;
-    // They are sent together.
+    // Both queries are sent together.
     let by_node: [&(dyn ToSql + Sync); 2] = [&keys, &node];
     let by_place: [&(dyn ToSql + Sync); 2] = [&scopes, &names];
     let by_item: [&(dyn ToSql + Sync); 2] = [&runs, &ids];

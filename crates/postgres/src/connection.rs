@@ -1,4 +1,4 @@
-//! How the database is reached: its address, TLS, and what each connection is set to.
+//! Connections to the database: address, TLS and session settings.
 
 use std::{str::FromStr as _, sync::Arc, time::Duration};
 
@@ -10,15 +10,15 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{Options, fault};
 
-/// How long a connection that hears nothing is believed in.
+/// How long a connection may be silent before it is considered broken.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// An address that was read, and how to speak to it.
+/// A parsed address, with the TLS settings.
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(crate) config: Config,
     pub(crate) tls: MakeRustlsConnect,
-    /// What people call it; it holds no password.
+    /// The address for people, without the password.
     pub(crate) place: String,
 }
 
@@ -53,7 +53,7 @@ impl Address {
             config.keepalives_idle(SILENCE / 2);
             config.keepalives_interval(SILENCE / 5);
         }
-        // A process that freezes in the middle of a commit holds up all the others only for so long.
+        // A process that freezes during a commit holds up all the others only for this long.
         let frozen = options.lease_ms.max(1_000);
         let given = config.get_options().unwrap_or_default();
         let all = format!(
@@ -97,7 +97,8 @@ fn host(host: &Host) -> String {
     }
 }
 
-/// The roots that the operating system trusts; it is used where the address asks for TLS or the server offers it.
+/// TLS with the roots that the operating system trusts, for addresses that require TLS and servers
+/// that offer it.
 fn tls() -> Result<MakeRustlsConnect, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)

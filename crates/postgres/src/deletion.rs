@@ -1,8 +1,8 @@
-//! Deleting ended trees and sessions, in steps of bounded size, and blobs that nothing refers to.
+//! Deletes ended trees and sessions, in steps of bounded size, and unreferenced blobs.
 //!
-//! The journals of a tree or a session get other keys, under which nobody looks for them, in one commit. Then their entries go,
-//! from the last to the first, so what is left of each is a chain at any time. Each step locks the row `tail` as
-//! commits do, so that no commit comes in between.
+//! The journals of a tree or a session are renamed in one commit to keys that no query uses. Then
+//! their entries are deleted from the last to the first, so that the remaining entries form a chain
+//! at any time. Each step locks the row `tail` as commits do, so that no commit can interleave.
 
 use ghostlight_actors::{
     contract::{DELETIONS_KNOWN, Deleted, StoreError, artifact_scopes},
@@ -37,7 +37,7 @@ pub(crate) async fn delete_tree(
     if let Some(row) = step.query_opt(&open, &[&tree]).await? {
         return Err(is_open(&row)?);
     }
-    // All runs of the tree, if this is its root.
+    // All runs of the tree, if this run is its root.
     let below = "DELETE FROM runs WHERE root = $1 \
          AND EXISTS (SELECT 1 FROM runs AS root WHERE root.run = $1 AND root.root = $1) RETURNING run";
     let doomed = step.query(below, &[&tree]).await?;
@@ -72,7 +72,7 @@ fn is_open(row: &Row) -> Result<Fault, Fault> {
     Ok(Fault::Told(StoreError::Open { run }))
 }
 
-/// Deletes at most so many entries of journals that are out of sight, and those journals with the last of them.
+/// Deletes at most `limit` entries of hidden journals, and each such journal with its last entry.
 async fn delete_entries(step: &Transaction<'_>, limit: usize) -> Result<Deleted, Fault> {
     let limit = limit.max(1);
     let entries = "DELETE FROM entries WHERE position IN (SELECT e.position FROM entries AS e \
@@ -115,7 +115,7 @@ pub(crate) async fn delete_session(
     if let Some(row) = step.query_opt(&open, &[&team, &name]).await? {
         return Err(is_open(&row)?);
     }
-    // The number tells it from one of the same name that was deleted before, and not to its end.
+    // The number distinguishes it from a session of the same name whose deletion has not finished.
     let hide =
         "UPDATE journals SET key = 'deleted:' || id || '/' || key, owner = NULL WHERE key = $1";
     step.execute(hide, &[&key]).await?;
@@ -132,7 +132,8 @@ pub(crate) async fn delete_session(
     Ok(deleted)
 }
 
-/// See `Store::drop_blobs`. The runs' definitions and the versions of artifacts are what refers to blobs.
+/// See `Store::drop_blobs`. Blobs are referenced by the definitions of runs and the versions of
+/// artifacts.
 pub(crate) async fn drop_blobs(readers: &Readers) -> Result<u64, Fault> {
     readers.health.check().map_err(Fault::Told)?;
     let mut client = readers.client().await?;
@@ -142,7 +143,7 @@ pub(crate) async fn drop_blobs(readers: &Readers) -> Result<u64, Fault> {
          NOT EXISTS (SELECT 1 FROM journals WHERE definition = blobs.hash AND key NOT LIKE 'deleted:%') \
          AND encode(hash, 'hex') NOT IN (SELECT value::json ->> 'content' FROM state \
              WHERE scope >= $1 AND scope < $2 AND value IS NOT NULL AND value::json ->> 'content' IS NOT NULL)";
-    // Behind the prefix's last character comes the one after it.
+    // The upper bound is the prefix with its last character replaced by the next character.
     let (from, to) = (artifact_scopes::REFERRING, "artifact-versions;");
     let dropped = step.execute(drop, &[&from, &to]).await?;
     step.commit().await?;

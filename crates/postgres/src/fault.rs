@@ -1,22 +1,22 @@
-//! What goes wrong below the contract, and how callers read of it.
+//! Internal failures, and the errors that callers get for them.
 
 use std::error::Error as _;
 
 use ghostlight_actors::{contract::StoreError, vocabulary::FORMAT};
 use tokio_postgres::error::{Error, SqlState};
 
-/// A failure whose place is not named yet.
+/// A failure, before the name of the store is added.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// The database cannot be reached or does no work now: it may later.
+    /// The database cannot be reached or is out of service for now.
     Away(String),
     /// The database refused a statement.
     Refused(String),
-    /// What was read contradicts itself.
+    /// The data contradicts itself.
     Damaged(String),
-    /// What was read is whole, and a later program's.
+    /// The data is valid and was written by a later program.
     Newer(String),
-    /// A refusal that is told as it is.
+    /// An error that callers get unchanged.
     Told(StoreError),
 }
 
@@ -43,15 +43,15 @@ impl From<Error> for Fault {
         let text = in_words(&error);
         match error.code() {
             Some(code) if !is_passing(code) => Self::Refused(text),
-            // What the program cannot read is not what the database said.
+            // The program cannot read a value; the database reported no error.
             None if is_about_a_value(&error) => Self::Damaged(text),
             _ => Self::Away(text),
         }
     }
 }
 
-/// Whether a later try may succeed: the connection broke, another node was in the way, the server is starting,
-/// stopping, full, or a replica that only reads.
+/// Whether a later attempt may succeed: the connection broke, another node was in the way, or the
+/// server is starting, stopping, full, or a read-only replica.
 fn is_passing(code: &SqlState) -> bool {
     let class = code.code().get(..2).unwrap_or_default();
     matches!(class, "08" | "40" | "53" | "57")
@@ -65,7 +65,7 @@ fn is_about_a_value(error: &Error) -> bool {
     text.starts_with("error deserializing column") || text.starts_with("invalid column")
 }
 
-/// An error with what is behind it: by itself it says "db error".
+/// An error with its causes: on its own it only says "db error".
 pub(crate) fn in_words(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,5 +1,5 @@
-//! What a group of requests makes of what was found: pure rules. Everything is checked before any of it is
-//! written, so a refused batch leaves no trace and does not hinder the others.
+//! The rules for a group of requests, as pure functions of the loaded state. Everything is checked
+//! before anything is written, so a refused batch leaves no trace and does not hinder the others.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,19 +20,19 @@ pub(crate) struct Tail {
     pub(crate) position: u64,
     /// The highest id of a journal.
     pub(crate) journal: i64,
-    /// The mark of the last item that was posted.
+    /// The mark of the last posted item.
     pub(crate) mark: u64,
 }
 
-/// A journal as it is, or will be after what was checked so far.
+/// A journal as it is, or as it will be after the requests checked so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
     pub(crate) id: i64,
     pub(crate) root: Option<i64>,
-    /// 0 for a root that only its children name so far.
+    /// 0 for a root that so far is only named by its children.
     pub(crate) epoch: u64,
     pub(crate) owner: Option<String>,
-    /// Whether it belongs to another node that lives.
+    /// Whether it belongs to another living node.
     pub(crate) held: bool,
     pub(crate) entries: u64,
     pub(crate) hash: Digest,
@@ -40,7 +40,7 @@ pub(crate) struct Head {
     pub(crate) definition: Option<Digest>,
 }
 
-/// An entry that is to be written.
+/// An entry to be written.
 #[derive(Debug)]
 pub(crate) struct NewEntry<'r> {
     pub(crate) position: u64,
@@ -51,7 +51,7 @@ pub(crate) struct NewEntry<'r> {
     pub(crate) hash: Digest,
 }
 
-/// An item that is to be put into an inbox; without a body when the group took it again.
+/// An item to be put into an inbox; without a body if the group has already removed it.
 #[derive(Debug)]
 pub(crate) struct NewItem {
     pub(crate) mark: u64,
@@ -59,21 +59,21 @@ pub(crate) struct NewItem {
     pub(crate) body: Option<String>,
 }
 
-/// Where a value of shared state is, by scope and key.
+/// The place of a value in shared state: scope and key.
 pub(crate) type Place = (String, String);
 
-/// The state of things as the group sees it, and what it changes.
+/// The state as the group sees it, and the changes of the group.
 #[derive(Debug)]
 pub(crate) struct Group<'r> {
     pub(crate) node: &'r str,
     pub(crate) tail: Tail,
     /// By key.
     pub(crate) heads: HashMap<String, Head>,
-    /// Whether a value is there, and its version.
+    /// Whether a value exists, and its version.
     pub(crate) slots: HashMap<Place, (bool, u64)>,
-    /// Items of which it was asked whether they are known, by run and id.
+    /// The items, by run and id, that are already known.
     pub(crate) known: HashSet<(String, String)>,
-    // What is to be written.
+    // The changes to be written.
     pub(crate) changed: HashSet<String>,
     pub(crate) entries: Vec<NewEntry<'r>>,
     pub(crate) runs: BTreeMap<usize, &'r RunRow>,
@@ -217,7 +217,7 @@ impl<'r> Group<'r> {
         true
     }
 
-    /// The versions that the writes will make; each sees those before it in its batch.
+    /// The versions that the writes will create. Each write sees the earlier writes of its batch.
     fn check_writes(&self, writes: &[StateWrite]) -> Result<Vec<u64>, StoreError> {
         let mut staged: HashMap<(&str, &str), (bool, u64)> = HashMap::new();
         let mut versions = Vec::with_capacity(writes.len());
@@ -250,7 +250,7 @@ impl<'r> Group<'r> {
     }
 
     fn check_appends(&self, appends: &[Append]) -> Result<(), StoreError> {
-        // How many entries each journal will have after the appends that were checked.
+        // The number of entries of each journal after the appends checked so far.
         let mut staged: HashMap<&JournalId, u64> = HashMap::new();
         for append in appends {
             let have = match staged.get(&append.journal) {
@@ -269,7 +269,7 @@ impl<'r> Group<'r> {
         Ok(())
     }
 
-    /// How many entries the journal has, if the append comes from its owner.
+    /// The number of entries of the journal, if the append comes from its owner.
     fn check_epoch(&self, append: &Append) -> Result<u64, StoreError> {
         let head = self.heads.get(&append.journal.to_string());
         let current = head.map_or(0, |head| head.epoch);
@@ -296,14 +296,14 @@ impl<'r> Group<'r> {
             Some(head) => head.clone(),
             None => self.fresh(&append.journal, &key),
         };
-        // The first entry of its first epoch makes a run or a session. It also may be that a process claimed the
-        // run, wrote nothing and died; nobody else holds the epoch then.
+        // The first entry of the first epoch creates a run or a session. It is also possible that a
+        // process claimed the run, wrote nothing and died; then nobody else holds the epoch.
         if head.owner.as_deref() != Some(self.node) {
             head.epoch = append.epoch;
             self.own(&mut head);
         }
         if let Some(row) = &append.row {
-            // The tree is settled with the first entry.
+            // The first entry fixes the root of the tree.
             if head.entries == 0 && row.root != row.run {
                 head.root = Some(self.root(row.root));
             }
@@ -343,7 +343,7 @@ impl<'r> Group<'r> {
         self.heads.insert(key, head);
     }
 
-    /// The journal of a root, which its children may name before it was made.
+    /// The journal of a root, which its children may name before it exists.
     fn root(&mut self, root: RunId) -> i64 {
         let journal = JournalId::Run(root);
         let key = journal.to_string();
@@ -356,7 +356,7 @@ impl<'r> Group<'r> {
         id
     }
 
-    /// A journal that is not there yet, with an id of its own.
+    /// A journal that does not exist yet, with its own id.
     fn fresh(&mut self, journal: &JournalId, key: &str) -> Head {
         self.tail.journal += 1;
         let id = self.tail.journal;
@@ -374,7 +374,7 @@ impl<'r> Group<'r> {
     }
 }
 
-/// Refuses when the journal belongs to another process that lives.
+/// Refuses the request if the journal belongs to another living process.
 fn check_owner(journal: &JournalId, head: &Head) -> Result<(), StoreError> {
     match &head.owner {
         Some(owner) if head.held => Err(StoreError::Owned {

@@ -1,4 +1,4 @@
-//! Whether the store may work.
+//! Whether the store is usable.
 
 use std::sync::{
     OnceLock,
@@ -7,10 +7,10 @@ use std::sync::{
 
 use ghostlight_actors::contract::StoreError;
 
-/// What all parts of an open store know of it.
+/// The state of an open store that all its parts share.
 #[derive(Debug)]
 pub(crate) struct Health {
-    /// What people call it.
+    /// The name of the store for people.
     pub(crate) place: String,
     closed: AtomicBool,
     failed: OnceLock<StoreError>,
@@ -27,7 +27,8 @@ impl Health {
         }
     }
 
-    /// Refuses work of a store that was closed, or that found the database to have lost commits.
+    /// Refuses requests after the store was closed, or after the database was found to have lost
+    /// commits.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed);
@@ -44,7 +45,7 @@ impl Health {
         let _ = self.failed.set(error);
     }
 
-    /// Tells once that the database cannot be reached.
+    /// Logs once that the database cannot be reached.
     pub(crate) fn away(&self, reason: &str) {
         if !self.away.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -61,7 +62,7 @@ impl Health {
         }
     }
 
-    /// Whether the last commit that was tried reached the database.
+    /// Whether the last attempted commit reached the database.
     pub(crate) fn is_reached(&self) -> bool {
         !self.away.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! All that the tables hold, by name.
+//! The names of everything that the tables hold.
 
 use ghostlight_actors::contract::Inventory;
 use tokio_postgres::IsolationLevel;
@@ -21,7 +21,8 @@ pub(crate) async fn read(readers: &Readers) -> Result<Inventory, Fault> {
         .start()
         .await?;
     let mut inventory = Inventory::default();
-    // What is being deleted is not there any more, and a root that only its children name was not claimed.
+    // Journals that are being deleted are excluded, and roots that are only named by their children
+    // were never claimed.
     let journals = "SELECT key, epoch FROM journals WHERE epoch > 0 \
          AND NOT (key >= 'deleted:' AND key < 'deleted;')";
     for row in transaction.query(journals, &[]).await? {
@@ -30,7 +31,7 @@ pub(crate) async fn read(readers: &Readers) -> Result<Inventory, Fault> {
         let journal = key.parse().map_err(odd)?;
         inventory.journals.push((journal, count(&row, 1)?));
     }
-    // Texts are stored with escapes, so the database's order is not quite theirs.
+    // Texts are stored with escapes, so the database sorts them slightly differently.
     inventory
         .journals
         .sort_by_cached_key(|(journal, _)| journal.to_string());

@@ -35,22 +35,23 @@ use self::{
     reader::Readers,
 };
 
-/// How a store is opened.
+/// The options for opening a store.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Options {
-    /// The schema in which the tables are; it is made when it is missing. Small letters, digits and underscores.
+    /// The schema of the tables, created if it does not exist. Small letters, digits and
+    /// underscores.
     pub schema: String,
-    /// How many reads may run at once, each with a connection of its own; at least 1.
+    /// The most concurrent reads, each with its own connection; at least 1.
     pub readers: usize,
-    /// How long what a frozen or cut-off process owns stays its own, in milliseconds; at least 300. What a dead
-    /// one owned is free at once.
+    /// How long a frozen or disconnected process keeps its journals, in milliseconds; at least 300.
+    /// The journals of a dead process are free at once.
     pub lease_ms: u64,
-    /// How long a read waits for a database that is away, in milliseconds, before it fails. Commits wait until the
-    /// store is closed.
+    /// How long a read waits for an unreachable database before it fails, in milliseconds. Commits
+    /// wait until the store is closed.
     pub patience_ms: u64,
-    /// The password, where the address has none.
+    /// The password, if the address contains none.
     #[serde(skip)]
     pub password: Option<String>,
 }
@@ -78,13 +79,13 @@ impl fmt::Debug for Options {
     }
 }
 
-/// What [`PostgresStore::verify`] went through.
+/// The scope of a check by [`PostgresStore::verify`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {
-    /// How many journals there are.
+    /// The number of journals.
     pub journals: u64,
-    /// How many entries there are.
+    /// The number of entries.
     pub entries: u64,
 }
 
@@ -92,11 +93,11 @@ pub struct Verified {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeStatus {
-    /// Its id, which journals name that it owns.
+    /// Its id, by which journals name their owner.
     pub id: String,
-    /// Whether it lives: what it owns is free otherwise.
+    /// Whether it is alive. The journals of a dead process are free.
     pub lives: bool,
-    /// How many journals it owns whose runs have not ended.
+    /// The number of its journals whose runs have not ended.
     pub open_runs: u64,
     /// Whether it is this process.
     pub is_this: bool,
@@ -104,8 +105,8 @@ pub struct NodeStatus {
 
 /// A store in a PostgreSQL database. Clones share it; see the [crate](self) for what it promises.
 ///
-/// Its methods must be called inside a tokio runtime, as it keeps two tasks there. Dropping the last clone lets go
-/// of what it owns, as [`close`](Store::close) does, without waiting for the database to hear of it.
+/// Its methods must be called inside a tokio runtime, where it keeps two tasks. Dropping the last
+/// clone releases its journals, as [`close`](Store::close) does, without waiting for the database.
 #[derive(Clone)]
 pub struct PostgresStore {
     inner: Arc<Inner>,
@@ -119,17 +120,18 @@ struct Inner {
 }
 
 impl PostgresStore {
-    /// Opens the store in the database of this address, such as `postgres://agent@db.example/agents`, and makes its
-    /// tables if there are none. The address may carry `sslmode=require`; see the README for the rest.
+    /// Opens the store in the database at this address, such as
+    /// `postgres://agent@db.example/agents`, and creates its tables if there are none. The address
+    /// may contain `sslmode=require`; see the README for the rest.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where the address does not read or the database cannot be reached;
+    /// [`StoreError::Io`] if the address is invalid or the database cannot be reached;
     /// [`StoreError::TooNew`] for tables of a later program.
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         Self::open_with(url, &Options::default()).await
     }
 
-    /// Opens the store as these options say.
+    /// Opens the store with these options.
     ///
     /// # Errors
     /// See [`open`](Self::open).
@@ -145,7 +147,7 @@ impl PostgresStore {
         let prepared = async {
             let mut client = readers.client().await?;
             schema::prepare(&mut client, &options.schema, &address.place).await?;
-            // What was prepared before the tables were there is prepared again.
+            // Statements that were prepared before the tables existed must be prepared again.
             drop(deadpool_postgres::Object::take(client));
             let lease = Duration::from_millis(options.lease_ms.max(300));
             Node::register(address.clone(), lease).await
@@ -163,7 +165,7 @@ impl PostgresStore {
         })
     }
 
-    /// Whether the database was reached by the last commit that was tried: what a readiness probe tells.
+    /// Whether the last attempted commit reached the database, for a readiness probe.
     pub fn is_reached(&self) -> bool {
         self.inner.health.is_reached()
     }
@@ -176,7 +178,7 @@ impl PostgresStore {
     /// The processes that have the store open, or had it open within the last day.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where the database cannot be reached.
+    /// [`StoreError::Io`] if the database cannot be reached.
     pub async fn nodes(&self) -> Result<Vec<NodeStatus>, StoreError> {
         let select = format!(
             "SELECT id, node_lives(id), (SELECT count(*) FROM journals AS j JOIN runs AS r ON r.run = j.key \
@@ -199,10 +201,10 @@ impl PostgresStore {
         self.told(read.await)
     }
 
-    /// Reads every journal and compares every hash, a page at a time.
+    /// Reads every journal, a page at a time, and checks every hash.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] with the first damage that was found.
+    /// [`StoreError::Damaged`] for the first damage.
     pub async fn verify(&self) -> Result<Verified, StoreError> {
         let read = async {
             let mut verified = Verified {
@@ -221,7 +223,7 @@ impl PostgresStore {
                         .map_err(|_| Fault::Damaged(format!("journal {last} has an odd key")))?;
                     let entries = rows::count(row, 1)?;
                     let read = self.entries(&journal).await?;
-                    // It may have grown since.
+                    // The journal may have grown since.
                     if read < entries {
                         let what = format!("{last} has {read} entries instead of {entries}");
                         return Err(Fault::Damaged(what));
@@ -237,7 +239,7 @@ impl PostgresStore {
         self.told(read.await)
     }
 
-    /// How many entries of a journal are there and hang together.
+    /// The number of entries of a journal, after checking that they form a chain.
     async fn entries(&self, journal: &JournalId) -> Result<u64, Fault> {
         let mut next = 0;
         loop {

@@ -1,9 +1,10 @@
-//! This process among those that have the store open.
+//! This process among the nodes that have the store open.
 //!
-//! A node lives as long as it holds the advisory lock of its number and its lease has not run out. The lock goes
-//! with the connection, so what a dead process owned is free as soon as the server hears of its end; the lease ends
-//! what a frozen or cut-off one owned. Either only says when others *may* claim: what fences the former owner is
-//! the epoch that each append carries.
+//! A node is alive as long as it holds the advisory lock of its number and its lease has not
+//! expired. The lock ends with the connection, so the journals of a dead process are free as soon
+//! as the server notices its end. The lease ends the ownership of a frozen or disconnected process.
+//! Lock and lease only decide when other nodes *may* claim; the former owner is fenced by the epoch
+//! in each append.
 
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use tokio_postgres::Client;
 
 use crate::{connection::Address, fault::Fault};
 
-/// The first of the two numbers of our advisory locks; `schema/1.sql` knows it.
+/// The first of the two numbers of our advisory locks; `schema/1.sql` uses it too.
 const LOCKS: i32 = 1_735_943_795;
 
-/// How many commits are kept by which a node finds its own again.
+/// How many commits are remembered, so that a node can find its own.
 const COMMITS_KEPT: i64 = 100_000;
 
 /// This process's registration. It ends when it is dropped.
@@ -33,7 +34,7 @@ impl Drop for Node {
 }
 
 impl Node {
-    /// Registers under an id that never comes again, and renews the lease from then on.
+    /// Registers under an id that is never reused, and renews the lease from then on.
     pub(crate) async fn register(address: Address, lease: Duration) -> Result<Self, Fault> {
         let id = format!("{}-{:016x}", std::process::id(), rand::random::<u64>());
         let registration = Registration {
@@ -51,26 +52,26 @@ impl Node {
         })
     }
 
-    /// Lets go of all that this process owns.
+    /// Releases all journals of this process.
     pub(crate) async fn leave(&self) {
         let closing = self.closing.lock().take();
         if let Some(closing) = closing {
             let (done, left) = oneshot::channel();
             if closing.send(done).is_ok() {
-                // A dropped sender says the same: the task is over.
+                // If the sender was dropped, the task is over as well.
                 let _ = left.await;
             }
         }
     }
 }
 
-/// An owner in words.
+/// An owner, for people.
 pub(crate) fn in_words(id: &str) -> String {
     let process = id.split('-').next().unwrap_or(id);
     format!("process {process} (node {id})")
 }
 
-/// A connection, and the task that carries it.
+/// A connection, and the task that drives it.
 struct Line {
     client: Client,
     carrier: JoinHandle<()>,
@@ -109,7 +110,7 @@ impl Registration {
             };
             if let Err(fault) = kept {
                 tracing::warn!(node = %self.id, ?fault, "the lease was not renewed; connecting again");
-                // The old connection goes first: with it goes the lock of the old number.
+                // The old connection is closed first, which releases the lock of the old number.
                 drop(line.take());
                 match time::timeout(self.lease, self.connect()).await {
                     Ok(Ok(again)) => line = Some(again),
@@ -120,7 +121,7 @@ impl Registration {
         }
     }
 
-    /// Connects, takes the lock of a fresh number and begins the lease.
+    /// Connects, takes the lock of a new number and begins the lease.
     async fn connect(&self) -> Result<Line, Fault> {
         let (client, connection) = self
             .address
@@ -128,7 +129,7 @@ impl Registration {
             .connect(self.address.tls.clone())
             .await?;
         let carrier = tokio::spawn(async move {
-            // What broke it is told by the next renewal.
+            // The next renewal reports why the connection broke.
             let _ = connection.await;
         });
         let line = Line { client, carrier };
@@ -172,7 +173,7 @@ impl Registration {
             .client
             .execute("DELETE FROM nodes WHERE id = $1", &parameters);
         if !matches!(time::timeout(self.lease, removed).await, Ok(Ok(_))) {
-            // The lock goes with the connection, and the lease runs out.
+            // The lock ends with the connection, and the lease expires.
             tracing::debug!(node = %self.id, "the node's row was not removed");
         }
     }

@@ -1,4 +1,5 @@
-//! Reading, with the chain of each journal compared. Each read is one statement, so it sees one moment.
+//! Reads, checking the hash chain of each journal. Each read is one statement, so it sees one
+//! moment.
 
 use std::{
     collections::{HashMap, HashSet, hash_map},
@@ -27,16 +28,16 @@ use crate::{
 
 type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];
 
-/// Connections that read, and do what needs no common commit.
+/// Connections for reads, and for operations that need no group commit.
 pub(crate) struct Readers {
     pub(crate) pool: Pool,
     pub(crate) health: Arc<Health>,
-    /// How long a read waits for a database that is away.
+    /// How long a read waits for an unreachable database.
     pub(crate) patience: Duration,
 }
 
 impl Readers {
-    /// The rows of one statement. A database that is away is asked again.
+    /// The rows of one statement. If the database is unreachable, the statement is repeated.
     pub(crate) async fn rows(
         &self,
         sql: &str,
@@ -79,7 +80,7 @@ impl Readers {
         if i64::try_from(from).is_err() || limit == 0 {
             return Ok(Vec::new());
         }
-        // The entry before the first one comes along, for its hash.
+        // The entry before the first one is read too, for its hash.
         let first = from.saturating_sub(1);
         let limit = number(limit as u64).saturating_add(i64::from(from > 0));
         let select = "SELECT e.position, e.sequence, e.at, e.body, e.hash FROM entries AS e \
@@ -109,7 +110,7 @@ impl Readers {
         after: u64,
         limit: usize,
     ) -> Result<Vec<TreeLine>, Fault> {
-        // The hash before the first entry of each journal comes along.
+        // The hash before the first entry of each journal is read too.
         let select = "SELECT e.position, e.sequence, e.at, e.body, e.hash, j.key, \
                  CASE WHEN row_number() OVER (PARTITION BY e.journal ORDER BY e.position) = 1 THEN \
                      (SELECT p.hash FROM entries AS p \
@@ -158,11 +159,11 @@ impl Readers {
         if let Some(row) = found.first() {
             return rows::run(row).map(Some);
         }
-        // Absence of what something else refers to is damage.
+        // If something else refers to a missing run, the store is damaged.
         let entries = "SELECT 1 FROM journals WHERE key = $1 AND entries > 0";
         match self.rows(entries, &[&key]).await?.is_empty() {
             true => Ok(None),
-            // It may have been made between the two.
+            // The run may have been created between the two queries.
             false => match self.rows(&select, &[&key]).await?.first() {
                 Some(row) => rows::run(row).map(Some),
                 None => Err(Fault::Damaged(format!(
@@ -195,7 +196,7 @@ impl Readers {
             query.compare("team =", stored(team).into_owned());
         }
         if !filter.statuses.is_empty() {
-            // Words of our own, without quotes in them.
+            // These are our own words, without quotes in them.
             let words = filter.statuses.iter().map(|status| format!("'{status}'"));
             let words: Vec<String> = words.collect();
             query.and(&format!("status IN ({})", words.join(", ")));
@@ -218,7 +219,7 @@ impl Readers {
             let Some(from) = hyphenated(prefix) else {
                 return Ok(Vec::new());
             };
-            // Behind these digits come others or a hyphen, and all of them are less than a "g".
+            // The next character is a hexadecimal digit or a hyphen, which is less than "g".
             query.compare("run <", format!("{from}g"));
             query.compare("run >=", from);
         }
@@ -331,7 +332,7 @@ impl Readers {
             let (id, body): (String, &str) = (text::read(row.try_get(1)?), row.try_get(3)?);
             let body = serde_json::from_str(body).map_err(|error| {
                 let reason = format!("inbox item {id} of run {run} cannot be read: {error}");
-                // What is JSON and none that is known was written by a later program.
+                // Valid JSON of an unknown shape was written by a later program.
                 match error.is_data() {
                     true => Fault::Newer(reason),
                     false => Fault::Damaged(reason),
@@ -456,7 +457,7 @@ impl Readers {
 
 type Value = Box<dyn ToSql + Sync + Send>;
 
-/// A statement that is put together.
+/// An SQL statement under construction.
 struct Query {
     sql: String,
     values: Vec<Value>,
@@ -476,14 +477,14 @@ impl Query {
         self.sql.push_str(condition);
     }
 
-    /// Adds a condition whose right side is this value.
+    /// Adds a condition that compares with this value.
     fn compare(&mut self, left: &str, value: impl ToSql + Sync + Send + 'static) {
         self.values.push(Box::new(value));
         let place = self.values.len();
         self.and(&format!("{left} ${place}"));
     }
 
-    /// 0 is without bound.
+    /// Adds a limit; 0 means no limit.
     fn limit(&mut self, limit: usize) {
         if limit > 0 {
             self.values.push(Box::new(number(limit as u64)));
@@ -498,7 +499,8 @@ impl Query {
     }
 }
 
-/// The beginning of an id as it is written, from its digits with or without hyphens; `None` when no id begins so.
+/// The beginning of an id with its hyphens, from digits with or without hyphens; `None` if no id
+/// begins so.
 fn hyphenated(prefix: &str) -> Option<String> {
     let digits: Vec<char> = prefix.chars().filter(|c| *c != '-').collect();
     if digits.len() > 32 || !digits.iter().all(char::is_ascii_hexdigit) {
@@ -514,7 +516,7 @@ fn hyphenated(prefix: &str) -> Option<String> {
     Some(written)
 }
 
-/// Follows one journal's chain.
+/// Checks one journal's chain.
 struct Follower {
     key: String,
     next: u64,
@@ -522,13 +524,13 @@ struct Follower {
 }
 
 impl Follower {
-    /// Stands before the entry of this number.
+    /// A follower before the entry of this number.
     fn new(key: &str, next: u64, before: Digest) -> Self {
         let key = key.to_owned();
         Self { key, next, before }
     }
 
-    /// An entry from columns that begin `position, sequence, at, body, hash`.
+    /// An entry, from columns that begin with `position, sequence, at, body, hash`.
     fn entry(&mut self, row: &Row) -> Result<StoredLine, Fault> {
         let (position, sequence, at) = (count(row, 0)?, count(row, 1)?, count(row, 2)?);
         let body: &str = row.try_get(3)?;

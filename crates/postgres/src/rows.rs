@@ -1,4 +1,4 @@
-//! Rows of the tables as the contract's types.
+//! Converts rows of the tables to the contract's types.
 
 use ghostlight_actors::{
     contract::{RunRow, RunStatus, StateSlot},
@@ -9,10 +9,10 @@ use tokio_postgres::Row;
 
 use crate::{fault::Fault, text};
 
-/// The states of a run that has not ended, as SQL. The index `runs_open` says the same.
+/// The states of a run that has not ended, as SQL. The index `runs_open` contains the same list.
 pub(crate) const OPEN: &str = "status IN ('running', 'waiting', 'parked', 'cancelling')";
 
-/// The runs that go on by themselves, as SQL.
+/// The runs that continue without outside input, as SQL.
 pub(crate) const AWAKE: &str = "(status IN ('running', 'cancelling') \
      OR (status = 'waiting' AND wake_at IS NOT NULL))";
 
@@ -20,12 +20,12 @@ pub(crate) const AWAKE: &str = "(status IN ('running', 'cancelling') \
 pub(crate) const RUN_COLUMNS: &str = "run, root, parent, session_team, session_key, team, agent, path, status, \
      title, wake_at, started_at, updated_at";
 
-/// A number of ours as PostgreSQL keeps it; the largest that it can, for one beyond.
+/// A number as PostgreSQL stores it; a larger number than it can store becomes its largest.
 pub(crate) fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A column with a number of ours.
+/// A column with an unsigned number.
 pub(crate) fn count(row: &Row, column: usize) -> Result<u64, Fault> {
     Ok(row.try_get::<_, i64>(column)?.cast_unsigned())
 }
@@ -35,7 +35,7 @@ pub(crate) fn digest(row: &Row, column: usize) -> Result<Digest, Fault> {
     digest_of(row.try_get(column)?)
 }
 
-/// A column that holds a hash or nothing.
+/// A column with an optional hash.
 pub(crate) fn digest_or_none(row: &Row, column: usize) -> Result<Option<Digest>, Fault> {
     let bytes: Option<&[u8]> = row.try_get(column)?;
     bytes.map(digest_of).transpose()
@@ -85,7 +85,7 @@ pub(crate) fn run(row: &Row) -> Result<RunRow, Fault> {
     Ok(found)
 }
 
-/// A place of shared state from its value and version.
+/// A slot of shared state, from its value and version.
 pub(crate) fn slot(value: Option<&str>, version: i64) -> Result<StateSlot, Fault> {
     let value: Option<Value> = value
         .map(serde_json::from_str)
@@ -99,7 +99,8 @@ pub(crate) fn slot(value: Option<&str>, version: i64) -> Result<StateSlot, Fault
 mod tests {
     use super::*;
 
-    /// The indexes of open and of ended runs name the states, because SQL cannot ask Rust.
+    /// The indexes of open and of ended runs repeat the states, because SQL cannot use the Rust
+    /// list.
     #[test]
     fn the_indexes_know_every_open_state() {
         let states = OPEN.trim_start_matches("status IN ");

@@ -5,20 +5,21 @@ use tokio_postgres::Client;
 
 use crate::fault::Fault;
 
-/// Each step leads from the version of its place to the next. A step that was released is never changed; a new one
-/// is added behind it.
+/// The migration at each index leads from that version to the next. A released migration is never
+/// changed; new ones are appended.
 const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
 
-/// The lock that only one process holds while it makes or changes the tables.
+/// The lock that one process holds while it creates or migrates the tables.
 const LOCK: i64 = 0x6768_7374_0000_0001;
 
-/// Makes the tables, or brings them to the version of this program. Several processes may do so at once.
+/// Creates the tables, or migrates them to the version of this program. Several processes may do so
+/// at once.
 pub(crate) async fn prepare(client: &mut Client, schema: &str, place: &str) -> Result<(), Fault> {
     let transaction = client.transaction().await?;
     transaction
         .execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])
         .await?;
-    // A schema of that name that somebody made for us is used; making one needs more rights.
+    // A schema that already exists is used; creating one needs more rights.
     let is_there = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
     if !transaction
         .query_one(is_there, &[&schema])

@@ -1,11 +1,12 @@
-//! Texts that PostgreSQL can hold: all but the NUL character, which is written as two others.
+//! Texts that PostgreSQL can store. It cannot store the NUL character, which is written as two
+//! others.
 
 use std::borrow::Cow;
 
-/// What an escape begins with; it is escaped itself.
+/// The first character of an escape, which is escaped itself.
 const ESCAPE: char = '\u{1}';
 
-/// A text as it is stored.
+/// A text in its stored form.
 pub(crate) fn stored(text: &str) -> Cow<'_, str> {
     if !text.contains(['\0', ESCAPE]) {
         return Cow::Borrowed(text);
@@ -21,7 +22,7 @@ pub(crate) fn stored(text: &str) -> Cow<'_, str> {
     Cow::Owned(stored)
 }
 
-/// A text as it was before it was stored.
+/// The original of a stored text.
 pub(crate) fn read(stored: &str) -> String {
     let mut text = String::with_capacity(stored.len());
     let mut characters = stored.chars();
