@@ -54,7 +54,7 @@ use self::{
 /// It starts its own runtime, so it must be called outside of any, and it takes over Ctrl-C and the
 /// panic hook of the process.
 pub fn main(registry: Registry) -> ExitCode {
-    // The command starts itself again as the launcher of what its tools run.
+    // The command starts itself again as the launcher of its tools' programs.
     #[cfg(all(feature = "tools", unix))]
     if let Some(code) = crate::tools::launcher::run() {
         return code;

@@ -1,5 +1,4 @@
-//! Where journals are kept: stores that implement
-//! [`Store`](ghostlight_actors::contract::Store).
+//! Stores for journals: implementations of [`Store`](ghostlight_actors::contract::Store).
 
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

@@ -45,7 +45,7 @@ Answer with JSON only: {\"agent\": \"…\"}";
 pub struct Router {
     /// The members; all agents below when left out.
     pub members: Vec<String>,
-    /// Rules, of which the first that fits decides.
+    /// The rules; the first that fits decides.
     pub rules: Vec<Route>,
     /// Examples of the tasks of members: for each member a few, as people would write them.
     pub examples: BTreeMap<String, Vec<String>>,

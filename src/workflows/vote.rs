@@ -80,7 +80,7 @@ pub enum Tie {
     Fail,
     /// Of the options with the most votes, the one that stands first in `options`.
     First,
-    /// This agent below, who is told the votes, decides.
+    /// This agent below, which is given the votes, decides.
     Agent(String),
 }
 

@@ -131,7 +131,7 @@ type HttpServer = Option<Listening>;
 #[cfg(not(feature = "server"))]
 type HttpServer = ();
 
-/// Waits until the HTTP server has failed; for ever where there is none.
+/// Waits until the HTTP server has failed; for ever if there is none.
 async fn failed(server: &mut HttpServer) {
     #[cfg(feature = "server")]
     if let Some(server) = server {

@@ -52,7 +52,7 @@ fn definition_of(first: &str) -> Option<Digest> {
     Entry::blob(&entry)
 }
 
-/// Tells a run that never was from one whose row is missing.
+/// Distinguishes a run that never existed from a run whose row is missing.
 pub(super) fn check_run(connection: &Connection, run: RunId) -> Result<(), Fault> {
     let key = run.to_string();
     let Some(journal) = JournalRow::find(connection, &key)? else {

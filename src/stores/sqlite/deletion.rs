@@ -557,7 +557,7 @@ mod tests {
         save(&connection, "session:t/s", kept);
         assert_eq!(delete_blobs(&connection, looked, unused).unwrap(), 0);
 
-        // What refers to nothing goes, and nobody looks twice at what did not change.
+        // An unused blob is deleted, and unchanged rows are not searched twice.
         connection.execute("DELETE FROM state", []).unwrap();
         save(&connection, "session:t/s", Digest::of(b"other"));
         let (looked, unused) = unused_blobs(&connection).unwrap();

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 pub struct PlannedTask {
     /// Its name in the plan.
     pub id: String,
-    /// Who does it: an agent, a tool, or a function by its name.
+    /// The name of the agent, tool or function that does it.
     pub processor: String,
     /// What is to be done.
     pub description: String,

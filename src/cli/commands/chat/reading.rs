@@ -171,7 +171,7 @@ fn editor(history: Option<&PathBuf>) -> rustyline::Result<Editor<Multiline, File
     Ok(editor)
 }
 
-/// A line that ends with `\` goes on, and the names of commands are completed.
+/// A line that ends with `\` continues on the next one, and the names of commands are completed.
 struct Multiline;
 
 impl Helper for Multiline {}
