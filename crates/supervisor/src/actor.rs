@@ -1,4 +1,4 @@
-//! The ractor actor that carries out what the [`Machine`] decides.
+//! The ractor actor that carries out the commands of the [`Machine`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -22,10 +22,10 @@ use super::machine::{
 };
 use super::spec::SupervisorSpec;
 
-/// Changes that a watcher may lag behind before it is told that it missed some.
+/// The most changes that a watcher may lag behind before it misses some.
 const CHANGES_KEPT: usize = 1024;
 
-/// What a supervisor's mailbox takes. Made by [`Supervisor`](super::Supervisor) only.
+/// A message to a supervisor. Only [`Supervisor`](super::Supervisor) creates one.
 #[derive(Debug)]
 pub struct SupervisorMessage(pub(super) Request);
 
@@ -45,7 +45,7 @@ pub(super) enum Request {
     Watch(RpcReplyPort<broadcast::Receiver<Change>>),
 }
 
-/// What a supervisor starts with.
+/// The arguments of a supervisor's start.
 #[derive(Clone)]
 pub(super) struct Plan {
     pub(super) spec: SupervisorSpec,
@@ -68,7 +68,7 @@ enum Port {
     Done(RpcReplyPort<Result<(), ChildError>>),
 }
 
-/// The actor. Everything that it waits for waits in tasks which its state owns.
+/// The actor. All its waiting happens in tasks that its state owns.
 pub(super) struct SupervisorActor;
 
 pub(super) struct State {
@@ -77,14 +77,14 @@ pub(super) struct State {
     myself: ActorCell,
     events: Events,
     inbox: mpsc::UnboundedReceiver<Event>,
-    /// Ends during the first start, looked at when ractor's events can be.
+    /// Exits during the first start, handled once ractor's events can be received.
     deferred: Vec<Event>,
     children: BTreeMap<ChildKey, Child>,
     lives: BTreeMap<Incarnation, ChildLife>,
-    /// Lives whose actor is not known yet.
+    /// The number of lives whose actor is not known yet.
     starting: usize,
     known: HashMap<ActorId, Incarnation>,
-    /// How actors ended whose task's end has not been told yet.
+    /// Exits that ractor has reported before the end of the actor's task was.
     exits: HashMap<ActorId, Exit>,
     timers: BTreeMap<Timer, AbortOnDropHandle<()>>,
     callers: BTreeMap<Caller, Port>,
@@ -99,8 +99,8 @@ impl Actor for SupervisorActor {
     type State = State;
     type Arguments = Plan;
 
-    /// Starts the first children, each after the one before. When one does not start, those before
-    /// it are stopped in reverse order and the supervisor does not start either.
+    /// Starts the first children, one after another. If one does not start, those before it are
+    /// stopped in reverse order, and the supervisor does not start either.
     async fn pre_start(
         &self,
         myself: ActorRef<Self::Msg>,
@@ -113,7 +113,7 @@ impl Actor for SupervisorActor {
                 break;
             };
             match event {
-                // Nobody can say yet how it ended: ractor hands over no events before we have started.
+                // The exit is not known yet: ractor delivers no events before we have started.
                 Event::Ended { .. } if !state.machine.is_ending() => state.deferred.push(event),
                 event => state.take(event, true),
             }
@@ -172,7 +172,7 @@ impl Actor for SupervisorActor {
         if let Some(actor) = event.actor_id()
             && (state.starting > 0 || state.known.contains_key(&actor))
         {
-            // The event carries the child's state, and dropping that is code of the child's.
+            // The event contains the child's state, whose destructor is the child's code.
             let exit = catch_unwind(AssertUnwindSafe(|| Exit::from_event(event)));
             let panicked = || {
                 Some(Exit::Failed {
@@ -187,7 +187,7 @@ impl Actor for SupervisorActor {
         Ok(())
     }
 
-    /// Stops the children, if that has not happened yet. ractor would kill them.
+    /// Stops the children, if that has not happened yet; otherwise ractor would kill them.
     async fn post_stop(
         &self,
         _: ActorRef<Self::Msg>,
@@ -204,7 +204,7 @@ impl Actor for SupervisorActor {
     }
 }
 
-/// A seed for a supervisor that was given none.
+/// A random seed for a supervisor without one.
 fn drawn_seed() -> u64 {
     rand::random()
 }
@@ -246,7 +246,7 @@ impl State {
         }
     }
 
-    /// Takes what a task of ours told. `last` says that ractor hands over no more events.
+    /// Handles an event of one of our tasks. `last` says that ractor will deliver no more events.
     fn take(&mut self, event: Event, last: bool) {
         match event {
             Event::Started(incarnation, actor) => self.started(incarnation, actor),
@@ -293,9 +293,9 @@ impl State {
         }
     }
 
-    /// A life has ended. What ractor says about it was sent before its task ended, but to another port
-    /// than this event, and in a queue behind which other senders may still be writing: so it may come
-    /// later, and is waited for. `settled` says that it will not come.
+    /// A life has ended. ractor sent its report before the task ended, but to another port than
+    /// this event, and into a queue behind senders that may still be writing. So the report may
+    /// arrive later, and is waited for, unless `settled` says that it will not come.
     fn ended(&mut self, incarnation: Incarnation, settled: bool) {
         let Some(life) = self.lives.get_mut(&incarnation) else {
             return;
@@ -317,7 +317,7 @@ impl State {
         });
     }
 
-    /// ractor has said how this actor ended: its life may have waited for that only.
+    /// ractor has reported how this actor ended; its life may have been waiting for the report.
     fn report_came(&mut self, actor: ActorId) {
         let Some(incarnation) = self.known.get(&actor).copied() else {
             return;
@@ -376,7 +376,7 @@ impl State {
             Command::Reply(caller, answer) => self.reply(caller, answer),
             Command::Changed(_, id, state) => {
                 tracing::debug!(supervisor = %self.myself.get_id(), child = id, ?state, "child");
-                // Nobody may be watching.
+                // There may be no watchers.
                 let _ = self.changes.send(Change { id, state });
             }
             Command::Forget(key) => {
@@ -397,7 +397,7 @@ impl State {
     }
 
     fn spawn(&mut self, incarnation: Incarnation) {
-        // The table of factories has every child that the machine has.
+        // The table of factories contains every child of the machine.
         let Some(child) = self.children.get(&incarnation.child) else {
             return;
         };
@@ -409,7 +409,7 @@ impl State {
         }
     }
 
-    /// Answers, unless the caller went away: that is the caller's affair.
+    /// Sends an answer; the caller may have gone away.
     fn reply(&mut self, caller: Caller, answer: Answer) {
         match (self.callers.remove(&caller), answer) {
             (Some(Port::Actor(port)), Answer::Started(incarnation)) => {

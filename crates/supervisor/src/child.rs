@@ -1,4 +1,4 @@
-//! A child: what is told about it, and how a life of it is made.
+//! A child: its specification, and the factory that creates its lives.
 
 use std::fmt;
 use std::future::Future;
@@ -12,16 +12,16 @@ use ractor::{Actor, ActorCell, ActorRuntime, SpawnErr};
 use super::exit::{Exit, RestartDecision};
 use super::spec::ChildSpec;
 
-/// What a factory makes: a started actor and the handle of its task.
+/// The result of a factory: a started actor and the handle of its task.
 pub type Spawned = Result<(ActorCell, JoinHandle<()>), SpawnErr>;
 
 type Factory = dyn Fn(ActorCell) -> BoxFuture<'static, Spawned> + Send + Sync;
 type Classifier = dyn Fn(&Exit) -> RestartDecision + Send + Sync;
 
-/// A child of a supervisor: its [`ChildSpec`], and the factory that makes each of its lives.
+/// A child of a supervisor: its [`ChildSpec`], and the factory that creates each of its lives.
 ///
-/// The factory is called for every start. What a new life should know of the last one (a checkpoint,
-/// a journal) the factory looks up; nothing is taken from the state of an actor that has ended.
+/// The factory is called for every start. It looks up anything that a new life needs from the last
+/// one (a checkpoint, a journal); nothing is taken from the state of an actor that has ended.
 #[derive(Clone)]
 pub struct Child {
     spec: ChildSpec,
@@ -31,10 +31,10 @@ pub struct Child {
 }
 
 impl Child {
-    /// A child that `factory` makes, given the supervisor to link it to.
+    /// A child that `factory` creates. The factory gets the supervisor to link the child to.
     ///
-    /// The factory runs in a task of its own, which is dropped when the start is no longer wanted. An
-    /// actor that it did not link is linked when it is done.
+    /// The factory runs in its own task, which is dropped when the start is no longer wanted. An
+    /// actor that the factory did not link is linked afterwards.
     pub fn new<F, Fut>(spec: ChildSpec, factory: F) -> Self
     where
         F: Fn(ActorCell) -> Fut + Send + Sync + 'static,
@@ -50,8 +50,8 @@ impl Child {
         }
     }
 
-    /// The same, whose factory needs no time: it is asked in the supervisor's own task first, which
-    /// saves a task and two messages for each start.
+    /// The same child, with a factory that returns quickly. It is first called in the supervisor's
+    /// own task, which saves a task and two messages for each start.
     #[must_use]
     pub fn at_once(mut self) -> Self {
         self.at_once = true;
@@ -62,7 +62,7 @@ impl Child {
         self.at_once
     }
 
-    /// A child whose lives are the nameless actors that `make` gives, with their arguments.
+    /// A child whose lives are the unnamed actors that `make` returns, with their arguments.
     pub fn of<A, F>(spec: ChildSpec, make: F) -> Self
     where
         A: Actor,
@@ -77,8 +77,8 @@ impl Child {
         })
     }
 
-    /// The same, with a say in which of the exits that lead to a restart count against the
-    /// supervisor's intensity. A classifier that panics has said [`RestartDecision::Counted`].
+    /// The same child, with a classifier that decides which of the exits that lead to a restart
+    /// count against the supervisor's intensity. The exit counts if the classifier panics.
     #[must_use]
     pub fn classify_exits<F>(mut self, classifier: F) -> Self
     where
@@ -88,13 +88,13 @@ impl Child {
         self
     }
 
-    /// What is told about it.
+    /// The child's specification.
     #[must_use]
     pub fn spec(&self) -> &ChildSpec {
         &self.spec
     }
 
-    /// Makes a life. Nothing runs, and nothing can panic, before the future is polled.
+    /// Creates a life. Nothing runs, and nothing can panic, before the future is polled.
     pub(super) fn spawn(
         &self,
         supervisor: ActorCell,
@@ -119,8 +119,8 @@ impl fmt::Debug for Child {
     }
 }
 
-/// Returned from a child's `pre_start` as its error: there is nothing for it to do, and that is no
-/// failure. The child is kept without an actor (a temporary one is forgotten).
+/// An error for a child's `pre_start`, which means that the child has nothing to do, and is no
+/// failure. The child is kept without an actor (a temporary one is removed).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there is nothing for this child to do")]
 pub struct Ignore;

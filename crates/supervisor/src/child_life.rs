@@ -1,5 +1,5 @@
-//! The task that keeps one life of a child: starts it off the supervisor's handler, and waits for
-//! its real end.
+//! The task that owns one life of a child: it starts the child outside the supervisor's handler,
+//! and waits for its actual end.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,27 +17,27 @@ use super::child::{Child, Ignore, Spawned};
 use super::exit::chain;
 use super::machine::{Incarnation, Timer};
 
-/// How long ractor's report of an end is waited for after the end itself. It has been sent by then, and
-/// only a sender that the machine has put to sleep in the middle can hold it up.
+/// How long to wait for ractor's report of an end after the end itself. The report has been sent by
+/// then; only a sender whose thread the operating system has suspended can delay it.
 const REPORT_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// What the supervisor's own tasks tell it.
+/// An event from one of the supervisor's own tasks.
 #[derive(Debug)]
 pub(super) enum Event {
     Started(Incarnation, ActorCell),
     StartFailed(Incarnation, String),
     Ignored(Incarnation),
-    /// The actor's task has ended (or its start was dropped), and what hung below it has, too.
+    /// The actor's task has ended (or its start was dropped), and so have its descendants.
     Ended {
         incarnation: Incarnation,
-        /// Whether ractor's report of it has been waited for in vain.
+        /// Whether waiting for ractor's report was in vain.
         settled: bool,
     },
     TimerFired(Timer),
 }
 
-/// Where events go: a queue that the supervisor can also wait on while it starts and ends, when ractor
-/// hands it no messages. Its length is bounded by the children and timers that there are.
+/// The queue of events. The supervisor can also wait on it while it starts and ends, when ractor
+/// delivers no messages. The number of children and timers bounds its length.
 #[derive(Debug, Clone)]
 pub(super) struct Events {
     queue: mpsc::UnboundedSender<Event>,
@@ -53,13 +53,14 @@ impl Events {
     }
 
     pub(super) fn send(&self, event: Event) {
-        // Both fail only when the supervisor is ending; then it reads the queue, or nobody cares.
+        // Both fail only while the supervisor is ending. Then it reads the queue, or nobody needs
+        // the event.
         let _ = self.queue.send(event);
         let _ = self.supervisor.cast(SupervisorMessage(Request::Wake));
     }
 }
 
-/// A hold on one life. Dropping it drops a start that is under way.
+/// The handle of one life. Dropping it drops a start that is under way.
 #[derive(Debug)]
 pub(super) struct ChildLife {
     pub(super) actor: Option<ActorCell>,
@@ -70,7 +71,7 @@ pub(super) struct ChildLife {
 }
 
 impl ChildLife {
-    /// Starts a life. `Some` with its actor where that is there at once.
+    /// Starts a life. Returns its actor if the actor is there at once.
     pub(super) fn start(
         child: &Child,
         incarnation: Incarnation,
@@ -97,7 +98,8 @@ impl ChildLife {
             Some(outcome) => (tokio::spawn(life.lead(Some(outcome))), None),
             None => {
                 let task = tokio::spawn(async move {
-                    // The start is a local of this block: it is gone before its end is told.
+                    // The start is a local of this block, so it is dropped before its end is
+                    // reported.
                     let outcome = {
                         let start = start;
                         tokio::select! {
@@ -121,8 +123,8 @@ impl ChildLife {
         (keeper, started)
     }
 
-    /// The actor has ended and ractor has not said how: waits for that, but not for ever, since of a child
-    /// that unlinked itself it never will.
+    /// The actor has ended and ractor has not reported how. Waits for the report for a limited
+    /// time, because for a child that unlinked itself it never comes.
     pub(super) fn await_report(&mut self, incarnation: Incarnation, events: Events) {
         self.awaits_report = true;
         self.task = AbortOnDropHandle::new(tokio::spawn(async move {
@@ -158,8 +160,9 @@ impl ChildLife {
         }
     }
 
-    /// ractor tells descendants to die with their ancestor but does not wait for them; we do. Those of
-    /// an actor that ends by itself cannot be known: it has let go of them before we hear of it.
+    /// ractor tells descendants to die with their ancestor but does not wait for them; we do. The
+    /// descendants of an actor that ends by itself are unknown: it has released them before we
+    /// learn of its end.
     fn remember_descendants(&self, actor: &ActorCell) {
         let mut found = self.below.lock();
         let mut pending = actor.get_children();
@@ -211,13 +214,13 @@ impl Life {
         });
     }
 
-    /// Waits for the real end of a life that has begun.
+    /// Waits for the actual end of a life.
     async fn watch(self, task: JoinHandle<()>) {
-        // An error says that the task was aborted: an end like any other.
+        // An error means that the task was aborted, which is an end like any other.
         let _ = task.await;
         let below = std::mem::take(&mut *self.below.lock());
         for descendant in below {
-            // Without a time limit, so nothing can run out.
+            // Without a time limit this cannot time out.
             let _ = descendant.wait(None).await;
         }
         self.events.send(Event::Ended {
@@ -226,7 +229,7 @@ impl Life {
         });
     }
 
-    /// Sees to it that the child dies with the supervisor, whatever its factory did.
+    /// Ensures that the child dies with the supervisor, whatever its factory did.
     fn adopt(&self, actor: &ActorCell) {
         let linked = || {
             actor
@@ -236,7 +239,7 @@ impl Life {
         if !linked() {
             actor.link(self.supervisor.clone());
         }
-        // An actor that has ended is linked to nobody; one that lives and cannot be linked has a
+        // An actor that has ended is linked to nobody. A living actor that cannot be linked has a
         // supervisor that is ending.
         if !linked() && actor.get_status() < ActorStatus::Stopping {
             actor.kill();

@@ -1,4 +1,4 @@
-//! How a child ended, and how a supervisor does.
+//! How children and supervisors end.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,24 +6,24 @@ use std::time::Duration;
 use ractor::{ActorProcessingErr, SupervisionEvent};
 use serde::{Deserialize, Serialize};
 
-/// The reason with which a supervisor asks a child to stop.
+/// The reason in a supervisor's request to a child to stop.
 pub const SHUTDOWN: &str = "shutdown";
 
 /// How a child ended.
 ///
-/// ractor reports a kill as an ordinary termination with the reason `killed` and leaves it at that;
-/// here it is abnormal, as in OTP. (So is, for want of a difference, `stop(Some("killed"))`.)
+/// ractor reports a kill as an ordinary termination with the reason `killed`. Here it is abnormal,
+/// as in OTP. (`stop(Some("killed"))` cannot be told apart from it, and is abnormal too.)
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 #[non_exhaustive]
 pub enum Exit {
-    /// It was stopped or drained: every handler and its `post_stop` ran to their end. Normal,
-    /// whatever the reason says.
+    /// It was stopped or drained: every handler and its `post_stop` ran to completion. This is
+    /// normal, whatever the reason.
     Stopped {
-        /// What was given to `stop`, if anything.
+        /// The reason given to `stop`, if any.
         reason: Option<String>,
     },
-    /// It was killed: what it did was dropped where it waited.
+    /// It was killed: its work was dropped at an await point.
     Killed,
     /// Its task was aborted from outside.
     Aborted,
@@ -37,19 +37,19 @@ pub enum Exit {
         /// The panic's or the error's text.
         error: String,
     },
-    /// It is gone and nobody heard how, because it unlinked itself. Abnormal.
+    /// It is gone, and its exit is unknown because it unlinked itself. Abnormal.
     Unobserved,
 }
 
 impl Exit {
-    /// Whether a transient child is left alone after it.
+    /// Whether a transient child is not restarted after this exit.
     #[must_use]
     pub fn is_normal(&self) -> bool {
         matches!(self, Self::Stopped { .. })
     }
 
-    /// Reads an exit from ractor's event; the state in it is dropped unread, because after a kill it
-    /// may be half changed.
+    /// Converts ractor's event into an exit. The state in the event is dropped unread, because
+    /// after a kill it may be inconsistent.
     pub(crate) fn from_event(event: SupervisionEvent) -> Option<Self> {
         match event {
             SupervisionEvent::ActorTerminated(_, _, Some(reason)) if reason == "killed" => {
@@ -64,7 +64,7 @@ impl Exit {
             SupervisionEvent::ActorFailed(_, error) => Some(Self::Failed {
                 error: chain(&error),
             }),
-            // Among them an event that exists only with ractor's `cluster` feature.
+            // These include an event that exists only with ractor's `cluster` feature.
             _ => None,
         }
     }
@@ -86,7 +86,7 @@ impl fmt::Display for Exit {
     }
 }
 
-/// The text of an error with that of its sources.
+/// The text of an error, followed by those of its sources.
 pub(crate) fn chain(error: &ActorProcessingErr) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -98,26 +98,28 @@ pub(crate) fn chain(error: &ActorProcessingErr) -> String {
     text
 }
 
-/// What a child's classifier says about an exit that calls for a restart.
+/// The verdict of a child's classifier on an exit that requires a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RestartDecision {
     /// It counts against the supervisor's intensity.
     #[default]
     Counted,
-    /// It does not (an outage of the provider, say, that a restart cannot be blamed for). The child
-    /// is restarted all the same, but never immediately, since nothing bounds how often.
+    /// It does not count (an outage of the provider, for example, which is not the child's fault).
+    /// The child is restarted all the same, but never immediately, because the number of such
+    /// restarts is unbounded.
     Excused,
 }
 
-/// Restarts were used up: what a supervisor tells its parent before it stops its children and ends.
+/// A notice to a supervisor's parent that the restarts are used up. It is sent before the
+/// supervisor stops its children and ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Escalation {
     /// The child whose exit was one too many.
     pub child: String,
     /// How it ended.
     pub exit: Exit,
-    /// Restarts within the period, that exit's included.
+    /// Restarts within the period, including the one for that exit.
     pub restarts: u32,
     /// The period, in milliseconds.
     pub period_ms: u64,
@@ -142,7 +144,7 @@ impl fmt::Display for Escalation {
     }
 }
 
-/// Why a supervisor ended by its own decision or by command.
+/// Why a supervisor ended, by its own decision or on request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 #[non_exhaustive]
@@ -156,7 +158,7 @@ pub enum EndReason {
         /// Why.
         error: String,
     },
-    /// More restarts than its intensity bears.
+    /// There were more restarts than its intensity allows.
     RestartsUsedUp(Escalation),
     /// Significant children ended, the last of them this one.
     AutoShutdown {

@@ -1,4 +1,4 @@
-//! How a supervisor is started and talked to.
+//! The handle of a supervisor, and its builder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// A supervisor to be started, or to be made a child of another.
+    /// A builder of a supervisor, which is started or made a child of another.
     pub fn builder(spec: SupervisorSpec) -> SupervisorBuilder {
         SupervisorBuilder {
             plan: Plan {
@@ -34,7 +34,7 @@ impl Supervisor {
         }
     }
 
-    /// The handle of the supervisor that this actor is, if it is one.
+    /// The handle of the supervisor that runs as this actor, if the actor is a supervisor.
     #[must_use]
     pub fn from_actor(actor: ActorCell) -> Option<Self> {
         let is_one = actor.is_message_type_of::<SupervisorMessage>() == Some(true);
@@ -43,7 +43,7 @@ impl Supervisor {
         })
     }
 
-    /// Its actor, to link it or to look at its status.
+    /// Its actor, for linking or to read its status.
     #[must_use]
     pub fn actor(&self) -> ActorCell {
         self.actor.get_cell()
@@ -51,7 +51,7 @@ impl Supervisor {
 
     /// Adds a child after all others and starts it; returns its actor once it has started.
     ///
-    /// A caller that stops waiting changes nothing: the child starts.
+    /// If the caller stops waiting, the child still starts.
     ///
     /// # Errors
     /// [`ChildError::StartFailed`] (the child is then not added), [`ChildError::Ignored`],
@@ -61,9 +61,9 @@ impl Supervisor {
         self.ask(|port| Request::Start(child, port)).await?
     }
 
-    /// Stops a child and returns when it has really ended. Its spec is kept, unless it is temporary.
-    /// A start or a wait for a restart that is under way is given up; so a child that was terminated
-    /// comes back only by [`Supervisor::restart_child`] or with its group.
+    /// Stops a child and returns when it has actually ended. Its spec is kept, unless it is
+    /// temporary. A start that is under way, or a pending restart, is cancelled; so a terminated
+    /// child comes back only by [`Supervisor::restart_child`] or with its group.
     ///
     /// # Errors
     /// [`ChildError::NotFound`], [`ChildError::Ended`].
@@ -83,7 +83,7 @@ impl Supervisor {
             .await?
     }
 
-    /// Forgets a child that is stopped.
+    /// Removes a child that is stopped.
     ///
     /// # Errors
     /// [`ChildError::NotFound`], [`ChildError::Running`], [`ChildError::Restarting`],
@@ -93,7 +93,7 @@ impl Supervisor {
             .await?
     }
 
-    /// The actor of a child, if it has started and has not ended.
+    /// The actor of a child, if the child is running.
     ///
     /// # Errors
     /// [`ChildError::Ended`].
@@ -101,11 +101,12 @@ impl Supervisor {
         self.ask(|port| Request::Find(id.to_owned(), port)).await
     }
 
-    /// The children in start order, each with its own children if it is a supervisor of this kind. Each
-    /// supervisor's list is of one moment, the tree's is not.
+    /// The children in start order, each with its own children if it is such a supervisor. The list
+    /// of each supervisor is consistent, the tree as a whole is not.
     ///
     /// # Errors
-    /// [`ChildError::Ended`] (of this supervisor; one below that ends meanwhile shows no children).
+    /// [`ChildError::Ended`] for this supervisor; a supervisor below that ends meanwhile is shown
+    /// without children.
     pub async fn which_children(&self) -> Result<Vec<ChildInfo>, ChildError> {
         let mut children = Vec::new();
         for (mut info, actor) in self.ask(Request::Which).await? {
@@ -121,8 +122,8 @@ impl Supervisor {
         Box::pin(self.which_children())
     }
 
-    /// Every change of a child's state from now on, in order, until the supervisor ends. A watcher that
-    /// lags far behind is told so, and should then ask [`Supervisor::which_children`].
+    /// Every change of a child's state from now on, in order, until the supervisor ends. A watcher
+    /// that lags too far behind gets an error, and should then call [`Supervisor::which_children`].
     ///
     /// # Errors
     /// [`ChildError::Ended`].
@@ -130,8 +131,8 @@ impl Supervisor {
         self.ask(Request::Watch).await
     }
 
-    /// Stops the children in reverse order, each within its time, then the supervisor; returns when
-    /// all have ended. Can be called by many and again.
+    /// Stops the children in reverse order, each within its time limit, and then the supervisor.
+    /// Returns when all have ended. It may be called several times.
     pub async fn stop(&self) {
         self.actor().stop(Some(SHUTDOWN.to_owned()));
         self.wait().await;
@@ -139,7 +140,7 @@ impl Supervisor {
 
     /// Returns when the supervisor has ended.
     pub async fn wait(&self) {
-        // Without a time limit, so nothing can run out.
+        // Without a time limit this cannot time out.
         let _ = self.actor().wait(None).await;
     }
 
@@ -153,7 +154,7 @@ impl Supervisor {
             .await
         {
             Ok(CallResult::Success(answer)) => Ok(answer),
-            // The mailbox is closed, or was dropped with the question in it.
+            // The mailbox is closed, or was dropped with the request in it.
             Ok(CallResult::Timeout | CallResult::SenderError) | Err(_) => Err(ChildError::Ended),
         }
     }
@@ -167,7 +168,7 @@ impl fmt::Debug for Supervisor {
     }
 }
 
-/// A supervisor that is not started yet.
+/// A supervisor that has not been started.
 #[derive(Debug, Clone)]
 #[must_use = "nothing starts before `start`, `start_linked` or a parent does it"]
 pub struct SupervisorBuilder {
@@ -175,7 +176,7 @@ pub struct SupervisorBuilder {
 }
 
 impl SupervisorBuilder {
-    /// Adds a first child, after those that were added before.
+    /// Adds a first child, after those already added.
     pub fn child(mut self, child: Child) -> Self {
         self.plan.children.push(child);
         self
@@ -187,30 +188,30 @@ impl SupervisorBuilder {
         self
     }
 
-    /// Tells this actor when restarts are used up, before the children are stopped. The supervisor's
-    /// end itself is seen by whoever is linked above it.
+    /// Notifies this actor when restarts are used up, before the children are stopped. The end of
+    /// the supervisor itself is reported to the actor that it is linked to.
     pub fn escalate_to<M>(mut self, parent: ActorRef<M>) -> Self
     where
         M: Message + From<Escalation>,
     {
         self.plan.escalate = Some(Arc::new(move |escalation| {
-            // A parent that is gone needs no notice.
+            // A parent that has ended needs no notice.
             let _ = parent.cast(M::from(escalation));
         }));
         self
     }
 
-    /// Starts it with nobody above; returns when all first children have started, one after another.
+    /// Starts it without a parent. Returns when all first children have started, one after another.
     ///
     /// # Errors
-    /// [`StartError`]; children that had started were stopped again, in reverse order.
+    /// [`StartError`]; the children that had started are stopped again, in reverse order.
     pub async fn start(self) -> Result<(Supervisor, JoinHandle<()>), StartError> {
         let spawned = ActorRuntime::spawn(None, SupervisorActor, self.plan).await;
         Self::started(spawned)
     }
 
-    /// Starts it below this actor, which sees its end as a supervision event and whose own end kills
-    /// it. As [`SupervisorBuilder::start`] otherwise.
+    /// Starts it below this actor, which gets its end as a supervision event, and whose own end
+    /// kills it. Otherwise like [`SupervisorBuilder::start`].
     ///
     /// # Errors
     /// As [`SupervisorBuilder::start`].
@@ -239,8 +240,8 @@ impl SupervisorBuilder {
         }
     }
 
-    /// A child that is this supervisor; give it a [`ChildSpec::supervisor`]. Each of its lives starts
-    /// with these first children; those that were added later are gone with the life before.
+    /// A child that is this supervisor; give it a [`ChildSpec::supervisor`]. Each life starts with
+    /// these first children; children added later are lost with that life.
     pub fn into_child(self, spec: ChildSpec) -> Child {
         Child::of(spec, move || (SupervisorActor, self.plan.clone()))
     }
@@ -250,7 +251,7 @@ impl SupervisorBuilder {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// Its spec or a child's is wrong.
+    /// The spec of the supervisor or of a child is invalid.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// A first child did not start.
@@ -261,26 +262,26 @@ pub enum StartError {
         /// Why.
         error: String,
     },
-    /// The runtime did not let it: its parent is ending, or it was killed while it started.
+    /// The runtime refused: the parent is ending, or the supervisor was killed while it started.
     #[error("the supervisor could not start: {error}")]
     Refused {
-        /// What ractor says.
+        /// The message of ractor.
         error: String,
     },
 }
 
-/// One child in the tree that [`Supervisor::which_children`] shows.
+/// A child in the tree that [`Supervisor::which_children`] returns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildInfo {
     /// Its id.
     pub id: String,
-    /// Worker or supervisor.
+    /// Whether it is a worker or a supervisor.
     pub kind: ChildKind,
     /// When it is started again.
     pub restart: Restart,
-    /// What it is doing.
+    /// Its current state.
     pub state: ChildState,
-    /// How many times its supervisor started it again.
+    /// How many times its supervisor has restarted it.
     pub restarts: u64,
     /// ractor's id of its actor, if it has one now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -293,8 +294,8 @@ pub struct ChildInfo {
 /// A change of one child's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Which child.
+    /// The child's id.
     pub id: String,
-    /// What it is doing now.
+    /// Its new state.
     pub state: ChildState,
 }

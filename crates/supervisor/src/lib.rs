@@ -1,11 +1,11 @@
-//! The supervisor: starts actors, watches them, starts them again by the rules of Erlang/OTP.
+//! Supervisors: they start actors, watch them, and restart them by the rules of Erlang/OTP.
 //!
-//! A [`Supervisor`] supervises any ractor actor. What is told about a child is plain data
-//! ([`ChildSpec`]); how it is made is a factory ([`Child`]). The rules are OTP's: strategies,
-//! intensity, permanent, transient and temporary children, ordered start, reverse stop with a time
-//! for each, significant children. Added are waits with chance before restarts ([`Backoff`]), a
-//! notice to the parent when restarts are used up ([`Escalation`]), and exits that do not count
-//! ([`Child::classify_exits`]).
+//! A [`Supervisor`] supervises any ractor actor. The specification of a child is plain data
+//! ([`ChildSpec`]); a factory ([`Child`]) creates the child. The rules are OTP's: strategies,
+//! intensity, permanent, transient and temporary children, ordered start, stop in reverse order
+//! with a time limit for each, significant children. It adds back-off with jitter before restarts
+//! ([`Backoff`]), a notice to the parent when restarts are used up ([`Escalation`]), and exits that
+//! do not count ([`Child::classify_exits`]).
 //!
 //! ```
 //! # use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -37,24 +37,24 @@
 //!
 //! # What is promised
 //!
-//! - The mailbox never waits. Starts, stops and back-off are tasks which the supervisor owns; it
-//!   answers while a child hangs in its start, and while it restarts others.
-//! - A child starts only when its predecessor's task has ended, the predecessor's state is dropped, and
-//!   so have ended the descendants that it had when it was told to stop. (The descendants of a child
-//!   that ended by itself are told to die by ractor, and nobody can wait for them.)
-//! - Stopping a supervisor, by its handle, by ractor's `stop` or by its parent, stops its children in
-//!   reverse order, each within its time. Only a kill does not; it kills all below.
-//! - A kill, and a task aborted from outside, count as abnormal.
+//! - The mailbox is never blocked. Starts, stops and back-off are tasks that the supervisor owns.
+//! It answers while a child hangs in its start, and while it restarts others.
+//! - A child starts only after its predecessor's task has ended, the predecessor's state is
+//! dropped, and the descendants that it had when it was told to stop have ended. (The descendants
+//! of a child that ended by itself are told to die by ractor, and nobody can wait for them.)
+//! - Stopping a supervisor, by its handle, by ractor's `stop` or by its parent, stops its children
+//! in reverse order, each within its time limit. Only a kill does not: it kills all actors below.
+//! - A kill counts as abnormal, and so does a task that was aborted from outside.
 //! - Nothing is registered under a name.
 //! - A caller that goes away changes nothing.
 //!
-//! While it starts and while it ends, a supervisor takes no questions: ractor delivers no messages then
-//! (nor does OTP). A first child must not ask its own supervisor in `pre_start`.
+//! A supervisor answers no requests while it starts and while it ends, because ractor then delivers
+//! no messages (nor does OTP). A first child must not call its own supervisor in `pre_start`.
 //!
-//! # How it is made
+//! # Design
 //!
-//! [`machine`] decides and is pure; the actor carries out; a *keeper* task per life starts a child,
-//! waits for its end and tells.
+//! [`machine`] makes the decisions and is pure; the actor carries them out. Each life has a task
+//! that starts the child, waits for its end and reports it.
 
 mod actor;
 mod child;

@@ -1,18 +1,20 @@
-//! The decisions of a supervisor as a pure state machine: no actor, no task and no clock in it.
+//! The decisions of a supervisor as a pure state machine, without actors, tasks and clocks.
 //!
 //! [`Machine::handle`] takes one [`Input`] and the time, and returns the [`Command`]s to carry out,
 //! in order. The rules are those of Erlang/OTP's `supervisor` (stdlib), plus back-off, excused exits
-//! and escalation. OTP's supervisor does one thing at a time and lets everything else wait in its
-//! mailbox; this one never waits, so that what OTP would find in its mailbox afterwards arrives in
-//! the middle. Each such case ends as it would have ended in OTP, with these liberties:
+//! and escalation. OTP's supervisor does one thing at a time, and other messages wait in its
+//! mailbox. This one never blocks, so a message that OTP would handle afterwards arrives in the
+//! middle of an action. Each such case ends as it would in OTP, with these exceptions:
 //!
-//! - a child's start can be interrupted, by terminating it, by its group's restart or by the end;
-//! - a child that dies while others restart widens that restart at once;
+//! - a child's start can be interrupted by a command to terminate it, by its group's restart or by
+//! the supervisor's end;
+//! - a child that dies while others restart immediately widens that restart;
 //! - a child added while its group restarts is started last, with the group;
 //! - a group goes on without a member that is terminated while the group restarts.
 //!
-//! Architecture invariant: of one child at most one incarnation exists. The next [`Command::Spawn`]
-//! comes only after [`Input::Exited`], [`Input::StartFailed`] or [`Input::Ignored`] for the one before.
+//! Architecture invariant: each child has at most one incarnation. The next [`Command::Spawn`]
+//! comes only after [`Input::Exited`], [`Input::StartFailed`] or [`Input::Ignored`] for the
+//! previous one.
 
 mod child_commands;
 mod ending;
@@ -32,18 +34,18 @@ use self::slot::{ChildSlot, Status};
 use super::exit::{EndReason, Escalation, Exit, RestartDecision};
 use super::spec::{ChildSpec, SpecError, SupervisorSpec};
 
-/// The shortest wait before the restart that follows an excused exit: nothing else would keep a child
-/// that fails at once from being restarted in a busy loop.
+/// The shortest wait before the restart after an excused exit. Otherwise a child that fails at once
+/// would be restarted in a busy loop.
 pub const EXCUSED_DELAY_MIN: Duration = Duration::from_millis(100);
 
 /// A child's place below its supervisor. Start order is the order of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChildKey(u64);
 
-/// One life of a child: its place, and a number that no other life below this supervisor has.
+/// One life of a child: its place, and a number that is unique below this supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation {
-    /// Whose life.
+    /// The child.
     pub child: ChildKey,
     /// The number; later lives have larger ones.
     pub generation: u64,
@@ -53,14 +55,14 @@ pub struct Incarnation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timer(u64);
 
-/// Who waits for an answer; chosen by whoever drives the machine.
+/// A caller that waits for an answer; the driver of the machine chooses the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Caller(pub u64);
 
-/// What happened.
+/// An event or a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// The supervisor starts: start the first children, each after the one before.
+    /// The supervisor starts: start the first children, one after another.
     Boot,
     /// Add a child and start it.
     StartChild {
@@ -71,7 +73,7 @@ pub enum Input {
         /// The child.
         spec: ChildSpec,
     },
-    /// Stop a child, or its coming restart.
+    /// Stop a child, or cancel its pending restart.
     TerminateChild {
         /// Who asks.
         caller: Caller,
@@ -103,9 +105,9 @@ pub enum Input {
         /// What the child's classifier says about it.
         verdict: RestartDecision,
     },
-    /// A child chose not to start.
+    /// A child returned [`Ignore`](super::Ignore) from its start.
     Ignored(Incarnation),
-    /// A child has really ended, or a start that was cancelled has.
+    /// A child has actually ended, or a cancelled start has.
     Exited {
         /// Which life ended.
         incarnation: Incarnation,
@@ -116,54 +118,54 @@ pub enum Input {
     },
     /// A timer's time has come.
     TimerFired(Timer),
-    /// The supervisor is to end.
+    /// The supervisor must end.
     Shutdown,
 }
 
-/// What to do.
+/// An action for the driver.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Start this life.
     Spawn(Incarnation),
-    /// End this life; the end is then told by [`Input::Exited`].
+    /// End this life; its end is then reported by [`Input::Exited`].
     Stop(Incarnation, How),
-    /// Tell when this time from now has passed.
+    /// Report when this duration has passed.
     ArmTimer(Timer, Duration),
-    /// That timer is no longer wanted.
+    /// That timer is no longer needed.
     CancelTimer(Timer),
     /// Answer a caller (exactly once each).
     Reply(Caller, Answer),
-    /// A child's state is now this one.
+    /// The child has changed to this state.
     Changed(ChildKey, String, ChildState),
-    /// This child is gone from the table; nothing will be asked of it again.
+    /// This child was removed from the table, and no further command refers to it.
     Forget(ChildKey),
-    /// Tell the parent that restarts are used up.
+    /// Notify the parent that restarts are used up.
     Escalate(Escalation),
-    /// All first children have started; the supervisor has.
+    /// All first children have started, so the supervisor has started.
     Booted,
-    /// All children have ended; so shall the supervisor.
+    /// All children have ended, so the supervisor must end.
     EndSelf(EndReason),
 }
 
 /// How a life is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// Its start is dropped. If it has started meanwhile, it stays until asked otherwise.
+    /// Drop its start. If it has already started, it stays until it is told to stop.
     CancelStart,
-    /// It is asked to stop.
+    /// Ask it to stop.
     Gently,
-    /// It is killed.
+    /// Kill it.
     Kill,
 }
 
-/// What a caller gets.
+/// The answer to a caller.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// The child runs: this life.
+    /// The child is running as this life.
     Started(Incarnation),
-    /// It is done.
+    /// The request was carried out.
     Done,
-    /// It is not done.
+    /// The request was refused.
     Refused(ChildError),
 }
 
@@ -174,7 +176,7 @@ pub enum ChildError {
     /// No child has this id.
     #[error("no such child; see `which_children` for those there are")]
     NotFound,
-    /// The child runs or is being started by command.
+    /// The child is running, or is being started by a command.
     #[error("the child is running; terminate it first")]
     Running,
     /// The child waits for its restart or is being restarted.
@@ -192,39 +194,40 @@ pub enum ChildError {
         /// Why.
         error: String,
     },
-    /// The child chose not to start; unless it is temporary, it is kept without an actor.
+    /// The child returned [`Ignore`](super::Ignore); unless it is temporary, it is kept without an
+    /// actor.
     #[error("the child chose not to start")]
     Ignored,
-    /// The child was terminated before it had started.
+    /// The child was terminated before it started.
     #[error("the child was terminated before it had started")]
     Terminated,
-    /// The supervisor ends or has ended.
+    /// The supervisor is ending or has ended.
     #[error("the supervisor has ended or is about to; ask its parent for the new one")]
     Ended,
     /// A child below [`SimpleOneForOne`](super::Strategy::SimpleOneForOne) is never kept stopped.
     #[error("a simple_one_for_one supervisor keeps no stopped children; start a new child")]
     SimpleOneForOne,
-    /// The spec is not one that this supervisor takes.
+    /// The supervisor does not accept the spec.
     #[error(transparent)]
     Invalid(#[from] SpecError),
 }
 
-/// What a child is doing.
+/// The state of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChildState {
-    /// Its start is under way.
+    /// It is being started.
     Starting,
-    /// It runs.
+    /// It is running.
     Running,
     /// It was asked to stop, or killed, and has not ended yet.
     Stopping,
-    /// It does not run and will be started again by itself.
+    /// It is not running and will be restarted automatically.
     Restarting,
-    /// It does not run, and its spec is kept.
+    /// It is not running, and its spec is kept.
     Stopped,
-    /// It was forgotten. Only seen by those who watch changes.
+    /// It was removed. Only watchers of changes see this state.
     Removed,
 }
 
@@ -233,13 +236,13 @@ pub enum ChildState {
 pub struct ChildView<'a> {
     /// Its place.
     pub key: ChildKey,
-    /// What was told about it.
+    /// Its specification.
     pub spec: &'a ChildSpec,
-    /// What it is doing.
+    /// Its current state.
     pub state: ChildState,
     /// Its current life, if it has one.
     pub incarnation: Option<Incarnation>,
-    /// How many times it was started again by the supervisor.
+    /// How many times the supervisor has restarted it.
     pub restarts: u64,
 }
 
@@ -269,12 +272,12 @@ pub struct Machine {
     phase: Phase,
     children: BTreeMap<ChildKey, ChildSlot>,
     ids: BTreeMap<String, ChildKey>,
-    /// The restart of a group that is under way; the first start of all children is one, too.
+    /// The group restart that is under way; the first start of all children is one, too.
     group: Option<Group>,
     timers: BTreeMap<Timer, Purpose>,
-    /// When the restarts were that may still count, oldest first.
+    /// The times of the restarts that may still count, oldest first.
     restarts: VecDeque<Duration>,
-    /// Children that have an incarnation.
+    /// The number of children with an incarnation.
     alive: usize,
     random: Xoshiro256PlusPlus,
     next_key: u64,
@@ -285,11 +288,11 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A supervisor that has not started its first `children` yet. `seed` is used where the spec
-    /// names none.
+    /// A supervisor that has not started its first `children` yet. `seed` is used if the spec has
+    /// none.
     ///
     /// # Errors
-    /// What [`SupervisorSpec::validate`] finds.
+    /// The errors of [`SupervisorSpec::validate`].
     pub fn new(
         spec: SupervisorSpec,
         children: Vec<ChildSpec>,
@@ -329,9 +332,9 @@ impl Machine {
         key
     }
 
-    /// Takes what happened at `now` (time since any fixed moment; never less than before) and says
-    /// what to do, in order. Whatever does not fit (a result of an earlier life, a timer that was
-    /// cancelled) is ignored.
+    /// Handles an input at `now` (the time since any fixed moment, never less than before), and
+    /// returns the commands to carry out, in order. An outdated input (a result of an earlier life,
+    /// a cancelled timer) is ignored.
     pub fn handle(&mut self, now: Duration, input: Input) -> Vec<Command> {
         self.now = self.now.max(now);
         match input {
@@ -362,19 +365,19 @@ impl Machine {
         std::mem::take(&mut self.out)
     }
 
-    /// Whether everything has ended and [`Command::EndSelf`] was given.
+    /// Whether everything has ended and [`Command::EndSelf`] was returned.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)
     }
 
-    /// Whether children are started and commands are taken.
+    /// Whether it starts children and accepts commands.
     #[must_use]
     pub fn is_serving(&self) -> bool {
         matches!(self.phase, Phase::Serving)
     }
 
-    /// Whether the supervisor is on its way to its end, or there.
+    /// Whether the supervisor is ending or has ended.
     #[must_use]
     pub fn is_ending(&self) -> bool {
         matches!(self.phase, Phase::Ending { .. } | Phase::Ended)

@@ -1,4 +1,4 @@
-//! What a supervisor is told: plain data, checked before anything starts.
+//! The specifications of supervisors and children: plain data, checked before anything starts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 /// Which children are restarted when one of them has to be.
 ///
-/// The group strategies restart *every* child in their range, as OTP does: also one that was
-/// terminated by command, or a transient one that had ended normally, before the failure.
+/// The group strategies restart *every* child in their range, as OTP does. This includes children
+/// that were terminated by command, and transient children that had ended normally before the
+/// failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
@@ -17,32 +18,32 @@ pub enum Strategy {
     OneForOne,
     /// All children: the others are stopped in reverse order, then all start in order.
     OneForAll,
-    /// The child that failed and those that were started after it.
+    /// The child that failed and the children that were started after it.
     RestForOne,
-    /// As [`Strategy::OneForOne`], for very many children that come and go: a child that has ended
-    /// for good is forgotten at once, and all are stopped together when the supervisor stops.
-    /// `restart_child` and `delete_child` are therefore refused.
+    /// As [`Strategy::OneForOne`], for many short-lived children. A child that has ended for good
+    /// is removed at once, and all are stopped together when the supervisor stops. So
+    /// `restart_child` and `delete_child` are refused.
     SimpleOneForOne,
 }
 
 impl Strategy {
-    /// Whether one child's failure takes others with it.
+    /// Whether one child's failure restarts others as well.
     #[must_use]
     pub fn is_group(self) -> bool {
         matches!(self, Self::OneForAll | Self::RestForOne)
     }
 }
 
-/// How many restarts a supervisor bears: more than `restarts` within `period` ends it.
+/// The limit on a supervisor's restarts: more than `restarts` within `period` end it.
 ///
-/// Counted as OTP counts: every restart that is attempted is one (also one whose start then fails,
-/// and a whole group's is one), and a restart exactly `period` ago still counts.
+/// Restarts are counted as in OTP: every attempt is one, including an attempt whose start fails;
+/// the restart of a whole group is one; and a restart exactly `period` ago still counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Intensity {
-    /// Restarts that are borne; 0 means that the first one ends the supervisor.
+    /// Allowed restarts; with 0 the first one ends the supervisor.
     pub restarts: u32,
-    /// The window in which they are counted; must not be zero.
+    /// The time window of the count; must not be zero.
     #[serde(rename = "period_ms", with = "milliseconds")]
     pub period: Duration,
 }
@@ -62,31 +63,32 @@ impl Default for Intensity {
     }
 }
 
-/// How long a child's restart waits: `base × factorⁿ⁻¹` for its n-th failure in a row, at most `max`,
-/// then shortened at random by up to the share `jitter`, so that children that failed together do
-/// not come back together.
+/// The delay of a child's restart: `base × factorⁿ⁻¹` for its n-th failure in a row, at most `max`.
+/// It is then shortened at random by up to the share `jitter`, so that children that failed
+/// together do not restart together.
 ///
-/// A child that ran for `reset_after` before it failed starts again at `base`.
+/// For a child that ran for `reset_after` before it failed, the delay begins again at `base`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Backoff {
-    /// The first wait; zero (the default, and OTP's rule) restarts immediately, always.
+    /// The first delay; zero (the default, and OTP's rule) means that restarts are always
+    /// immediate.
     #[serde(rename = "base_ms", with = "milliseconds")]
     pub base: Duration,
-    /// By how much each further wait is longer; finite, at least 1.
+    /// The factor from one delay to the next; finite, at least 1.
     pub factor: f64,
-    /// The longest wait.
+    /// The longest delay.
     #[serde(rename = "max_ms", with = "milliseconds")]
     pub max: Duration,
-    /// The share of a wait that chance may take away, from 0 (none) to 1 (all).
+    /// The largest random share by which a delay is shortened, from 0 (none) to 1 (all).
     pub jitter: f64,
-    /// How long a child must have run for its earlier failures to be forgotten.
+    /// How long a child must have run for its earlier failures to be ignored.
     #[serde(rename = "reset_after_ms", with = "milliseconds")]
     pub reset_after: Duration,
 }
 
 impl Backoff {
-    /// Restarts wait for nothing.
+    /// Restarts without delay.
     pub const IMMEDIATE: Self = Self {
         base: Duration::ZERO,
         factor: 2.0,
@@ -95,7 +97,7 @@ impl Backoff {
         reset_after: Duration::from_secs(60),
     };
 
-    /// Doubles from `base` to `max`, with a fifth of each wait left to chance.
+    /// Doubles from `base` to `max`, with a jitter of a fifth.
     #[must_use]
     pub fn exponential(base: Duration, max: Duration) -> Self {
         Self {
@@ -106,8 +108,8 @@ impl Backoff {
         }
     }
 
-    /// The wait before the restart that follows the `failures`-th failure in a row (from 1), for a
-    /// `chance` in `[0, 1)`. Never longer than `max`.
+    /// The delay of the restart after the `failures`-th failure in a row (from 1), for a random
+    /// number `chance` in `[0, 1)`. Never longer than `max`.
     #[must_use]
     pub fn delay(&self, failures: u32, chance: f64) -> Duration {
         if self.base.is_zero() {
@@ -116,7 +118,7 @@ impl Backoff {
         let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
         let full = self.base.as_secs_f64() * self.factor.powi(exponent);
         let longest = self.max.as_secs_f64();
-        // `min` also turns an overflow to infinity into the longest wait.
+        // `min` also limits an overflow to infinity.
         let wait = full.min(longest) * (1.0 - self.jitter * chance);
         Duration::try_from_secs_f64(wait)
             .unwrap_or(self.max)
@@ -130,16 +132,16 @@ impl Default for Backoff {
     }
 }
 
-/// Whether the end of significant children ends their supervisor.
+/// Whether the end of significant children ends the supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AutoShutdown {
-    /// No; no child may then be significant.
+    /// No; then no child may be significant.
     #[default]
     Never,
-    /// The end of any significant child does.
+    /// The end of any significant child ends it.
     AnySignificant,
-    /// The end of the last active significant child does.
+    /// The end of the last active significant child ends it.
     AllSignificant,
 }
 
@@ -152,7 +154,7 @@ pub enum Restart {
     Permanent,
     /// After an abnormal end (error, panic, kill, abort); not after a stop.
     Transient,
-    /// Never, also not with its group; its spec is forgotten when it ends.
+    /// Never, not even with its group; its spec is removed when it ends.
     Temporary,
 }
 
@@ -160,16 +162,16 @@ pub enum Restart {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shutdown {
-    /// Killed at once: its handler is dropped where it waits, and its `post_stop` does not run.
+    /// Killed at once: its handler is dropped at an await point, and its `post_stop` does not run.
     BrutalKill,
-    /// Asked to stop, and killed when it has not ended after this time.
+    /// Asked to stop, and killed if it has not ended after this time.
     #[serde(rename = "within_ms", with = "milliseconds")]
     Within(Duration),
-    /// Asked to stop and waited for, for ever.
+    /// Asked to stop, without a time limit.
     Infinity,
 }
 
-/// What a child is; decides only its default [`Shutdown`] and how the tree is drawn.
+/// The kind of a child. It only decides the default [`Shutdown`], and how trees are displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChildKind {
@@ -180,7 +182,7 @@ pub enum ChildKind {
     Supervisor,
 }
 
-/// What a supervisor is told about one child.
+/// The specification of a child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChildSpec {
@@ -192,7 +194,7 @@ pub struct ChildSpec {
     /// How it is stopped; see [`ChildSpec::shutdown`] for what `None` means.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown: Option<Shutdown>,
-    /// Whether its end counts for the supervisor's [`AutoShutdown`].
+    /// Whether its end matters for the supervisor's [`AutoShutdown`].
     #[serde(default)]
     pub significant: bool,
     /// Worker or supervisor.
@@ -201,7 +203,7 @@ pub struct ChildSpec {
 }
 
 impl ChildSpec {
-    /// A permanent worker that has 5 seconds to stop.
+    /// A permanent worker with 5 seconds to stop.
     pub fn worker(id: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -212,7 +214,7 @@ impl ChildSpec {
         }
     }
 
-    /// A permanent supervisor that has all the time that it needs to stop its children.
+    /// A permanent supervisor with unlimited time to stop its children.
     pub fn supervisor(id: impl Into<String>) -> Self {
         Self {
             kind: ChildKind::Supervisor,
@@ -256,8 +258,8 @@ impl ChildSpec {
         }
     }
 
-    /// How it is stopped: as said, otherwise within 5 seconds (worker) or without limit (supervisor,
-    /// because a supervisor that is killed cannot stop its children gently).
+    /// How it is stopped: as specified, or else within 5 seconds (worker) or without limit
+    /// (supervisor, because a killed supervisor cannot stop its children gently).
     #[must_use]
     pub fn shutdown(&self) -> Shutdown {
         self.shutdown.unwrap_or(match self.kind {
@@ -288,20 +290,20 @@ impl ChildSpec {
     }
 }
 
-/// What a supervisor is told about itself.
+/// The specification of a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SupervisorSpec {
     /// Which children are restarted together.
     pub strategy: Strategy,
-    /// How many restarts are borne.
+    /// The limit on restarts.
     pub intensity: Intensity,
-    /// How long restarts wait.
+    /// The delays of restarts.
     pub backoff: Backoff,
     /// Whether significant children end the supervisor.
     pub auto_shutdown: AutoShutdown,
-    /// Where the back-off's chance comes from; `None` draws a seed when the supervisor starts, a
-    /// fixed one makes every wait repeatable.
+    /// The seed of the back-off's random numbers. `None` draws a seed when the supervisor starts; a
+    /// fixed seed makes every delay repeatable.
     pub seed: Option<u64>,
 }
 
@@ -315,7 +317,7 @@ impl SupervisorSpec {
         }
     }
 
-    /// The same, bearing at most `restarts` restarts within `period`.
+    /// The same, with at most `restarts` restarts within `period`.
     #[must_use]
     pub fn intensity(self, restarts: u32, period: Duration) -> Self {
         Self {
@@ -324,13 +326,13 @@ impl SupervisorSpec {
         }
     }
 
-    /// The same, with these waits before restarts.
+    /// The same, with these delays of restarts.
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Self {
         Self { backoff, ..self }
     }
 
-    /// The same, ended by significant children as said.
+    /// The same, with this rule for significant children.
     #[must_use]
     pub fn auto_shutdown(self, auto_shutdown: AutoShutdown) -> Self {
         Self {
@@ -351,7 +353,7 @@ impl SupervisorSpec {
     /// Checks this spec and the children that are to start with it.
     ///
     /// # Errors
-    /// What is wrong first, see [`SpecError`].
+    /// The first fault; see [`SpecError`].
     pub fn validate<'a>(
         &self,
         children: impl IntoIterator<Item = &'a ChildSpec>,
@@ -382,7 +384,7 @@ impl SupervisorSpec {
     }
 }
 
-/// A spec that no supervisor takes, and what to change.
+/// A spec that a supervisor refuses, with the correction.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
@@ -423,7 +425,7 @@ pub enum SpecError {
     },
 }
 
-/// Durations as whole milliseconds, which people can write in a team file.
+/// Durations in whole milliseconds, for team files.
 mod milliseconds {
     use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What callers may ask: start, terminate, restart and delete a child.
+//! The requests of callers: start, terminate, restart and delete a child.
 
 use super::slot::{After, ChildSlot, Origin, Queued, Status};
 use super::{Answer, Caller, ChildError, ChildKey, Command, Machine};
@@ -129,13 +129,13 @@ impl Machine {
                         kill,
                     },
                 );
-                // What was to follow the stop does not: the last word was to stop.
+                // Commands that wait for the stop are refused: the last command was to stop.
                 self.refuse_queued(key, &ChildError::Terminated);
             }
         }
     }
 
-    /// A child that waits for its restart no longer does.
+    /// Cancels the pending restart of a child.
     fn give_up(&mut self, key: ChildKey) {
         if let Some(slot) = self.children.get_mut(&key) {
             slot.failures = 0;
@@ -183,7 +183,7 @@ impl Machine {
         }
     }
 
-    /// Carries out what waited for a child's end, in the order in which it was asked.
+    /// Carries out the commands that waited for a child's end, in their original order.
     pub(super) fn run_queued(&mut self, id_of: &str, queued: Vec<(Caller, Queued)>) {
         for (caller, queued) in queued {
             match queued {

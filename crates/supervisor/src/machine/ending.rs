@@ -1,4 +1,4 @@
-//! The supervisor's own end: all children stop in reverse order, then it does.
+//! The supervisor's own end: all children stop in reverse order, and then the supervisor does.
 
 use super::group::{Group, Step};
 use super::slot::Status;
@@ -52,7 +52,7 @@ impl Machine {
         self.advance_ending();
     }
 
-    /// Nothing further is in store for this child than its end.
+    /// Cancels all plans for this child other than its end.
     fn abandon_plans(&mut self, key: ChildKey) {
         self.refuse_queued(key, &ChildError::Ended);
         let Some(slot) = self.children.get_mut(&key) else {

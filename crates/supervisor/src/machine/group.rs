@@ -6,7 +6,7 @@ use super::slot::{After, Origin, Status};
 use super::{ChildKey, Command, Machine, Phase, Purpose, Timer};
 use crate::spec::Strategy;
 
-/// A restart that is under way, of all children from `from` on.
+/// A restart that is under way, for all children from `from` on.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) from: ChildKey,
@@ -37,9 +37,9 @@ impl Step {
 }
 
 impl Machine {
-    /// Begins a group's restart, or takes the one that is under way into a new one: children that
-    /// were not started again yet stay held, and the new range covers them, because a child that can
-    /// still fail on its own is either below the old range or was already started again.
+    /// Begins the restart of a group, or merges it with the restart that is under way. Children
+    /// that were not restarted yet stay held, and the new range covers them, because a child that
+    /// can still fail on its own is either below the old range or was already restarted.
     pub(super) fn restart_group(&mut self, cause: ChildKey, delay: Duration) {
         if let Some(Group {
             step: Step::Waiting(timer),
@@ -60,7 +60,7 @@ impl Machine {
             };
             match &mut slot.status {
                 Status::Stopped => self.set_status(key, Status::Held),
-                // As in OTP, where its termination is over first, it comes back with its group.
+                // As in OTP, where its termination ends first, the child comes back with its group.
                 Status::Stopping {
                     after: after @ After::Keep,
                     ..
@@ -95,7 +95,7 @@ impl Machine {
                     if let Some((key, slot)) = last {
                         let (key, stopping) =
                             (*key, matches!(slot.status, Status::Stopping { .. }));
-                        // Still in the range: it is looked at again when it has ended.
+                        // It is still in the range, and is handled when it has ended.
                         *below = Some(ChildKey(key.0 + 1));
                         if !stopping {
                             let after = self.hold(key);
@@ -149,7 +149,7 @@ impl Machine {
         }
     }
 
-    /// This child has started or has ended: the group may go on.
+    /// This child has started or has ended, so the group may continue.
     pub(super) fn group_member_is_done(&mut self, key: ChildKey) {
         if let Some(Group {
             step: Step::Starting { current, .. },
@@ -162,7 +162,7 @@ impl Machine {
         self.advance_group();
     }
 
-    /// What becomes of a child that is stopped with its group: a temporary one never comes back,
+    /// The future of a child that is stopped with its group. A temporary child never comes back,
     /// unless a caller still waits for its first start.
     pub(super) fn hold(&self, key: ChildKey) -> After {
         match self.children.get(&key) {
@@ -175,7 +175,7 @@ impl Machine {
         matches!(&self.group, Some(Group { from, step: Step::Stopping { .. }, .. }) if key >= *from)
     }
 
-    /// Whether a child that is to be started now should rather take its turn in the group.
+    /// Whether a child that must start now has to wait for its turn in the group.
     pub(super) fn joins_group(&self, key: ChildKey) -> bool {
         match &self.group {
             Some(Group { from, .. }) if key < *from => false,

@@ -1,4 +1,4 @@
-//! One child's life: start, end, and whether it is started again.
+//! One child's life: its start, its end, and the decision on its restart.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl Machine {
         self.out.push(Command::Forget(key));
     }
 
-    /// What becomes of a child that ended for good.
+    /// The future of a child that has ended for good.
     pub(super) fn rest(&self, key: ChildKey) -> After {
         let forget = self.spec.strategy == Strategy::SimpleOneForOne
             || self
@@ -67,7 +67,7 @@ impl Machine {
             return;
         };
         self.next_generation += 1;
-        // The first start of all has this origin, too; only later ones are starts *again*.
+        // The first start of all children has this origin, too; only later ones are restarts.
         if origin == Origin::Restart && !slot.fresh && !matches!(self.phase, Phase::Booting) {
             slot.restarts += 1;
         }
@@ -152,13 +152,14 @@ impl Machine {
                 }
                 self.group_member_is_done(child);
             }
-            // Its start was to be cancelled and had already succeeded: now it has its full time.
+            // The start was cancelled after it had succeeded; from now on the child has its full
+            // time to stop.
             Some(Status::Stopping {
                 after, kill: None, ..
             }) => {
                 self.stop_running(child, generation, after);
             }
-            // Not one that is wanted: it must not live on.
+            // This actor is not wanted and must not live on.
             _ => self.out.push(Command::Stop(incarnation, How::Kill)),
         }
     }
@@ -221,9 +222,9 @@ impl Machine {
         }
     }
 
-    /// What becomes of a child that would have been stopped in its turn, had it not ended before. That
-    /// end is absorbed: it is neither counted nor the cause of another restart, since OTP would have
-    /// found the child dead when it came to stop it.
+    /// The future of a child that ended just before it would have been stopped in its turn. This
+    /// end is neither counted nor the cause of another restart, because OTP would have found the
+    /// child dead when it came to stop it.
     fn stop_that_was_coming(&self, key: ChildKey) -> Option<After> {
         if self.is_ending() {
             Some(self.rest(key))
@@ -279,7 +280,7 @@ impl Machine {
         }
     }
 
-    /// A child with an incarnation has none any more.
+    /// The child has no incarnation any more.
     fn ended(&mut self, key: ChildKey, after: After) {
         let Some(slot) = self.children.get_mut(&key) else {
             return;
@@ -304,7 +305,7 @@ impl Machine {
         self.advance_ending();
     }
 
-    /// Decides on the restart of a child that must run and does not.
+    /// Decides on the restart of a child that must run and is not running.
     fn restart(&mut self, key: ChildKey, exit: Exit, verdict: RestartDecision) {
         let now = self.now;
         let backoff = self.spec.backoff;
@@ -351,7 +352,7 @@ impl Machine {
         }
     }
 
-    /// Adds a restart; returns how many there are when they are too many.
+    /// Adds a restart; returns the number of restarts if there are too many.
     fn count_restart(&mut self) -> Option<u32> {
         let intensity = self.spec.intensity;
         let oldest = self
@@ -373,7 +374,7 @@ impl Machine {
         }
     }
 
-    /// The status of the child whose current life this is.
+    /// The status of the child that this life currently belongs to.
     fn current(&self, incarnation: Incarnation) -> Option<Status> {
         let status = self.children.get(&incarnation.child)?.status;
         (status.incarnation(incarnation.child) == Some(incarnation)).then_some(status)

@@ -5,16 +5,16 @@ use std::time::Duration;
 use super::{Caller, ChildKey, ChildState, Incarnation, Timer};
 use crate::spec::{ChildSpec, Restart};
 
-/// Who started a life, which decides what its failure to start means.
+/// Who started a life, which decides how a failure to start is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// A caller, who is told of the failure.
+    /// A caller, who gets the failure.
     Command,
-    /// The supervisor, which tries again.
+    /// The supervisor, which retries.
     Restart,
 }
 
-/// What becomes of a child once it has ended.
+/// The future of a child after it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
     /// It stays in the table, stopped.
@@ -28,9 +28,9 @@ pub(super) enum After {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Stopped,
-    /// Does not run; its group's restart (or the first start) will start it in its turn.
+    /// Not running; its group's restart (or the first start) will start it in its turn.
     Held,
-    /// Does not run; waits alone for its restart.
+    /// Not running; waits for its own restart.
     BackingOff(Timer),
     Starting {
         generation: u64,
@@ -42,7 +42,7 @@ pub(super) enum Status {
     Stopping {
         generation: u64,
         after: After,
-        /// When it will be killed.
+        /// The timer after which it is killed.
         kill: Option<Timer>,
     },
 }
@@ -74,7 +74,7 @@ impl Status {
         )
     }
 
-    /// Whether OTP would say that the child has a process or is about to have one again.
+    /// Whether OTP would say that the child has a process or will soon have one again.
     pub(super) fn is_active(self) -> bool {
         match self {
             Self::Stopped => false,
@@ -84,7 +84,7 @@ impl Status {
     }
 }
 
-/// A command that waits until a child that was told to stop has ended, as all commands do in OTP.
+/// A command that waits for the end of a child that was told to stop, as all commands do in OTP.
 #[derive(Debug)]
 pub(super) enum Queued {
     Start(ChildKey, ChildSpec),
@@ -96,7 +96,7 @@ pub(super) enum Queued {
 pub(super) struct ChildSlot {
     pub(super) spec: ChildSpec,
     pub(super) status: Status,
-    /// Added by command and never started: its failure to start removes it again.
+    /// Added by a command and never started: a failed start removes it again.
     pub(super) fresh: bool,
     pub(super) start_callers: Vec<Caller>,
     pub(super) stop_callers: Vec<Caller>,
