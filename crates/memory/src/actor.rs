@@ -1,4 +1,4 @@
-//! The actor of a memory: it holds what was read, and answers from it.
+//! The actor of a memory: it caches the content of scopes, and answers from the cache.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,14 +18,14 @@ use crate::{
     view::{Head, Keys, View},
 };
 
-/// How many scopes are kept in memory; past it those go that were not asked for longest.
+/// How many scopes are cached; beyond that the least recently used ones are dropped.
 const SCOPES: usize = 256;
-/// How many writes of a scope may be under way whose outcome is not known.
+/// How many writes of a scope may be under way at once with an unknown outcome.
 const PENDING: usize = 8;
 
 type ViewResult = Result<Arc<View>, OperationError>;
 
-/// A search, and everything that it needs.
+/// A search, with its parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     pub(crate) query: MemoryQuery,
@@ -46,23 +46,23 @@ impl Search {
 }
 
 pub(crate) enum MemoryMessage {
-    /// What a scope holds now.
+    /// Asks for the current content of a scope.
     View(ScopedState, oneshot::Sender<ViewResult>),
-    /// A scope is searched.
+    /// Searches a scope.
     Search(
         ScopedState,
         Box<Search>,
         oneshot::Sender<Result<Vec<MemoryHit>, OperationError>>,
     ),
-    /// This is what a scope will hold when a write that is about to be committed is.
+    /// Announces the content that a scope will have after a write that is about to be committed.
     Writing(String, Arc<View>),
     /// The head of a scope was read.
     Looked(String, Result<StateSlot, OperationError>),
-    /// All of a scope was read.
+    /// The whole scope was read.
     Read(String, Result<Vec<(String, StateValue)>, OperationError>),
 }
 
-/// A caller that is answered when a scope was looked at.
+/// A caller that gets its answer after the scope's head was read.
 enum Waiter {
     View(oneshot::Sender<ViewResult>),
     Search(
@@ -75,7 +75,7 @@ impl Waiter {
     fn answer(self, view: ViewResult, work: &mut JoinSet<()>) {
         match self {
             Self::View(reply) => drop(reply.send(view)),
-            // The search runs beside the mailbox.
+            // The search runs outside of the mailbox.
             Self::Search(search, reply) => {
                 work.spawn(async move {
                     let _ = reply.send(view.map(|view| search.over(&view)));
@@ -85,21 +85,21 @@ impl Waiter {
     }
 }
 
-/// One scope, as far as it is known.
+/// One scope in the cache.
 struct Known {
     state: ScopedState,
     view: Option<Arc<View>>,
-    /// What it may have become meanwhile.
+    /// The views that pending writes would give.
     writing: VecDeque<Arc<View>>,
-    /// They wait for the look that is under way.
+    /// The callers that wait for the read under way.
     looking: Vec<Waiter>,
-    /// They came after it began: what it reads may be older than what they know of.
+    /// The callers that came after that read began: it may be too old for them.
     queued: Vec<Waiter>,
     asked: u64,
 }
 
-/// Serves one memory in all scopes of a System. What it holds is a cache: each answer rests on a look at the
-/// head of the scope in the store, so that what another process, a fork or a rewound session wrote is seen.
+/// Serves one memory in all scopes of a System. Its content is a cache: before each answer it reads the head of the
+/// scope in the store, so that writes of another process, a fork or a rewound session are seen.
 pub(crate) struct MemoryActor {
     pub(crate) keys: Keys,
     pub(crate) space: Option<Arc<EmbeddingSpace>>,
@@ -191,7 +191,7 @@ impl MemoryActor {
         }
     }
 
-    /// Reads the head of a scope.
+    /// Begins to read the head of a scope.
     fn begin(&self, myself: &ActorRef<MemoryMessage>, cache: &mut MemoryCache, scope: String) {
         let Some(known) = cache.scopes.get(&scope) else {
             return;
@@ -228,7 +228,7 @@ impl MemoryActor {
         });
     }
 
-    /// Answers all that waited for this, and looks again for those who came later.
+    /// Answers the callers that waited for this read, and reads again for those that came later.
     fn found(
         &self,
         myself: &ActorRef<MemoryMessage>,
@@ -257,7 +257,7 @@ impl MemoryActor {
 }
 
 impl MemoryCache {
-    /// Forgets the scopes that were not asked for longest, and for which nobody waits.
+    /// Drops the least recently used scopes for which nobody waits.
     fn forget_half(&mut self) {
         let mut asked: Vec<u64> = self.scopes.values().map(|known| known.asked).collect();
         asked.sort_unstable();

@@ -1,4 +1,4 @@
-//! A change of one scope of a memory, while it is decided.
+//! A change of one scope of a memory, while it is being decided.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     view::{Head, Kept, Keys, Row, View, item_row, text_of, use_row, vector_row},
 };
 
-/// How many items of which sort a scope keeps.
+/// The limits of a scope's items, by their kinds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bounds {
     pub(crate) all: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Bounds {
     pub(crate) decay_hours: f64,
 }
 
-/// What decides a change sees and does. It may be decided several times, so nothing outside is touched.
+/// The input and the output of a decision. A change may be decided several times, so a draft has no effect outside.
 pub(crate) struct Draft {
     base: Arc<View>,
     view: View,
@@ -31,7 +31,7 @@ pub(crate) struct Draft {
     pub(crate) now: Timestamp,
     pub(crate) bounds: Bounds,
     keys: Keys,
-    /// Who writes.
+    /// The origin of the written items.
     pub(crate) source: Option<Provenance>,
     seed: String,
     made: u32,
@@ -53,14 +53,14 @@ impl Draft {
         }
     }
 
-    /// What is written is of this operation.
+    /// Attributes the written items to this operation.
     pub(crate) fn by(mut self, run: RunId, operation: OperationId, agent: &str) -> Self {
         self.seed = format!("{run}/{operation}");
         self.source = Some(Provenance::new(run, operation, agent));
         self
     }
 
-    /// What is written is of a person, or a program, outside of any run.
+    /// Attributes the written items to a person or a program outside of any run.
     pub(crate) fn outside(mut self, seed: impl Into<String>) -> Self {
         self.seed = seed.into();
         self
@@ -74,14 +74,14 @@ impl Draft {
         self.rows.is_empty() && self.vectors.is_empty()
     }
 
-    /// An id that no other write makes, and that this one makes again when it is decided again.
+    /// A unique id, which is the same when this write is decided again.
     pub(crate) fn fresh_id(&mut self) -> String {
         self.made += 1;
         let digest = Digest::of(format!("{}/{}", self.seed, self.made).as_bytes());
         format!("mem-{}", &digest.to_string()[..32])
     }
 
-    /// A new item, not yet put in.
+    /// A new item, not yet stored.
     pub(crate) fn item(&mut self, kind: MemoryKind, content: String) -> MemoryItem {
         MemoryItem {
             id: self.fresh_id(),
@@ -100,7 +100,7 @@ impl Draft {
         }
     }
 
-    /// Puts an item in, or in the place of the one of its id.
+    /// Stores an item, or replaces the item with its id.
     pub(crate) fn put(&mut self, item: MemoryItem) {
         let mut kept = Kept::new(item);
         if let Some(before) = self.view.kept.get(&kept.item.id) {
@@ -118,7 +118,7 @@ impl Draft {
         self.view.kept.insert(id, Arc::new(kept));
     }
 
-    /// Keeps the vector of an item beside it.
+    /// Stores the vector of an item beside it.
     pub(crate) fn put_vector(&mut self, id: &str, space: &EmbeddingSpace, vector: &[f32]) {
         if let Some(kept) = self.view.kept.get_mut(id) {
             let row = vector_row(space, &kept.item, vector);
@@ -138,7 +138,7 @@ impl Draft {
         }
     }
 
-    /// Takes an item out.
+    /// Removes an item.
     pub(crate) fn remove(&mut self, id: &str) -> Option<MemoryItem> {
         let kept = self.view.kept.remove(id)?;
         for row in [Row::Item, Row::Use, Row::Vector] {
@@ -148,7 +148,7 @@ impl Draft {
         Some(kept.item.clone())
     }
 
-    /// Makes room for an item that was put in: what is least worth keeping goes, and what is pinned stays.
+    /// Makes room for a stored item: the item least worth keeping is removed, pinned items stay.
     pub(crate) fn make_room(&mut self, id: &str) -> Vec<String> {
         let mut gone = Vec::new();
         let Some(probe) = self.view.kept.get(id).cloned() else {
@@ -178,7 +178,7 @@ impl Draft {
         gone
     }
 
-    /// The head after this change, and its value.
+    /// The head after this change, and its row.
     pub(crate) fn head(&self) -> (Head, Value) {
         let version = self.base.head.version + 1;
         let by = self.seed.clone();
@@ -186,7 +186,7 @@ impl Draft {
         (Head { version, by }, value)
     }
 
-    /// How often the row was changed before, where the view knows it.
+    /// The version of a row, if the view knows it.
     fn known_version(&self, key: &str) -> Option<u64> {
         let id = key.strip_prefix(self.keys.head())?.strip_prefix('/')?;
         let (id, of_use) = match id.split_once('#') {
@@ -203,7 +203,7 @@ impl Draft {
         (version > 0).then_some(version)
     }
 
-    /// What is committed, and what the scope holds when it is.
+    /// The changes to commit, and the scope's content after them.
     pub(crate) async fn changes(
         mut self,
         operation: OperationId,
@@ -224,7 +224,7 @@ impl Draft {
             changes.set(operation, state, key.clone(), (value.clone(), before))?;
             self.view.written(&self.keys, key, before + 1);
         }
-        // Derived from items: no journal tells of them.
+        // Vectors are derived from items, so no journal records them.
         for (key, value) in self.vectors {
             changes.writes.push(StateWrite {
                 scope: state.stored_as().to_owned(),
@@ -237,7 +237,7 @@ impl Draft {
         Ok((changes, self.view))
     }
 
-    /// The writes of a change that no run makes. The head guards them: it says which write they rest on.
+    /// The writes of a change outside of runs. The head guards them: it identifies the write on which they are based.
     pub(crate) fn writes(&self, scope: &str) -> Vec<StateWrite> {
         let (_, value) = self.head();
         let write = |key: &str, value: Option<&Value>, expected: Expected| StateWrite {
@@ -249,7 +249,7 @@ impl Draft {
         let before = Expected::Version(self.base.head.version);
         let head = write(self.keys.head(), Some(&value), before);
         let rows = self.rows.iter().filter(|(key, value)| {
-            // What is not there need not be deleted.
+            // A row that does not exist need not be deleted.
             value.is_some() || self.known_version(key).is_some() || key.ends_with("#vector")
         });
         let rows = rows.map(|(key, value)| write(key, value.as_ref(), Expected::Any));

@@ -1,4 +1,4 @@
-//! Adding, reading, changing, moving and forgetting what one scope of a memory holds.
+//! Adding, reading, changing, moving and forgetting items of one scope.
 
 use std::{collections::BTreeMap, collections::BTreeSet, time::Duration};
 
@@ -17,9 +17,9 @@ use crate::{
     view::{Kept, View},
 };
 
-/// From which likeness of their terms on two items say the same.
+/// The likeness of their terms from which two items count as the same.
 pub const SAME: f64 = 0.85;
-/// From which cosine on, where both have vectors.
+/// The cosine from which two items with vectors count as the same.
 pub const SAME_COSINE: f64 = 0.97;
 
 /// The result of adding an item.
@@ -28,60 +28,60 @@ pub const SAME_COSINE: f64 = 0.97;
 pub struct Added {
     /// The item, as it is now.
     pub item: MemoryItem,
-    /// Whether it took in, or took the place of, one that was there.
+    /// Whether it was merged with an item, or replaced one.
     pub merged: bool,
-    /// The items that were forgotten to make room for it.
+    /// The items that were removed to make room for it.
     pub forgotten: Vec<String>,
 }
 
-/// What a scope of a memory holds, in numbers.
+/// Statistics of a scope of a memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MemoryStats {
     /// How many items there are.
     pub items: usize,
-    /// How many of each kind.
+    /// How many items there are of each kind.
     pub kinds: BTreeMap<MemoryKind, usize>,
-    /// How many are never forgotten by themselves.
+    /// How many items are pinned.
     pub pinned: usize,
-    /// How many characters all contents have.
+    /// The characters of all contents.
     pub characters: usize,
-    /// The mean importance; 0 where there are none.
+    /// The mean importance; 0 without items.
     pub importance: f64,
 }
 
-/// What is forgotten.
+/// The items to forget.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "strategy", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Forget {
-    /// What matters less than this, 0 to 1.
+    /// Items that are less important than this, 0 to 1.
     Importance {
         /// The bound.
         below: f64,
     },
-    /// What was written longer ago than this.
+    /// Items that were written longer ago than this.
     Age {
         /// In hours.
         older_than_hours: f64,
     },
-    /// All but the so many that matter most.
+    /// All but the most important items.
     Capacity {
-        /// How many stay.
+        /// How many items stay.
         keep: usize,
     },
-    /// What was not used in the last day, and of which less than this is left by the curve of forgetting
-    /// ([`retention`](crate::scoring::retention)); 0.3 is usual.
+    /// Items that were not used in the last day, and whose remaining strength on the forgetting curve
+    /// ([`retention`](crate::scoring::retention)) is below this bound; 0.3 is usual.
     Unused {
         /// The bound, 0 to 1.
         below: f64,
     },
-    /// What has expired.
+    /// Items that have expired.
     Expired,
 }
 
 impl Forget {
-    /// The items that it takes, in their order. What is pinned it never takes.
+    /// The matching items, in order. Pinned items never match.
     pub(crate) fn takes<'v>(
         &self,
         items: impl Iterator<Item = &'v MemoryItem>,
@@ -99,7 +99,7 @@ impl Forget {
                 hours > 24.0 && scoring::retention(hours, item.importance, item.accesses) < below
             }),
             Self::Capacity { keep } => {
-                // What matters most first, of equals the later one.
+                // The most important first; of equals the later one.
                 free.sort_by(|a, b| {
                     let order = b.importance.total_cmp(&a.importance);
                     order.then((b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)))
@@ -112,15 +112,15 @@ impl Forget {
     }
 }
 
-/// A request to forget: which items, of which kinds, and whether nothing is done.
+/// A request to forget items.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Forgetting {
-    /// The items.
+    /// The items to forget.
     pub what: Forget,
-    /// Their kinds; all when it is empty.
+    /// Their kinds; all when empty.
     pub kinds: BTreeSet<MemoryKind>,
-    /// Whether nothing is done.
+    /// Whether to only report the items.
     pub dry_run: bool,
 }
 
@@ -143,7 +143,7 @@ impl Forgetting {
         self
     }
 
-    /// Only tells what would be forgotten.
+    /// Only reports the items that would be forgotten.
     #[must_use]
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
@@ -170,7 +170,7 @@ pub(crate) fn not_found(id: &str) -> OperationError {
     OperationError::new(ErrorKind::NotFound, message)
 }
 
-/// Puts something new in, or into what says the same already.
+/// Stores a new item, or merges it with the item that says the same.
 pub(crate) fn add(
     draft: &mut Draft,
     new: &NewMemory,
@@ -205,14 +205,14 @@ pub(crate) fn add(
     Ok((merged, true))
 }
 
-/// The fact about this, if there is one.
+/// The fact about the same subject, if there is one.
 fn about_the_same(view: &View, about: &str) -> Option<MemoryItem> {
     let wanted = about.to_lowercase();
     let is_about = |item: &&MemoryItem| matches!(&item.detail, Some(Detail::Fact { about, .. }) if about.to_lowercase() == wanted);
     view.items().find(is_about).cloned()
 }
 
-/// The item that says the same, if there is one. What happened twice happened twice.
+/// The item that says the same, if there is one. Events never count as the same.
 fn saying_the_same(view: &View, item: &MemoryItem, vector: Option<&[f32]>) -> Option<MemoryItem> {
     if matches!(item.kind, MemoryKind::Episodic | MemoryKind::Conversation) {
         return None;
@@ -240,7 +240,7 @@ fn saying_the_same(view: &View, item: &MemoryItem, vector: Option<&[f32]>) -> Op
     best.map(|(_, kept)| kept.item.clone())
 }
 
-/// What is there, with what is new about it.
+/// An item merged with a new one.
 fn merge(before: MemoryItem, new: MemoryItem) -> MemoryItem {
     let mut merged = before.clone();
     if let Some(Detail::Fact {
@@ -292,7 +292,7 @@ pub(crate) fn patch(
     Ok(item)
 }
 
-/// Moves working memories that matter and are old enough to what happened.
+/// Moves working memories that are important and old enough to episodic memory.
 pub(crate) fn consolidate(draft: &mut Draft, threshold: f64, min_age: Duration) -> Vec<String> {
     let min_hours = min_age.as_secs_f64() / 3600.0;
     let now = draft.now;
@@ -323,11 +323,11 @@ pub(crate) fn stats<'v>(items: impl Iterator<Item = &'v MemoryItem>) -> MemorySt
 }
 
 impl ScopedMemory<'_> {
-    /// Remembers something. A fact about the same takes the earlier one's place; what is there in almost the
-    /// same words is brought up to date; past the bounds what is least worth keeping goes.
+    /// Adds an item. A fact replaces the earlier one about the same subject; an item in almost the same words is
+    /// updated; beyond the limits the item least worth keeping is forgotten.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where there is nothing to remember.
+    /// [`ErrorKind::InvalidInput`] for an empty content.
     pub fn add(&self, new: NewMemory) -> Performing<MemoryOperation<Added>> {
         let memory = self.memory.clone();
         let mut text = clean(&new.content, MAX_CONTENT);
@@ -353,7 +353,7 @@ impl ScopedMemory<'_> {
         )
     }
 
-    /// An item by its id. Reading it is a use of it.
+    /// The item with this id. Reading it counts as a use.
     pub fn get(&self, id: impl Into<String>) -> Performing<MemoryOperation<Option<MemoryItem>>> {
         let id = id.into();
         self.perform("memory_get", &id.clone(), Vec::new(), move |draft, _| {
@@ -370,7 +370,7 @@ impl ScopedMemory<'_> {
         })
     }
 
-    /// Whether there is an item of this id. It is no use of it.
+    /// Whether there is an item with this id. The check does not count as a use.
     pub fn holds(&self, id: &str) -> Performing<MemoryOperation<bool>> {
         let id = id.to_owned();
         self.perform("memory_holds", &id.clone(), Vec::new(), move |draft, _| {
@@ -378,7 +378,7 @@ impl ScopedMemory<'_> {
         })
     }
 
-    /// All items of these kinds (all, where none is named), by their ids. It is no use of them.
+    /// All items of these kinds (of all kinds, if none is named), sorted by id. Listing does not count as a use.
     pub fn list(
         &self,
         kinds: impl IntoIterator<Item = MemoryKind>,
@@ -423,7 +423,7 @@ impl ScopedMemory<'_> {
                 let plain = item.detail.is_none();
                 let item = patch(item, &change, draft.now)?;
                 draft.put(item.clone());
-                // What has a detail is found by more than its content; its vector is made by a later search.
+                // An item with a detail is found by more than its content; a later search makes its vector.
                 if plain {
                     memory.put_vector(draft, &id, vectors.first());
                 }
@@ -433,7 +433,7 @@ impl ScopedMemory<'_> {
         )
     }
 
-    /// Forgets one item; `false` where there was none. It forgets what is pinned, too.
+    /// Forgets one item, even a pinned one; `false` if it did not exist.
     pub fn remove(&self, id: impl Into<String>) -> Performing<MemoryOperation<bool>> {
         let id = id.into();
         self.perform("memory_remove", &id.clone(), Vec::new(), move |draft, _| {
@@ -441,15 +441,15 @@ impl ScopedMemory<'_> {
         })
     }
 
-    /// What it holds, in numbers.
+    /// Statistics of the scope.
     pub fn stats(&self) -> Performing<MemoryOperation<MemoryStats>> {
         self.perform("memory_stats", &(), Vec::new(), |draft, _| {
             Ok(stats(draft.view().items()))
         })
     }
 
-    /// Moves working memories of at least this importance and age to what happened, and gives their ids. Done
-    /// twice it moves nothing the second time.
+    /// Moves working memories of at least this importance and age to episodic memory, and returns their ids. A second
+    /// call moves nothing.
     pub fn consolidate(
         &self,
         threshold: f64,
@@ -461,7 +461,7 @@ impl ScopedMemory<'_> {
         })
     }
 
-    /// Forgets, or tells what would be forgotten. What is pinned stays.
+    /// Forgets items, or reports those that would be forgotten. Pinned items stay.
     pub fn forget(
         &self,
         what: impl Into<Forgetting>,

@@ -1,4 +1,4 @@
-//! Work on goals, and what people thought of it.
+//! Episodes: work on goals, and people's reactions to it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,37 +25,37 @@ const KEY: usize = 200;
 /// How many different reactions to one message are kept.
 const REACTIONS: usize = 32;
 
-/// How long a message can be reacted to, where nothing else is said.
+/// How long people can react to a message by default.
 pub const REACTION_TIME: Duration = Duration::from_secs(3600);
 
-/// Work on a goal: what was done, and what came of it. The goal is the content of its item.
+/// Work on a goal: the actions and their result. The goal is the content of its item.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Episode {
-    /// What was done, step by step.
+    /// The actions, step by step.
     pub trajectory: String,
-    /// What came of it.
+    /// The result.
     pub status: EpisodeStatus,
-    /// What is to be learnt from it.
+    /// The lesson of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reflection: Option<String>,
-    /// The message with which its result was sent to people, if it was.
+    /// The message that told people of its result, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<Sent>,
 }
 
-/// What came of work on a goal.
+/// The result of work on a goal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EpisodeStatus {
     /// The goal was reached.
     Success,
-    /// It was not.
+    /// The goal was not reached.
     Failure,
     /// It was divided into sub-goals.
     Expand,
-    /// Whether it was reached, nobody has said yet.
+    /// It is not known yet whether the goal was reached.
     #[default]
     Pending,
 }
@@ -72,17 +72,17 @@ impl EpisodeStatus {
     }
 }
 
-/// A message to people, and what they think of it.
+/// A message to people, with their reactions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sent {
-    /// The message's id, as its platform has it.
+    /// The message's id on its platform.
     pub message: String,
     /// The receiver: platform, person and channel. Reactions of others do not count.
     pub sender: String,
     /// The time until which reactions count.
     pub until: Timestamp,
-    /// The reactions that stand, and whether each is a good one.
+    /// The current reactions, each with whether it is a good one.
     pub reactions: BTreeMap<String, bool>,
 }
 
@@ -115,7 +115,7 @@ impl Reaction {
         }
     }
 
-    /// The same, taken back.
+    /// The same reaction, withdrawn.
     #[must_use]
     pub fn removed(mut self) -> Self {
         self.removed = true;
@@ -128,17 +128,17 @@ impl Reaction {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reacted {
-    /// It counts, and the episode stands so now.
+    /// The reaction counts, and this is now the episode's status.
     Counted(EpisodeStatus),
-    /// The emoji says neither yes nor no.
+    /// The emoji is neither good nor bad.
     Neutral,
-    /// No message of this id waits for reactions: it is unknown, or its time is over.
+    /// No message with this id waits for reactions: it is unknown, or its time is over.
     Unknown,
     /// The message went to somebody else.
     Foreign,
 }
 
-/// Whether an emoji says yes or no, whatever its skin tone and presentation; `None` where it says neither.
+/// Whether an emoji is good or bad, in any skin tone and presentation; `None` if it is neither.
 pub fn judged(emoji: &str) -> Option<bool> {
     match normalized(emoji).as_str() {
         "👍" | "❤" | "🔥" | "👏" | "🎉" | "💯" => Some(true),
@@ -159,7 +159,7 @@ fn normalized(emoji: &str) -> String {
 }
 
 impl Episode {
-    /// An episode that went so.
+    /// An episode with this trajectory and status.
     pub fn new(trajectory: impl Into<String>, status: EpisodeStatus) -> Self {
         let trajectory = trajectory.into();
         Self {
@@ -169,7 +169,7 @@ impl Episode {
         }
     }
 
-    /// Adds what is to be learnt from it.
+    /// Adds the lesson of it.
     #[must_use]
     pub fn reflection(mut self, reflection: impl Into<String>) -> Self {
         self.reflection = Some(reflection.into());
@@ -183,7 +183,7 @@ impl Episode {
     }
 }
 
-/// Keeps an episode. What a run says of one goal twice is kept once.
+/// Stores an episode, and makes room for it.
 pub(crate) fn keep(draft: &mut Draft, goal: &str, episode: Episode, importance: f64) -> MemoryItem {
     let goal = clean(goal, GOAL);
     let mut item = draft.item(MemoryKind::Episodic, goal);
@@ -201,7 +201,7 @@ fn episode_of(item: &MemoryItem) -> Option<&Episode> {
     }
 }
 
-/// Notes with which message the results of a run were sent.
+/// Records the message in which the results of a run were sent.
 pub(crate) fn sent(
     draft: &mut Draft,
     run: RunId,
@@ -230,8 +230,7 @@ pub(crate) fn sent(
     count
 }
 
-/// Counts a reaction: the episode whose result the message told is upgraded or downgraded by the majority of
-/// the reactions that stand.
+/// Counts a reaction to a message. The majority of its current reactions decides the status of the message's episode.
 pub(crate) fn react(draft: &mut Draft, reaction: &Reaction) -> Reacted {
     let (message, sender) = (
         clean_line(&reaction.message, KEY),
@@ -277,7 +276,7 @@ pub(crate) fn react(draft: &mut Draft, reaction: &Reaction) -> Reacted {
 }
 
 impl ScopedMemory<'_> {
-    /// Keeps an episode. `importance` is 0 to 1, 0.5 where nobody rated it.
+    /// Stores an episode. `importance` is 0 to 1, and 0.5 without a rating.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an empty goal.
@@ -305,10 +304,10 @@ impl ScopedMemory<'_> {
         )
     }
 
-    /// Sets the status of an episode that waited for it, or adds what is to be learnt from it.
+    /// Sets the status of a pending episode, or adds the lesson of it.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is no such episode.
+    /// [`ErrorKind::NotFound`] if there is no such episode.
     pub fn judge_episode(
         &self,
         id: impl Into<String>,
@@ -338,8 +337,8 @@ impl ScopedMemory<'_> {
         )
     }
 
-    /// Notes that the result of this run was sent to a person with this message: for so long reactions of that
-    /// sender to it confirm or refute the run's pending episodes. Gives how many there are.
+    /// Records that the result of this run was sent to a person in this message. For this long that person's reactions
+    /// to it confirm or refute the run's pending episodes. Returns the number of these episodes.
     pub fn sent(
         &self,
         message: impl Into<String>,

@@ -1,4 +1,4 @@
-//! What has to do with what: entities, and relations between them.
+//! The knowledge graph: entities, and relations between them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,9 +17,9 @@ use crate::{
 
 /// How many characters of an entity's name or a relation are kept.
 const NAME: usize = 120;
-/// How far a walk goes at most.
+/// The greatest depth of a walk.
 const DEPTH: u32 = 6;
-/// How many relations a walk finds at most.
+/// The most relations that a walk finds.
 const FOUND: usize = 200;
 
 /// A relation between two entities.
@@ -28,14 +28,14 @@ const FOUND: usize = 200;
 pub struct Triple {
     /// The entity that it begins at.
     pub from: String,
-    /// What it says.
+    /// The relation's name.
     pub relation: String,
     /// The entity that it leads to.
     pub to: String,
 }
 
 impl Triple {
-    /// This relation between these entities.
+    /// The relation with this name between these entities.
     pub fn new(
         from: impl Into<String>,
         relation: impl Into<String>,
@@ -60,11 +60,11 @@ impl Triple {
     }
 }
 
-/// A relation that a walk found, and how far from its beginning.
+/// A relation that a walk found, with its distance from the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Found {
-    /// How many relations lie between: 1 at the beginning itself.
+    /// The distance: 1 for a relation of the start itself.
     pub depth: u32,
     /// The relation.
     pub triple: Triple,
@@ -88,7 +88,7 @@ fn entity<'v>(view: &'v View, name: &str) -> Option<&'v MemoryItem> {
     view.items().find(is_it)
 }
 
-/// The name of an entity as it is known, which it is made for where it is not.
+/// The stored name of an entity, which is created if it is unknown.
 fn known(draft: &mut Draft, name: &str, tag: Option<&str>) -> String {
     let tags: BTreeSet<String> = tag.map(str::to_owned).into_iter().collect();
     if let Some(mut item) = entity(draft.view(), name).cloned() {
@@ -129,7 +129,7 @@ fn relate(draft: &mut Draft, triple: &Triple) -> (MemoryItem, bool) {
     (item, false)
 }
 
-/// The relations that lead from or to an entity, and on from there, the nearest first.
+/// The relations from or to an entity, and from there on, the nearest first.
 fn walk(view: &View, start: &str, depth: u32) -> Vec<Found> {
     let mut edges: BTreeMap<String, Vec<Triple>> = BTreeMap::new();
     let mut triples: Vec<Triple> = view.items().filter_map(triple_of).collect();
@@ -169,7 +169,7 @@ fn walk(view: &View, start: &str, depth: u32) -> Vec<Found> {
 }
 
 impl ScopedMemory<'_> {
-    /// Adds an entity to the knowledge graph, or a type to one that is known; gives its name as it is known.
+    /// Adds an entity to the knowledge graph, or a type to a known one; returns the entity's stored name.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an empty name.
@@ -189,11 +189,11 @@ impl ScopedMemory<'_> {
         })
     }
 
-    /// Adds a relation to the knowledge graph, with its entities where they are not known; one that is there
-    /// is not added again.
+    /// Adds a relation to the knowledge graph, with its entities if they are unknown; a known relation is not added
+    /// again.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where a part is empty.
+    /// [`ErrorKind::InvalidInput`] if a part is empty.
     pub fn relate(&self, triple: Triple) -> Performing<MemoryOperation<MemoryItem>> {
         self.perform(
             "memory_relate",
@@ -203,7 +203,7 @@ impl ScopedMemory<'_> {
         )
     }
 
-    /// Takes a relation out of the knowledge graph; `false` where there was none.
+    /// Removes a relation from the knowledge graph; `false` if it did not exist.
     pub fn unrelate(&self, triple: Triple) -> Performing<MemoryOperation<bool>> {
         self.perform(
             "memory_unrelate",
@@ -224,8 +224,8 @@ impl ScopedMemory<'_> {
         )
     }
 
-    /// The relations that lead from or to an entity, and on from there up to `depth` (at most 6) relations
-    /// away; the nearest first, at most 200.
+    /// The relations from or to an entity, and from there on, up to `depth` (at most 6) steps away; the nearest first,
+    /// at most 200.
     pub fn walk(
         &self,
         entity: impl Into<String>,

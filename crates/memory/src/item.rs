@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_CONTENT: usize = 4_000;
 /// How many tags an item has at most.
 pub const MAX_TAGS: usize = 16;
-/// How many characters of a tag, and of what a fact is about, are kept.
+/// How many characters of a tag, and of a fact's subject, are kept.
 pub const MAX_TAG: usize = 64;
 /// How many earlier contents of a fact are kept.
 const MAX_EARLIER: usize = 5;
@@ -71,13 +71,13 @@ impl MemoryKind {
         Self::Conversation,
     ];
 
-    /// Whether a search that names no kinds looks at it: not at the graph, and not at what was merely said, which
+    /// Whether a search that names no kinds includes it. The graph is left out, and so are conversations, whose content
     /// may be outdated.
     pub(crate) fn is_found_unnamed(self) -> bool {
         !matches!(self, Self::Entity | Self::Relation | Self::Conversation)
     }
 
-    /// The word for people and for stores.
+    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Working => "working",
@@ -101,33 +101,33 @@ pub struct MemoryItem {
     pub id: String,
     /// Its kind.
     pub kind: MemoryKind,
-    /// What is remembered, and found by.
+    /// The content, by which it is found.
     pub content: String,
-    /// Words under which it is found too.
+    /// Further words by which it is found.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tags: BTreeSet<String>,
-    /// How much it matters, 0 to 1.
+    /// Its importance, 0 to 1.
     pub importance: f64,
-    /// Whether it is never forgotten by itself.
+    /// Whether it is exempt from automatic forgetting.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
-    /// When it was first remembered.
+    /// When it was first stored.
     pub created_at: Timestamp,
-    /// When its content was written last.
+    /// When its content was last written.
     pub updated_at: Timestamp,
-    /// From when on it is not found any more.
+    /// The time from which on it is not found any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// Where it comes from.
+    /// The run and the operation that wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Provenance>,
-    /// What its kind has beside the content.
+    /// The data of its kind beside the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Detail>,
-    /// When it was found or read last. It is kept beside the item, so that a search does not write it anew.
+    /// When it was last found or read. It is stored in a row of its own, so that a search does not rewrite the item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accessed_at: Option<Timestamp>,
-    /// How often it was found or read.
+    /// How many times it was found or read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub accesses: u64,
 }
@@ -137,7 +137,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl MemoryItem {
-    /// When it was used last: found, read or written.
+    /// When it was last found, read or written.
     pub fn used_at(&self) -> Timestamp {
         self.accessed_at.unwrap_or_default().max(self.updated_at)
     }
@@ -147,19 +147,19 @@ impl MemoryItem {
         now.since(self.updated_at).as_secs_f64() / 3600.0
     }
 
-    /// Whether its time is over.
+    /// Whether it has expired.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
     }
 }
 
-/// The run and the entry from which something that is remembered comes.
+/// The origin of an item: a run, and the operation in its journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Provenance {
     /// The run.
     pub run: RunId,
-    /// The operation whose entry in the run's journal says so.
+    /// The operation whose entry in the run's journal records it.
     pub operation: OperationId,
     /// The agent that wrote it.
     pub agent: String,
@@ -177,37 +177,37 @@ impl Provenance {
     }
 }
 
-/// What the kinds have beside a content.
+/// The data that some kinds have beside a content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Detail {
-    /// A fact about something: a later one about the same takes its place.
+    /// A fact about a subject: a later fact about the same subject replaces it.
     Fact {
-        /// What it is about.
+        /// The subject.
         about: String,
-        /// What was so before, the last first.
+        /// Its earlier contents, the last first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         earlier: Vec<String>,
     },
-    /// Work on a goal, which is the content.
+    /// Work on a goal; the goal is the content.
     Episode(crate::Episode),
-    /// A task, which is the content, and how it was done.
+    /// The way in which a task was done; the task is the content.
     Task(crate::TaskRecord),
-    /// What is learnt, and how it turned out where it was cited.
+    /// A learning, with its success where it was cited.
     Learning(crate::Learning),
     /// An edge between two entities.
     Relation {
         /// The entity that it begins at.
         from: String,
-        /// What the edge says.
+        /// The relation's name.
         relation: String,
         /// The entity that it leads to.
         to: String,
     },
 }
 
-/// An item that is to be added.
+/// A new item.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NewMemory {
@@ -215,15 +215,15 @@ pub struct NewMemory {
     pub kind: MemoryKind,
     /// The content.
     pub content: String,
-    /// Words under which it is found too.
+    /// Further words by which it is found.
     pub tags: BTreeSet<String>,
-    /// How much it matters, 0 to 1; 0.5 when left out.
+    /// Its importance, 0 to 1; 0.5 when left out.
     pub importance: Option<f64>,
-    /// Whether it is never forgotten by itself.
+    /// Whether it is exempt from automatic forgetting.
     pub pinned: bool,
     /// How long it is found, in seconds; for ever when left out.
     pub expires_in_s: Option<u64>,
-    /// What the fact is about: one about the same takes the earlier one's place.
+    /// The subject of a fact, which replaces an earlier fact about the same subject.
     pub about: Option<String>,
 }
 
@@ -233,7 +233,7 @@ impl NewMemory {
         Self::of(MemoryKind::Semantic, content)
     }
 
-    /// Something of this kind.
+    /// An item of this kind.
     pub fn of(kind: MemoryKind, content: impl Into<String>) -> Self {
         Self {
             kind,
@@ -242,7 +242,7 @@ impl NewMemory {
         }
     }
 
-    /// Sets how much it matters, 0 to 1.
+    /// Sets its importance, 0 to 1.
     #[must_use]
     pub fn importance(mut self, importance: f64) -> Self {
         self.importance = Some(importance);
@@ -256,21 +256,21 @@ impl NewMemory {
         self
     }
 
-    /// Sets what it is about.
+    /// Sets its subject.
     #[must_use]
     pub fn about(mut self, about: impl Into<String>) -> Self {
         self.about = Some(about.into());
         self
     }
 
-    /// Keeps it from being forgotten by itself.
+    /// Exempts it from automatic forgetting.
     #[must_use]
     pub fn pinned(mut self) -> Self {
         self.pinned = true;
         self
     }
 
-    /// Sets for how many seconds it is found.
+    /// Sets how long it is found, in seconds.
     #[must_use]
     pub fn expires_in_s(mut self, seconds: u64) -> Self {
         self.expires_in_s = Some(seconds);
@@ -278,17 +278,17 @@ impl NewMemory {
     }
 }
 
-/// A change of something that is remembered; what is left out stays.
+/// A change of an item; fields that are left out stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MemoryPatch {
     /// The content.
     pub content: Option<String>,
-    /// Words under which it is found too.
+    /// Further words by which it is found.
     pub tags: Option<BTreeSet<String>>,
-    /// How much it matters, 0 to 1.
+    /// Its importance, 0 to 1.
     pub importance: Option<f64>,
-    /// Whether it is never forgotten by itself.
+    /// Whether it is exempt from automatic forgetting.
     pub pinned: Option<bool>,
 }
 
@@ -302,7 +302,7 @@ impl MemoryPatch {
         }
     }
 
-    /// A change of whether it stays.
+    /// A change of the exemption from automatic forgetting.
     pub fn pinned(pinned: bool) -> Self {
         let pinned = Some(pinned);
         Self {
@@ -312,7 +312,7 @@ impl MemoryPatch {
     }
 }
 
-/// A share from 0 to 1; what is no number is `otherwise`.
+/// A number limited to 0 to 1; `otherwise` if it is not a number.
 pub(crate) fn share(number: f64, otherwise: f64) -> f64 {
     match number.is_finite() {
         true => number.clamp(0.0, 1.0),
@@ -320,10 +320,10 @@ pub(crate) fn share(number: f64, otherwise: f64) -> f64 {
     }
 }
 
-/// A text as it may be kept and shown to a model: without hidden characters and forged marks, and of at most
-/// so many characters.
+/// A text that is safe to store and to show to a model: without hidden characters and forged marks, and of at most this
+/// many characters.
 pub fn clean(text: &str, characters: usize) -> String {
-    // Bounded before it is looked through: what a model sends may be of any length.
+    // The text is cut before it is cleaned, since a model may send any length.
     let bounded: String = text.chars().take(characters.saturating_mul(2)).collect();
     let clean = safety::sanitize(bounded.trim());
     let clean = clean.trim();
@@ -342,7 +342,7 @@ pub fn clean_line(text: &str, characters: usize) -> String {
     safety::sanitize_line(&bounded, characters)
 }
 
-/// Tags as they are kept.
+/// Tags in the form in which they are stored.
 pub(crate) fn clean_tags(tags: &BTreeSet<String>) -> BTreeSet<String> {
     let tags = tags
         .iter()
@@ -350,7 +350,7 @@ pub(crate) fn clean_tags(tags: &BTreeSet<String>) -> BTreeSet<String> {
     tags.filter(|tag| !tag.is_empty()).take(MAX_TAGS).collect()
 }
 
-/// The earlier contents of a fact whose content was this until now.
+/// The earlier contents of a fact that had this content until now.
 pub(crate) fn earlier(before: &str, mut earlier: Vec<String>) -> Vec<String> {
     earlier.insert(0, before.to_owned());
     earlier.truncate(MAX_EARLIER);
@@ -358,7 +358,7 @@ pub(crate) fn earlier(before: &str, mut earlier: Vec<String>) -> Vec<String> {
 }
 
 impl MemoryItem {
-    /// An item that comes from outside, as it may be kept; `None` where it cannot be.
+    /// An imported item with its bounds enforced; `None` if it is invalid.
     pub(crate) fn checked(mut self) -> Option<Self> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         let well_formed =
@@ -366,7 +366,7 @@ impl MemoryItem {
         self.content = clean(&self.content, MAX_CONTENT);
         self.tags = clean_tags(&self.tags);
         self.importance = share(self.importance, 0.5);
-        // What a detail says reaches a model as the content does.
+        // A model sees the detail as it sees the content.
         if let Some(detail) = &mut self.detail {
             let mut value = serde_json::to_value(&*detail).ok()?;
             clean_value(&mut value);

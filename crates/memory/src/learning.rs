@@ -1,4 +1,4 @@
-//! What is learnt, cited where it is used, and credited or blamed by how that turned out.
+//! Learnings, which are cited where they are used, and credited or blamed by the result.
 
 use std::collections::BTreeSet;
 
@@ -16,36 +16,36 @@ use crate::{
 
 /// How many characters of a learning are kept.
 const CONTENT: usize = 500;
-/// After how many uses a learning that helps too seldom goes.
+/// The number of uses from which on a learning that seldom helps is removed.
 const TRIED: u64 = 5;
-/// How often it must help from then on.
+/// The success rate that it needs from then on.
 const HELPS: f64 = 0.3;
-/// How much is kept of all learnings together, in characters: 80,000 tokens of four.
+/// The most characters of all learnings together: 80,000 tokens of four characters.
 const ALL: usize = 320_000;
-/// How many citations of one text are looked at.
+/// How many citations of one text are read.
 const CITATIONS: usize = 256;
 
-/// A learning: its content is that of its item.
+/// A learning; its text is the content of its item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Learning {
-    /// How it is cited, in square brackets: `L001`.
+    /// The code by which it is cited in square brackets: `L001`.
     pub code: String,
     /// Its category.
     pub category: LearningCategory,
-    /// How often it helped where it was cited.
+    /// How many times it was cited in work that succeeded.
     pub helpful: u64,
-    /// How often it was cited in what failed.
+    /// How many times it was cited in work that failed.
     pub harmful: u64,
 }
 
 impl Learning {
-    /// How often it helped of all times; 0.5 where it was never cited.
+    /// The share of citations that helped; 0.5 without any.
     pub fn success_rate(&self) -> f64 {
         success_rate(self.helpful, self.harmful)
     }
 
-    /// Whether it was tried often enough to say that it does not help.
+    /// Whether it was cited often enough to tell that it does not help.
     fn is_useless(&self) -> bool {
         self.helpful.saturating_add(self.harmful) >= TRIED && self.success_rate() < HELPS
     }
@@ -114,7 +114,7 @@ fn learning_of(item: &MemoryItem) -> Option<&Learning> {
     }
 }
 
-/// Keeps a learning, or credits the one that says the same.
+/// Stores a learning, or credits the one that says the same.
 pub(crate) fn keep(
     draft: &mut Draft,
     category: LearningCategory,
@@ -156,7 +156,7 @@ pub(crate) fn keep(
     Some((item, false))
 }
 
-/// Takes out what helps least, until all learnings together have no more characters than this.
+/// Removes the least helpful learnings until all together have at most this many characters.
 fn stay_within(draft: &mut Draft, most: usize) {
     let mut rated: Vec<(f64, String, usize)> = draft
         .view()
@@ -178,7 +178,7 @@ fn stay_within(draft: &mut Draft, most: usize) {
     }
 }
 
-/// The learnings that a text cites, after they were credited or blamed.
+/// The effect of crediting or blaming the learnings that a text cites.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Credited {
@@ -217,7 +217,7 @@ pub(crate) fn credit(draft: &mut Draft, text: &str, succeeded: bool) -> Credited
 }
 
 impl ScopedMemory<'_> {
-    /// Keeps a learning; one that says the same is credited instead. `None` where it is empty.
+    /// Stores a learning, or credits the one that says the same. `None` if it is empty.
     pub fn add_learning(
         &self,
         category: LearningCategory,
@@ -240,8 +240,8 @@ impl ScopedMemory<'_> {
         )
     }
 
-    /// Credits the learnings that a text cites where the work succeeded, and blames them where it failed. One
-    /// that was cited at least 5 times and helped in less than 3 of 10 goes, unless it is pinned.
+    /// Credits the learnings that a text cites if the work succeeded, and blames them if it failed. A learning with at
+    /// least 5 citations that helped in less than 3 of 10 is removed, unless it is pinned.
     pub fn credit(
         &self,
         text: impl Into<String>,

@@ -1,16 +1,16 @@
-//! What agents remember within a run and between runs.
+//! The memory of agents, within a run and between runs.
 //!
-//! A memory is data of a team: it stands in the team's store, a write is an operation whose data and entry are
-//! one commit, and what is read is recorded. So a replay sees what was remembered then, and a fork or a rewound
-//! session has the memory of its conversation as it was.
+//! A memory is data of a team: it is in the team's store, a write is an operation whose data and entry are one commit,
+//! and each read is recorded. So a replay sees the memory as it was, and a fork or a rewound session has the memory of
+//! its conversation at that point.
 //!
-//! [`Memory`] names one. [`Memory::on`] is one scope of it for a run: add, find, change, consolidate, forget.
-//! An agent gets it as data, [`MemorySpec`](ghostlight_actors::definition::MemorySpec) (`memory:` in a team
-//! file), and the policy that [`register`] registers carries that out: the tool `memory` for its model, and what
-//! is recalled by itself for each message of a user.
+//! [`Memory`] names a memory. [`Memory::on`] is one scope of it for a run: add, find, change, consolidate, forget. An
+//! agent gets a memory as data, [`MemorySpec`](ghostlight_actors::definition::MemorySpec) (`memory:` in a team file),
+//! and the policy that [`register`] registers carries it out: it adds the tool `memory` for the agent's model, and
+//! recalls items for each message of a user.
 //!
-//! Each memory is an actor that is supervised below its System's root. It holds caches and serves searches, and
-//! is made anew from the store when it dies.
+//! Each memory is an actor that is supervised below its System's root. It holds caches and serves searches; after a
+//! crash it is rebuilt from the store.
 
 mod actor;
 mod draft;

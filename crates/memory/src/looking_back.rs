@@ -1,4 +1,4 @@
-//! What a model makes of a finished run: facts, learnings, how much it matters, and what its failures taught.
+//! Looking back: a model extracts facts, learnings, importance and lessons from a finished run.
 
 use ghostlight_actors::{
     run::Performing,
@@ -18,9 +18,9 @@ use crate::{
     view::MemoryQuery,
 };
 
-/// How many facts and learnings of one run are kept, and how many are ended by it.
+/// The most facts and learnings that are stored from one run, and the most facts that it can end.
 const MOST: usize = 16;
-/// How many facts a model is shown that may have changed.
+/// How many known facts the model is shown, since they may have changed.
 const KNOWN: usize = 40;
 /// How many characters of a lesson are kept.
 const LESSON: usize = 1_000;
@@ -71,31 +71,31 @@ pub struct ExtractedLearning {
     pub content: String,
 }
 
-/// What was changed by a look back.
+/// The changes of a look back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LookedBack {
     /// How many facts are new.
     pub added: usize,
-    /// How many took the place of what was so before.
+    /// How many facts were replaced.
     pub updated: usize,
-    /// How many are no longer so.
+    /// How many facts were ended.
     pub ended: usize,
-    /// How many learnings were kept, or credited since they were known.
+    /// How many learnings were stored, or credited since they were known.
     pub learnings: usize,
     /// How many items of the run were rated.
     pub rated: usize,
 }
 
-/// What a model is to look back at.
+/// A finished run, as the model is shown it.
 pub(crate) struct Finished<'a> {
-    /// What was said, the input last.
+    /// The conversation, with the input last.
     pub(crate) said: &'a Transcript,
-    /// What the run did.
+    /// The actions of the run.
     pub(crate) acts: &'a str,
-    /// What went wrong.
+    /// The errors of the run.
     pub(crate) errors: &'a str,
-    /// How it ended.
+    /// The outcome.
     pub(crate) outcome: &'a str,
     pub(crate) succeeded: bool,
 }
@@ -139,7 +139,7 @@ pub(crate) fn request(
     }
     asked.push_str("\nWhat was said, the last message last:\n");
     let said = finished.said.messages();
-    // What came before is there to understand the last message by.
+    // The earlier messages help to understand the last one.
     for message in &said[said.len().saturating_sub(6)..] {
         let who = if message.is_from_user() {
             "User"
@@ -175,13 +175,13 @@ pub(crate) fn request(
     request
 }
 
-/// What a model answered; `None` where it is no JSON of this kind.
+/// A model's answer; `None` if it is not JSON of this type.
 pub(crate) fn read<T: for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
     let (from, to) = (text.find('{')?, text.rfind('}')?);
     serde_json::from_str(text.get(from..=to)?).ok()
 }
 
-/// Carries out what a model made of a run.
+/// Applies a model's look back.
 fn apply(
     draft: &mut Draft,
     look: &LookBack,
@@ -192,7 +192,7 @@ fn apply(
     let is_fact = |item: &MemoryItem| item.kind == MemoryKind::Semantic;
     for id in look.no_longer.iter().take(MOST) {
         let known = draft.view().get(id).cloned();
-        // It stays to be seen and traced, but nobody finds it.
+        // The item stays for inspection and tracing, but searches do not find it.
         if let Some(mut item) = known.filter(|item| is_fact(item) && !item.pinned) {
             item.expires_at = Some(draft.now);
             draft.put(item);
@@ -244,7 +244,7 @@ fn apply(
     (done, written)
 }
 
-/// Rates what the run left, and adds what its failure teaches.
+/// Rates the items of the run, and adds the lesson of its failure.
 fn rate(draft: &mut Draft, look: &LookBack) -> usize {
     let Some(run) = draft.source.as_ref().map(|source| source.run) else {
         return 0;
@@ -281,9 +281,9 @@ fn rate(draft: &mut Draft, look: &LookBack) -> usize {
 }
 
 impl ScopedMemory<'_> {
-    /// Carries out what a model made of this run, as one operation: facts take the place of those that they change,
-    /// what is no longer so is not found any more, learnings are kept, and what the run left is rated. At most 16 facts
-    /// and learnings are kept.
+    /// Applies a model's look back at this run, as one operation: facts replace those that have changed, ended facts
+    /// are not found any more, learnings are stored, and the items of the run are rated. At most 16 facts and learnings
+    /// are kept.
     pub fn look_back(&self, look: LookBack) -> Performing<MemoryOperation<LookedBack>> {
         let memory = self.memory.clone();
         let text = |fact: &ExtractedFact| {
@@ -308,8 +308,8 @@ impl ScopedMemory<'_> {
         )
     }
 
-    /// The facts that may have changed by what is said: those that have to do with it, then those that were written
-    /// last; at most 40. It is no use of them.
+    /// The facts that the conversation may change: first the relevant ones, then the latest; at most 40. It does not
+    /// count as a use.
     pub fn facts_about(
         &self,
         text: impl Into<String>,

@@ -1,4 +1,4 @@
-//! A memory, and what a run does with it.
+//! A memory, and the operations of a run on it.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
     view::{Keys, View, text_of},
 };
 
-/// How many items without a vector get one with each search.
+/// How many items without a vector get one in each search.
 const BACKFILL: usize = 32;
 
 /// Whose memory it is. A run reaches only those of its own session, user, tenant and team.
@@ -51,7 +51,7 @@ pub enum MemoryScope {
     User,
     /// That of all users of a tenant: of those whose owner's name has the same text before its first `/`.
     Tenant,
-    /// The team's, for all its users.
+    /// The scopes that outlast a run, the narrowest first.
     Team,
 }
 
@@ -59,7 +59,7 @@ impl MemoryScope {
     /// All scopes that outlast a run, the narrowest first.
     pub const LASTING: [Self; 4] = [Self::Session, Self::User, Self::Tenant, Self::Team];
 
-    /// The word for people and models.
+    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -70,10 +70,10 @@ impl MemoryScope {
         }
     }
 
-    /// The scope of shared state that it is for a run.
+    /// Its scope of shared state for a run.
     ///
     /// # Errors
-    /// [`ErrorKind::Denied`] where the run has no user, or the user no tenant.
+    /// [`ErrorKind::Denied`] if the run has no user, or the user no tenant.
     pub fn of(self, start: &RunStart) -> Result<Scope, OperationError> {
         let nobody = |what: &str| {
             let message = format!(
@@ -89,7 +89,7 @@ impl MemoryScope {
             Self::Team => Scope::App,
             Self::User => {
                 let owner = owner().ok_or_else(|| nobody("belongs to nobody"))?;
-                // With it a tenant's own memory would be meant.
+                // The key would be the tenant's own scope.
                 if owner.ends_with('/') {
                     return Err(nobody("belongs to a tenant and to no user of it"));
                 }
@@ -107,7 +107,7 @@ impl MemoryScope {
     }
 }
 
-/// A memory by its name, with its bounds and what makes vectors for it. Cloning shares it.
+/// A memory by its name, with its limits and its embedder. Clones share it.
 ///
 /// ```
 /// use ghostlight_actors::{run::{Agent, RunContext}, vocabulary::Outcome};
@@ -136,7 +136,7 @@ struct Inner {
 }
 
 impl Memory {
-    /// The memory of this name: letters, digits, `_` and `-`. All that name the same one share it.
+    /// The memory with this name: letters, digits, `_` and `-`. All values with the same name share one memory.
     pub fn new(name: impl Into<String>) -> Self {
         let allowed = |c: &char| c.is_alphanumeric() || matches!(c, '_' | '-');
         let name: String = name.into().chars().filter(allowed).take(64).collect();
@@ -155,12 +155,12 @@ impl Memory {
         }))
     }
 
-    /// The memory of a definition.
+    /// The memory that a definition describes.
     pub fn of(spec: &MemorySpec) -> Self {
         Self::new(spec.name.as_str()).capacity(spec.capacity as usize)
     }
 
-    /// Sets how many items a scope keeps; past it the least worth keeping that is not pinned is forgotten.
+    /// Sets how many items a scope keeps; beyond that the item least worth keeping that is not pinned is forgotten.
     #[must_use]
     pub fn capacity(self, items: usize) -> Self {
         self.with(|inner| inner.bounds.all = items.max(1))
@@ -172,20 +172,20 @@ impl Memory {
         self.with(|inner| inner.bounds.working = items.max(1))
     }
 
-    /// Sets in what time a working memory fades to a third; a day when left out.
+    /// Sets the time in which a working memory fades to a third; a day when left out.
     #[must_use]
     pub fn working_decay(self, time: Duration) -> Self {
         self.with(|inner| inner.bounds.decay_hours = time.as_secs_f64() / 3600.0)
     }
 
-    /// Finds by meaning, with vectors that this makes. Without it memories are found by the words that they
-    /// share with the question.
+    /// Finds items by meaning, with vectors of this embedder. Without one, items are found by the words that they share
+    /// with the question.
     #[must_use]
     pub fn embedder(self, embedder: impl Embedder) -> Self {
         self.embedder_handle(EmbedderHandle::new(embedder))
     }
 
-    /// The same, of an embedder that is shared.
+    /// The same, with a shared embedder.
     #[must_use]
     pub fn embedder_handle(self, embedder: EmbedderHandle) -> Self {
         self.with(|inner| inner.embedder = Some(embedder))
@@ -225,7 +225,7 @@ impl Memory {
             .embedder
             .as_ref()
             .map(|embedder| embedder.space().clone());
-        // Vectors of two spaces cannot be compared, so each has a cache of its own.
+        // Vectors of two spaces cannot be compared, so each space has a cache of its own.
         let id = match &space {
             Some(space) => format!("memory {} by {}", self.0.name, space.name),
             None => format!("memory {}", self.0.name),
@@ -238,7 +238,7 @@ impl Memory {
         cx.companion(&id, make).await
     }
 
-    /// The vectors of these texts; none where there is no embedder, or it fails: then words are compared.
+    /// The vectors of these texts; none without an embedder, or if it fails: then words are compared.
     async fn embed(&self, texts: &[String], purpose: EmbeddingPurpose) -> Vec<Option<Vec<f32>>> {
         let Some(embedder) = self.0.embedder.as_ref().filter(|_| !texts.is_empty()) else {
             return vec![None; texts.len()];
@@ -260,8 +260,8 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// One scope of a [`Memory`], seen from a run. What it does are operations: a write is committed together with
-/// its entry in the run's journal, and what is read is recorded there.
+/// One scope of a [`Memory`], for a run. Its methods are operations: a write is committed together with its entry in
+/// the run's journal, and each read is recorded there.
 #[derive(Debug)]
 pub struct ScopedMemory<'c> {
     pub(crate) memory: Memory,
@@ -269,7 +269,7 @@ pub struct ScopedMemory<'c> {
     pub(crate) scope: MemoryScope,
 }
 
-/// Decides a change, and what the operation comes to.
+/// A function that decides a change and the operation's result.
 pub(crate) type Decide<T> =
     Arc<dyn Fn(&mut Draft, &[Option<Vec<f32>>]) -> Result<T, OperationError> + Send + Sync>;
 
@@ -281,13 +281,14 @@ pub struct MemoryOperation<T> {
     kind: &'static str,
     name: String,
     digest: Digest,
-    /// Texts of which the decision wants vectors.
+    /// The texts whose vectors the decision needs.
     texts: Vec<String>,
     decide: Decide<T>,
 }
 
 impl<'c> ScopedMemory<'c> {
-    /// Does something that is decided of what is there. `input` is all that tells it from others.
+    /// Performs an operation whose change depends on the scope's content. `input` identifies it among the run's
+    /// operations.
     pub(crate) fn perform<T>(
         &self,
         kind: &'static str,
@@ -313,8 +314,8 @@ impl<'c> ScopedMemory<'c> {
         })
     }
 
-    /// The items that answer a question best, the best first. Each item that is found counts as used, unless the query
-    /// says otherwise.
+    /// The items that answer a question best, the best first. Each found item counts as used, unless the query says
+    /// otherwise.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an empty question.
@@ -368,7 +369,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Operation for MemoryOpera
     }
 }
 
-/// A change that is decided by a function, as the engine attempts it.
+/// The engine's attempt of a change that a function decides.
 fn writing<T: Send + 'static>(
     memory: Memory,
     cx: OperationContext,
@@ -534,8 +535,7 @@ impl Operation for SearchMemory {
     }
 }
 
-/// Vectors of some items that have none: they were written while there was no embedder, by another one, or by
-/// who had none.
+/// Vectors for some items without one. Such items were written without an embedder, or with another one.
 async fn missing_vectors(memory: &Memory, view: &View) -> Vec<(String, String, Vec<f32>)> {
     let missing = view
         .kept
@@ -552,7 +552,7 @@ async fn missing_vectors(memory: &Memory, view: &View) -> Vec<(String, String, V
 }
 
 impl Memory {
-    /// Keeps the vector of an item, where there is one.
+    /// Stores the vector of an item, if there is one.
     pub(crate) fn put_vector(
         &self,
         draft: &mut Draft,
@@ -571,7 +571,7 @@ impl<T> fmt::Debug for MemoryOperation<T> {
     }
 }
 
-/// A point in time so many seconds later.
+/// The point in time that many seconds later.
 pub(crate) fn later(now: Timestamp, seconds: u64) -> Timestamp {
     now.after(Duration::from_secs(seconds))
 }

@@ -1,4 +1,4 @@
-//! The memory of an agent: what is recalled for it, its model's tool, and what is kept of its runs.
+//! The memory policy of an agent: recall, the model's tool, and the records of its runs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,20 +30,20 @@ use crate::{
     wisdom,
 };
 
-/// The name of the policy, and of the tool that it brings.
+/// The name of the policy and of its tool.
 pub const MEMORY: &str = "memory";
-/// How many of a run's acts and errors are told of in what is kept of it.
+/// How many of a run's actions and errors its record contains.
 const ACTS: usize = 40;
-/// How much a recalled memory must have to do with the message.
+/// The relevance that a recalled item must have.
 const RELEVANCE: f64 = 0.2;
-/// How many notes of wisdom stand in the advice for a goal.
+/// How many notes of wisdom the advice for a goal contains.
 const NOTES: u32 = 2;
-/// For how many messages what was recalled is kept: the branches of a run ask in turns.
+/// For how many messages the recalled items are kept: the branches of a run ask in turns.
 const MESSAGES: usize = 64;
-/// How many characters of what is said in a turn are kept.
+/// How many characters of each side of a turn are kept.
 const SAID: usize = 1_500;
 
-/// Registers the policy `memory`, which serves agents that have one. Things are found by their words; for vectors see
+/// Registers the policy `memory`, which serves agents with a memory. Items are found by their words; for vectors use
 /// [`register_with`].
 #[must_use]
 pub fn register(registry: Registry) -> Registry {
@@ -52,8 +52,8 @@ pub fn register(registry: Registry) -> Registry {
     })
 }
 
-/// Registers the policy `memory` with what makes the embedder that a definition names in `embedder`. It is asked for
-/// each leg of a run, so it should give the same embedder for the same settings.
+/// Registers the policy `memory` with a factory of embedders, which gets the `embedder` of a definition. It is called
+/// for each leg of a run, so it should return the same embedder for the same settings.
 #[must_use]
 pub fn register_with(
     registry: Registry,
@@ -74,7 +74,7 @@ pub fn register_with(
     })
 }
 
-/// The policy of a definition over a memory of one's own, such as one with an embedder:
+/// The policy of a definition over another memory, such as one with an embedder:
 ///
 /// ```
 /// use ghostlight_actors::{definition::MemorySpec, run::{Agent, AgentPolicy}};
@@ -105,19 +105,19 @@ struct MemoryPolicy {
     spec: Arc<MemorySpec>,
     memory: Memory,
     tool: OwnTool,
-    /// What was recalled for a user's message, by the conversation up to it.
+    /// The items recalled for a user's message, by the conversation up to it.
     recalled: BTreeMap<Digest, String>,
-    /// The goals that this run told of.
+    /// The goals of this run that were recorded as episodes.
     goals: BTreeSet<String>,
     /// The codes of the learnings that the model was shown.
     shown: BTreeSet<String>,
-    /// Those of them that it cited.
+    /// The codes of those that it cited.
     cited: BTreeSet<String>,
     acts: Vec<String>,
     errors: Vec<String>,
 }
 
-/// A failure of the memory is none of the run: only what ends every operation is passed on.
+/// A failure of the memory does not fail the run: only errors that end every operation are passed on.
 pub(crate) fn degraded<T>(result: Result<T, AgentError>) -> Result<Option<T>, AgentError> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -129,7 +129,7 @@ pub(crate) fn degraded<T>(result: Result<T, AgentError>) -> Result<Option<T>, Ag
     }
 }
 
-/// What an agent may do in a scope.
+/// The agent's rights in a scope.
 pub(crate) fn access(spec: &MemorySpec, scope: MemoryScope) -> MemoryAccess {
     match scope {
         MemoryScope::Run => MemoryAccess::Write,
@@ -140,7 +140,7 @@ pub(crate) fn access(spec: &MemorySpec, scope: MemoryScope) -> MemoryAccess {
     }
 }
 
-/// The scopes that outlast the run in which an agent may do this, the narrowest first.
+/// The lasting scopes in which an agent has this right, the narrowest first.
 pub(crate) fn scopes(
     spec: &MemorySpec,
     cx: &PolicyContext<'_>,
@@ -152,15 +152,15 @@ pub(crate) fn scopes(
         .collect()
 }
 
-/// Where something is kept that names no scope: with the user, where there is one.
+/// The scope of an item that names none: the user's, if there is a user.
 pub(crate) fn kept_in(spec: &MemorySpec, cx: &PolicyContext<'_>) -> Option<MemoryScope> {
     let scopes = scopes(spec, cx, MemoryAccess::Write);
     let user = scopes.iter().find(|scope| **scope == MemoryScope::User);
     user.or(scopes.first()).copied()
 }
 
-/// What several scopes of a memory hold that answers a query, the best first. A scope that fails is left out.
-/// What is given back counts as used.
+/// The items of several scopes that answer a query, the best first. A scope that fails is left out. Found items count
+/// as used.
 pub(crate) async fn search_all(
     memory: &Memory,
     cx: &PolicyContext<'_>,
@@ -176,7 +176,7 @@ pub(crate) async fn search_all(
         let hits = degraded(hits)?.unwrap_or_default();
         found.extend(hits.into_iter().map(|hit| (scope, hit)));
     }
-    // The sort is stable: of equals the narrower scope's goes first.
+    // The sort is stable: of equals the narrower scope comes first.
     found.sort_by(|(_, a), (_, b)| b.score.total_cmp(&a.score));
     found.truncate(query.k as usize);
     for scope in scopes {
@@ -190,7 +190,7 @@ pub(crate) async fn search_all(
 }
 
 impl MemoryPolicy {
-    /// What is recalled for a message.
+    /// The text recalled for a message.
     async fn recall(&mut self, cx: &PolicyContext<'_>, asked: &str) -> Result<String, AgentError> {
         if asked.trim().is_empty() {
             return Ok(String::new());
@@ -198,7 +198,7 @@ impl MemoryPolicy {
         let mut query = MemoryQuery::new(clean_line(asked, SUMMARY)).k(self.spec.recall);
         query.min_relevance = RELEVANCE;
         if self.goals.contains(asked) {
-            // The agent that works on the goal was told of the other kinds before.
+            // The agent that works on the goal has got items of the other kinds before.
             query.kinds.extend([
                 MemoryKind::Working,
                 MemoryKind::Semantic,
@@ -213,7 +213,7 @@ impl MemoryPolicy {
         Ok(text)
     }
 
-    /// Keeps what the run did, as far as the agent's settings want it.
+    /// Records the run, as far as the agent's settings want it.
     async fn keep(&mut self, cx: &PolicyContext<'_>, outcome: &Outcome) -> Result<(), AgentError> {
         let Some(scope) = kept_in(&self.spec, cx) else {
             return Ok(());
@@ -236,7 +236,7 @@ impl MemoryPolicy {
         let stopped = stopped.map(|reason| format!("stopped: {reason:?}"));
         let errors: Vec<String> = self.errors.iter().cloned().chain(stopped).collect();
         let errors = errors.join("; ");
-        // What was merely answered has no way to learn from, and would be recalled as if it were still so.
+        // A run that only answered teaches nothing, and its answer would be recalled as if it were still true.
         if self.spec.learn && (!self.acts.is_empty() || !succeeded) {
             let mut record = TaskRecord::new(acts.as_str(), outcome.text(), succeeded);
             if !errors.is_empty() {
@@ -275,7 +275,7 @@ impl MemoryPolicy {
         Ok(())
     }
 
-    /// Has a model look back at the run.
+    /// Lets a model look back at the run.
     async fn look_back(
         &self,
         cx: &PolicyContext<'_>,
@@ -304,7 +304,7 @@ impl MemoryPolicy {
         Ok(())
     }
 
-    /// Has a model sum up what the runs of the last day teach together, once a day.
+    /// Lets a model sum up the lessons of the last day's runs, once a day.
     async fn sum_up(&self, cx: &PolicyContext<'_>, scope: MemoryScope) -> Result<(), AgentError> {
         let memory = self.memory.on(cx, scope);
         let runs = degraded(memory.wisdom_due().await)?.unwrap_or_default();
@@ -318,7 +318,7 @@ impl MemoryPolicy {
         Ok(())
     }
 
-    /// What the agent's model answers in JSON; `None` where it fails or answers something else.
+    /// The model's answer as JSON; `None` if it fails or answers something else.
     async fn asked<T: for<'de> Deserialize<'de>>(
         &self,
         cx: &PolicyContext<'_>,
@@ -433,7 +433,7 @@ impl Policy for MemoryPolicy {
         let scopes = scopes(&self.spec, cx, MemoryAccess::Read);
         let mut query = MemoryQuery::new(clean_line(goal, SUMMARY)).k(self.spec.recall);
         query.min_relevance = RELEVANCE;
-        // Unconfirmed work is shown here as what it is: who set the goal checks what comes of it.
+        // Unconfirmed episodes are shown and marked as such: the agent that set the goal checks the result.
         let episodes = query.clone().kind(MemoryKind::Episodic).pending();
         let mut found = search_all(&self.memory, cx, &scopes, &episodes).await?;
         let notes = query.kind(MemoryKind::Wisdom).k(NOTES);

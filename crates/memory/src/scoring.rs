@@ -2,24 +2,24 @@
 
 use std::collections::BTreeSet;
 
-/// What a search asks, against one item.
+/// The likeness of a search and one item.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Likeness {
     /// The cosine of the two vectors, 0 to 1, where both have one.
     pub cosine: Option<f64>,
-    /// The share of the question's terms that the item has.
+    /// The share of the question's terms that occur in the item.
     pub keyword: f64,
     /// The share of the question's tags, or else terms, that are tags of the item.
     pub tags: f64,
 }
 
 impl Likeness {
-    /// How much the item has to do with the question, apart from everything else.
+    /// The relevance of the item to the question, without any other factor.
     pub fn relevance(&self) -> f64 {
         self.cosine.unwrap_or(0.0).max(self.keyword).max(self.tags)
     }
 
-    /// The cosine; the share of terms where there is no vector.
+    /// The cosine; without vectors the share of terms.
     fn vector(&self) -> f64 {
         self.cosine.unwrap_or(self.keyword)
     }
@@ -34,7 +34,7 @@ pub fn keyword_score(query: &BTreeSet<String>, item: &BTreeSet<String>) -> f64 {
     found as f64 / query.len() as f64
 }
 
-/// Jaccard's index of two sets of terms: what they share of all that they have.
+/// Jaccard's index of two sets of terms: the size of their intersection by that of their union.
 pub fn jaccard(a: &BTreeSet<String>, b: &BTreeSet<String>) -> f64 {
     let shared = a.intersection(b).count();
     let all = a.len() + b.len() - shared;
@@ -45,7 +45,7 @@ pub fn jaccard(a: &BTreeSet<String>, b: &BTreeSet<String>) -> f64 {
     }
 }
 
-/// The product of two vectors of length 1, as a likeness from 0 to 1.
+/// The dot product of two vectors of length 1, limited to 0 to 1.
 pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
     if a.len() != b.len() {
         return 0.0;
@@ -70,7 +70,7 @@ pub fn working_score(like: Likeness, age_hours: f64, decay_hours: f64, importanc
     alike * decay(age_hours, decay_hours) * importance_factor(importance)
 }
 
-/// What happened: `(0.8·vec + 0.2·e^(−age/30 d)) · factor`.
+/// Episodic memory: `(0.8·vec + 0.2·e^(−age/30 d)) · factor`.
 pub fn episodic_score(like: Likeness, age_hours: f64, importance: f64) -> f64 {
     let recent = decay(age_hours, 30.0 * 24.0);
     (0.8 * like.vector() + 0.2 * recent) * importance_factor(importance)
@@ -81,22 +81,21 @@ pub fn semantic_score(like: Likeness, importance: f64) -> f64 {
     (0.7 * like.vector() + 0.3 * like.tags) * importance_factor(importance)
 }
 
-/// Work on goals: `relevance · (0.6·e^(−0.01·hours) + 0.4·importance)`; what nobody rated has the importance
+/// Work on goals: `relevance · (0.6·e^(−0.01·hours) + 0.4·importance)`; an item without a rating has the importance
 /// 0.5.
 pub fn episode_score(like: Likeness, age_hours: f64, importance: f64) -> f64 {
     like.relevance() * (0.6 * (-0.01 * age_hours).exp() + 0.4 * importance)
 }
 
-/// How much of an item is left in memory after so many hours without use: `e^(−t/S)` with
-/// `S = 0.5·(1 + importance)·(1 + ln(1 + uses))` days, and never less than 0.1.
+/// The remaining strength of an item after this many hours without use: `e^(−t/S)` with `S = 0.5·(1 + importance)·(1 +
+/// ln(1 + uses))` days, and never less than 0.1.
 pub fn retention(hours: f64, importance: f64, accesses: u64) -> f64 {
     let days = hours / 24.0;
     let strength = 0.5 * (1.0 + importance) * (1.0 + (1.0 + accesses as f64).ln());
     (-days / strength).exp().max(0.1)
 }
 
-/// How often something that was cited helped: `helpful / (helpful + harmful)`, and 0.5 where it was never
-/// used.
+/// The share of citations that helped: `helpful / (helpful + harmful)`, and 0.5 without any.
 pub fn success_rate(helpful: u64, harmful: u64) -> f64 {
     match helpful.saturating_add(harmful) {
         0 => 0.5,
@@ -104,8 +103,8 @@ pub fn success_rate(helpful: u64, harmful: u64) -> f64 {
     }
 }
 
-/// How good a piece of work was: `0.4·outcome + 0.2·efficiency + 0.2·tools + 0.2·no error`. Up to 5 steps are
-/// fully efficient, from 15 on it is 0.2.
+/// The quality of a piece of work: `0.4·outcome + 0.2·efficiency + 0.2·tools + 0.2·no error`. The efficiency is 1 up to
+/// 5 steps, and 0.2 from 15 steps on.
 pub fn quality(succeeded: bool, steps: u32, tools_succeeded: f64, error_free: bool) -> f64 {
     let over = (f64::from(steps) - 5.0).clamp(0.0, 10.0) / 10.0;
     let efficiency = 1.0 - 0.8 * over;

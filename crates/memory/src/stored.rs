@@ -1,4 +1,4 @@
-//! What people see and correct of a memory, outside of any run.
+//! Access to a memory outside of any run, for people to see and correct it.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::{
     draft::Draft, editing, episode, view::View,
 };
 
-/// How often a change is tried again where a run was faster.
+/// How often a change is tried again after a run has changed the memory first.
 const ATTEMPTS: u32 = 32;
 
-/// One scope of a memory in a store, for people and programs outside of runs: the command line, a server, a
-/// messenger. Where a run writes at the same time, both writes are made. What is changed here stands in no
-/// journal: a session that is forked or rewound to a point before it may bring back what was forgotten.
+/// One scope of a memory in a store, for people and programs outside of runs: the command line, a server, a messenger.
+/// If a run writes at the same time, both writes take effect. Changes made here are in no journal: a session that is
+/// forked or rewound to an earlier point may bring back forgotten items.
 #[derive(Clone, Debug)]
 pub struct StoredMemory {
     store: StoreHandle,
@@ -29,30 +29,30 @@ pub struct StoredMemory {
     entropy: Arc<dyn Entropy>,
 }
 
-/// Why something outside of runs could not be done.
+/// Why an operation outside of runs failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoredMemoryError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It cannot be done with what is there, or what is there cannot be read.
+    /// The operation was refused, or the stored content cannot be read.
     #[error("{0}")]
     Refused(OperationError),
-    /// Runs kept changing the memory first.
+    /// Runs have changed the memory first, again and again.
     #[error("runs kept changing the memory {memory:?} first; try again")]
     Contested {
         /// The memory.
         memory: String,
     },
-    /// A document is of a later program.
+    /// The document was written by a later version of the program.
     #[error(
         "the document has the format {found}, and this program reads up to {known}; use a later program"
     )]
     Newer {
-        /// What it has.
+        /// The document's format.
         found: u32,
-        /// What is read.
+        /// The latest format that this program reads.
         known: u32,
     },
 }
@@ -63,11 +63,11 @@ impl From<OperationError> for StoredMemoryError {
     }
 }
 
-/// All items of a scope of a memory, to be kept elsewhere or put into another.
+/// All items of a scope of a memory, for a backup or another memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MemoryDocument {
-    /// How it is written; 1.
+    /// The format of the document; 1.
     pub format: u32,
     /// The memory's name.
     pub memory: String,
@@ -76,27 +76,27 @@ pub struct MemoryDocument {
 }
 
 impl MemoryDocument {
-    /// How documents are written now.
+    /// The current format of documents.
     pub const FORMAT: u32 = 1;
-    /// How many items of a document are put in at most.
+    /// The most items that are imported from one document.
     pub const MOST: usize = 100_000;
 }
 
-/// What becomes of what is there when a document is put in.
+/// The effect of an import on existing items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Import {
-    /// What is there stays; only items of other ids are added.
+    /// Existing items stay; only items with other ids are added.
     #[default]
     Merge,
-    /// Items of the same id take its place, others are added.
+    /// Items with the same id are replaced, others are added.
     Upsert,
-    /// All that is there goes.
+    /// All existing items are removed.
     Replace,
 }
 
 impl StoredMemory {
-    /// A scope of a memory in this store, named by a session: its own, its team's, or a user's of its team.
-    /// `None` for a scope that no store keeps beside runs.
+    /// A scope of a memory in this store, in relation to a session: its own scope, its team's, or a user's of its team.
+    /// `None` for a scope that no store keeps outside of runs.
     pub fn new(
         store: StoreHandle,
         memory: Memory,
@@ -153,12 +153,12 @@ impl StoredMemory {
     /// All items, by their ids.
     ///
     /// # Errors
-    /// What the store fails with, and what does not read.
+    /// The store fails, or a row cannot be read.
     pub async fn list(&self) -> Result<Vec<MemoryItem>, StoredMemoryError> {
         Ok(self.view().await?.items().cloned().collect())
     }
 
-    /// An item by its id, or by the beginning of it that no other has.
+    /// The item with this id, or with this beginning of an id if it is unique.
     ///
     /// # Errors
     /// As [`list`](Self::list).
@@ -174,7 +174,7 @@ impl StoredMemory {
         Ok(first.filter(|_| found.next().is_none()))
     }
 
-    /// What it holds, in numbers.
+    /// Statistics of the scope.
     ///
     /// # Errors
     /// As [`list`](Self::list).
@@ -182,7 +182,7 @@ impl StoredMemory {
         Ok(editing::stats(self.view().await?.items()))
     }
 
-    /// What answers a question best by its words. It is no use of what is found.
+    /// The items that answer a question best, by their words. It does not count as a use.
     ///
     /// # Errors
     /// As [`list`](Self::list).
@@ -194,15 +194,15 @@ impl StoredMemory {
             .search(query, None, decay, self.clock.now()))
     }
 
-    /// Forgets, or tells what would be forgotten. What is pinned stays.
+    /// Forgets items, or reports those that would be forgotten. Pinned items stay.
     ///
     /// # Errors
-    /// As [`list`](Self::list), and where runs were faster again and again.
+    /// As [`list`](Self::list), and if runs change the memory first, again and again.
     pub async fn forget(&self, what: &Forgetting) -> Result<Vec<MemoryItem>, StoredMemoryError> {
         self.change(|draft| Ok(what.decide(draft))).await
     }
 
-    /// Forgets one item, pinned or not; `None` where there was none.
+    /// Forgets one item, pinned or not; `None` if it did not exist.
     ///
     /// # Errors
     /// As [`forget`](Self::forget).
@@ -210,7 +210,7 @@ impl StoredMemory {
         self.change(|draft| Ok(draft.remove(id))).await
     }
 
-    /// All items, to be kept elsewhere.
+    /// Exports all items.
     ///
     /// # Errors
     /// As [`list`](Self::list).
@@ -222,7 +222,7 @@ impl StoredMemory {
         })
     }
 
-    /// Puts the items of a document in, sanitised, and gives how many. All are put in or none.
+    /// Imports the items of a document, sanitised, and returns their number. Either all are imported or none.
     ///
     /// # Errors
     /// As [`forget`](Self::forget), and for a document of a later program.
@@ -258,7 +258,7 @@ impl StoredMemory {
         .await
     }
 
-    /// Notes that the result of a run was sent to a person with this message: see
+    /// Records that the result of a run was sent to a person in this message: see
     /// [`ScopedMemory::sent`](crate::ScopedMemory::sent).
     ///
     /// # Errors

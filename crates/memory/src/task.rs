@@ -1,4 +1,4 @@
-//! How tasks were done, and whether that was right.
+//! Records of tasks: how they were done, and whether that was right.
 
 use ghostlight_actors::run::Performing;
 use serde::{Deserialize, Serialize};
@@ -17,23 +17,23 @@ const APPROACH: usize = 600;
 const ANSWER: usize = 240;
 const ANALYSIS: usize = 400;
 
-/// How a task was done. The task itself is the content of its item.
+/// The way in which a task was done. The task itself is the content of its item.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TaskRecord {
-    /// How it was done.
+    /// The approach.
     pub approach: String,
-    /// What came of it.
+    /// The answer.
     pub answer: String,
-    /// Whether that was right.
+    /// Whether the answer was right.
     pub is_correct: bool,
-    /// What went wrong, if something did.
+    /// The analysis of the error, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_analysis: Option<String>,
 }
 
 impl TaskRecord {
-    /// A task that was done so, with this answer.
+    /// A task that was done with this approach and answer.
     pub fn new(approach: impl Into<String>, answer: impl Into<String>, is_correct: bool) -> Self {
         Self {
             approach: approach.into(),
@@ -43,7 +43,7 @@ impl TaskRecord {
         }
     }
 
-    /// Adds what went wrong.
+    /// Adds the analysis of the error.
     #[must_use]
     pub fn error_analysis(mut self, analysis: impl Into<String>) -> Self {
         self.error_analysis = Some(analysis.into());
@@ -61,8 +61,8 @@ impl TaskRecord {
         }
     }
 
-    /// How much it is worth to be kept: 0.4 for a right answer, 0.2 for a summary and for an approach of at
-    /// least 20 characters, 0.1 for an answer of at least 15, 0.2 where it says what went wrong; at most 1.
+    /// How much it is worth keeping: 0.4 for a right answer, 0.2 for a summary and for an approach of at least 20
+    /// characters, 0.1 for an answer of at least 15 characters, 0.2 for the analysis of an error; at most 1.
     pub fn worth(&self, summary: &str) -> f64 {
         let long = |text: &str, characters: usize| text.chars().count() >= characters;
         let tenths = 4 * u32::from(self.is_correct)
@@ -78,15 +78,15 @@ impl TaskRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct KeptTask {
-    /// What it is worth, 0 to 1.
+    /// Its worth, 0 to 1.
     pub worth: f64,
     /// The item, if it was kept.
     pub item: Option<MemoryItem>,
-    /// Whether it was taken into one that tells of the same task.
+    /// Whether it was merged with the record of the same task.
     pub merged: bool,
 }
 
-/// Keeps a task that is worth it, or takes it into the one that tells of the same task.
+/// Stores a task that is worth it, or merges it with the record of the same task.
 pub(crate) fn keep(
     draft: &mut Draft,
     summary: &str,
@@ -131,7 +131,7 @@ pub(crate) fn keep(
     };
     let mut merged = before.clone();
     if let Some(Detail::Task(known)) = &mut merged.detail {
-        // A right answer is not given up for a wrong one; what went wrong is learnt all the same.
+        // A right answer is not replaced by a wrong one; the analysis of the error is kept all the same.
         if record.is_correct || !known.is_correct {
             let analysis = record.error_analysis.or(known.error_analysis.take());
             *known = TaskRecord {
@@ -154,7 +154,7 @@ pub(crate) fn keep(
 }
 
 impl ScopedMemory<'_> {
-    /// Keeps how a task was done, where that is worth at least `threshold` (0.5 is usual).
+    /// Stores a task record whose worth is at least `threshold` (0.5 is usual).
     pub fn add_task(
         &self,
         summary: impl Into<String>,
@@ -196,7 +196,7 @@ mod tests {
             };
         assert_eq!(worth(true, &long, &long, &long, None), 0.9);
         assert_eq!(worth(true, &long, &long, &long, Some("why")), 1.0);
-        // Wrong, but looked into.
+        // A wrong answer with an analysis.
         assert_eq!(worth(false, &long, &long, "no", Some("why")), 0.6);
         assert_eq!(worth(false, &long, &long, "no", None), 0.4);
         assert_eq!(worth(true, "short", "short", "short", None), 0.4);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// Words that say little about what a question is about.
+/// English words that say little about a question's subject.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "an", "and", "any", "are", "as", "at", "be", "by", "can", "could", "did", "do",
     "does", "for", "from", "had", "has", "have", "he", "her", "his", "how", "i", "if", "in", "is",
@@ -11,11 +11,11 @@ const STOP_WORDS: &[&str] = &[
     "which", "who", "whose", "why", "will", "with", "would", "you", "your",
 ];
 
-/// How many terms of one text are looked at.
+/// How many terms of one text are used.
 const MOST: usize = 2_000;
 
-/// The terms of a text: its words in lower case, English plurals as their singular; overlapping pairs of
-/// characters where a script puts no spaces between words.
+/// The terms of a text: its words in lower case, with English plurals as singulars; in scripts without spaces between
+/// words, overlapping pairs of characters.
 pub fn terms(text: &str) -> BTreeSet<String> {
     let text = text.to_lowercase().replace(['\'', '’'], "");
     let words = text.split(|c: char| !c.is_alphanumeric());
@@ -41,7 +41,7 @@ pub fn terms(text: &str) -> BTreeSet<String> {
     terms
 }
 
-/// The terms of a question: without words that say little, unless there are no others.
+/// The terms of a question, without stop words, unless it has nothing else.
 pub fn query_terms(text: &str) -> BTreeSet<String> {
     let all = terms(text);
     let telling: BTreeSet<String> = all

@@ -94,14 +94,14 @@ pub(crate) fn own() -> OwnTool {
     OwnTool::new(definition.parameters_of::<Call>().effect(Effect::Read))
 }
 
-/// What a call comes to, with the codes of learnings that stand in it; or why it comes to nothing.
+/// The result of a call, with the codes of learnings in it; or the reason of its failure.
 type Answer = Result<(String, BTreeSet<String>), String>;
 
 fn said(text: impl Into<String>) -> Answer {
     Ok((text.into(), BTreeSet::new()))
 }
 
-/// An operation's failure is the model's to read; what ends every operation is not.
+/// The model reads the failure of an operation; errors that end every operation are passed on.
 fn read<T>(result: Result<T, AgentError>) -> Result<Result<T, String>, AgentError> {
     match result {
         Ok(found) => Ok(Ok(found)),
@@ -119,7 +119,7 @@ macro_rules! done {
     };
 }
 
-/// Does what a call asks for, as far as the agent may.
+/// Carries out a call, within the agent's rights.
 pub(crate) async fn answer(
     spec: &MemorySpec,
     memory: &Memory,
@@ -168,7 +168,7 @@ pub(crate) async fn answer(
             "Not done: there is no memory that you may use for this.".to_owned(),
         ));
     };
-    // An item is looked for in all scopes, so that its id is enough.
+    // The item is looked up in all scopes, so that its id is enough.
     let scope = match (&call.id, call.scope) {
         (Some(id), None) => match holder(spec, memory, cx, id, may).await? {
             Some(scope) => scope,

@@ -1,4 +1,4 @@
-//! The whole way of a piece of work, in words.
+//! The course of a piece of work as text.
 
 use ghostlight_actors::vocabulary::{Part, Role, ToolStatus, Transcript};
 
@@ -7,8 +7,8 @@ use crate::{clean_line, episode::TRAJECTORY};
 /// How many characters of a thought, of a call's arguments and of a result are kept.
 const PART: usize = 400;
 
-/// What was thought, called and answered in a conversation, a line each, and what came of it. Where it is too long, lines
-/// of its middle go: how it began and how it ended says most.
+/// The thoughts, calls and results of a conversation, a line each, and the final result. Of a text that is too long,
+/// lines of the middle are left out: the beginning and the end say most.
 pub(crate) fn trajectory(said: &Transcript, result: &str) -> String {
     let mut lines = Vec::new();
     for message in said.messages() {

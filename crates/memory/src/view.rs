@@ -1,4 +1,4 @@
-//! What one scope of a memory holds, as it was after some write, and how it is searched.
+//! The content of one scope of a memory after some write, and the search in it.
 
 use std::{collections::BTreeMap, collections::BTreeSet, sync::Arc};
 
@@ -17,20 +17,20 @@ use crate::{
     terms::{query_terms, terms},
 };
 
-/// How the rows of a memory are written. A program that finds a later one leaves them alone.
+/// The format of a memory's rows. A program leaves rows of a later format alone.
 const FORMAT: u64 = 2;
 
-/// The keys under which a memory of this name stands in a scope's state.
+/// The keys of a memory's rows in a scope's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keys(String);
 
-/// What a row of a memory holds.
+/// The content of a row of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Row {
     Item,
-    /// How often it was used, and when last.
+    /// The number of uses, and the last one.
     Use,
-    /// Its vector: derived from the item, and made anew where it is missing.
+    /// The item's vector: derived data, made again when it is missing.
     Vector,
 }
 
@@ -39,7 +39,7 @@ impl Keys {
         Self(format!("memory:{memory}"))
     }
 
-    /// The row that every write changes: what was read is still true as long as it is the same.
+    /// The row that every write changes: while it is the same, a cached view is current.
     pub(crate) fn head(&self) -> &str {
         &self.0
     }
@@ -64,11 +64,11 @@ impl Keys {
     }
 }
 
-/// Which write a view is of.
+/// The write that a view shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) version: u64,
-    /// Who wrote it: with it a version that a rewound session wrote is told from another's.
+    /// The writer: it tells a version that a rewound session wrote from another one with the same number.
     pub(crate) by: String,
 }
 
@@ -92,13 +92,13 @@ impl Head {
     }
 }
 
-/// An item with what is derived from it.
+/// An item with its derived data.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) item: MemoryItem,
     pub(crate) terms: BTreeSet<String>,
     pub(crate) vector: Option<Arc<Vec<f32>>>,
-    /// How often the item's row and its use's were changed.
+    /// The versions of the item's row and of its use.
     pub(crate) versions: (u64, u64),
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn text_of(item: &MemoryItem) -> String {
     }
 }
 
-/// What one scope of a memory holds.
+/// The content of one scope of a memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     pub(crate) head: Head,
@@ -152,7 +152,7 @@ pub(crate) fn use_row(item: &MemoryItem) -> Value {
     })
 }
 
-/// An item as its row has it: without its use, which has a row of its own.
+/// The row of an item, without its use, which has a row of its own.
 pub(crate) fn item_row(item: &MemoryItem) -> Value {
     let mut item = item.clone();
     (item.accessed_at, item.accesses) = (None, 0);
@@ -175,7 +175,7 @@ pub(crate) fn vector_row(space: &EmbeddingSpace, item: &MemoryItem, vector: &[f3
     })
 }
 
-/// The vector of a row, if it is of this space and of the item as it is.
+/// The vector of a row, if it belongs to this space and to the current content of the item.
 fn read_vector(row: &Value, space: &EmbeddingSpace, item: &MemoryItem) -> Option<Vec<f32>> {
     let row = VectorRow::deserialize(row).ok()?;
     if row.space != space.name || row.of != digest_of(item) {
@@ -191,7 +191,7 @@ fn read_vector(row: &Value, space: &EmbeddingSpace, item: &MemoryItem) -> Option
 }
 
 impl View {
-    /// What these rows of a scope's state hold.
+    /// Reads the rows of a scope's state.
     pub(crate) fn read(
         keys: &Keys,
         rows: Vec<(String, StateValue)>,
@@ -247,7 +247,7 @@ impl View {
         self.kept.values().map(|kept| &kept.item)
     }
 
-    /// The items that answer a query best, the best first; of equals the one that was there first.
+    /// The items that answer a query best, the best first; of equals the earlier one.
     pub(crate) fn search(
         &self,
         query: &MemoryQuery,
@@ -279,7 +279,7 @@ impl View {
         .collect()
     }
 
-    /// The item of this kind that is least worth keeping; one that is pinned is none.
+    /// The item of this kind that is least worth keeping, among those that are not pinned.
     pub(crate) fn worst(
         &self,
         kind: Option<MemoryKind>,
@@ -314,7 +314,7 @@ impl View {
             };
             (worth, item)
         });
-        // Of equals the one that matters least goes, then the oldest.
+        // Of equals the least important one goes, then the oldest.
         let worst = rated.min_by(|(a, one), (b, other)| {
             let age = (one.created_at, &one.id).cmp(&(other.created_at, &other.id));
             a.total_cmp(b)
@@ -330,15 +330,15 @@ impl View {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct MemoryQuery {
-    /// What is asked. One that begins with `tag:a,b` looks only at items that have one of these tags.
+    /// The question. If it begins with `tag:a,b`, only items with one of these tags are searched.
     pub text: String,
-    /// The kinds that are searched; all but the graph's and conversations when it is empty.
+    /// The kinds to search; when empty, all but the graph's and conversations.
     pub kinds: BTreeSet<MemoryKind>,
-    /// How many items at most are found.
+    /// The most items to find.
     pub k: u32,
-    /// How much an item must have to do with the question, 0 to 1; more than this.
+    /// The relevance that an item must exceed, 0 to 1.
     pub min_relevance: f64,
-    /// Whether episodes are found too that nobody has confirmed yet.
+    /// Whether to find unconfirmed episodes, too.
     pub pending: bool,
     /// Whether finding an item counts as a use of it.
     pub counts: bool,
@@ -358,7 +358,7 @@ impl Default for MemoryQuery {
 }
 
 impl MemoryQuery {
-    /// How many items one search finds at most.
+    /// The most items that one search finds.
     pub const MOST: u32 = 100;
 
     /// The five best for this question.
@@ -370,7 +370,7 @@ impl MemoryQuery {
         }
     }
 
-    /// Sets how many are found at most.
+    /// Sets how many items are found at most.
     #[must_use]
     pub fn k(mut self, k: u32) -> Self {
         self.k = k.min(Self::MOST);
@@ -384,21 +384,21 @@ impl MemoryQuery {
         self
     }
 
-    /// Finds episodes too that nobody has confirmed yet.
+    /// Finds unconfirmed episodes, too.
     #[must_use]
     pub fn pending(mut self) -> Self {
         self.pending = true;
         self
     }
 
-    /// Does not count as a use of what is found.
+    /// Does not count finding as a use.
     #[must_use]
     pub fn unseen(mut self) -> Self {
         self.counts = false;
         self
     }
 
-    /// What is asked, without the tags.
+    /// The question without its tags.
     pub(crate) fn parsed(&self) -> Asked {
         let text = self.text.trim();
         let (tags, rest) = match text.strip_prefix("tag:") {
@@ -416,7 +416,7 @@ impl MemoryQuery {
     }
 }
 
-/// A query that was taken apart.
+/// A parsed query.
 #[derive(Debug)]
 pub(crate) struct Asked {
     tags: BTreeSet<String>,
@@ -480,8 +480,7 @@ fn score(item: &MemoryItem, like: Likeness, decay_hours: f64, now: Timestamp) ->
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MemoryHit {
-    /// How well it answers the query, by the formula of its kind. Scores of different kinds are comparable
-    /// only roughly.
+    /// Its score, by the formula of its kind. Scores of different kinds can be compared only roughly.
     pub score: f64,
     /// The item.
     pub item: MemoryItem,

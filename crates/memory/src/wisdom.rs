@@ -1,4 +1,4 @@
-//! What many runs teach together, summed up once a day.
+//! Wisdom: the lessons of many runs, summed up once a day.
 
 use ghostlight_actors::{
     run::Performing,
@@ -12,13 +12,13 @@ use crate::{
     showing::described, view::View,
 };
 
-/// From how many runs on there is something to sum up.
+/// The fewest runs that are worth a summary.
 const LEAST: usize = 5;
-/// How many runs are summed up at most.
+/// The most runs in a summary.
 const MOST_RUNS: usize = 50;
 /// How many notes of one day are kept.
 const MOST_NOTES: usize = 5;
-/// How much a note matters.
+/// The importance of a note.
 const IMPORTANCE: f64 = 0.7;
 const DAY_MS: u64 = 86_400_000;
 
@@ -33,13 +33,13 @@ fn day(at: Timestamp) -> u64 {
     at.0 / DAY_MS
 }
 
-/// The notes that were written today.
+/// Whether notes were written today.
 fn is_summed_up(view: &View, now: Timestamp) -> bool {
     let mut notes = view.items().filter(|item| item.kind == MemoryKind::Wisdom);
     notes.any(|item| day(item.updated_at) == day(now))
 }
 
-/// What the last day's runs did, in words, where there is enough to sum up and today nobody did.
+/// The last day's runs as text, if there are enough of them and no notes were written today.
 fn due(view: &View, now: Timestamp) -> Vec<String> {
     if is_summed_up(view, now) {
         return Vec::new();
@@ -87,15 +87,15 @@ pub(crate) fn request(runs: &[String]) -> ModelRequest {
 }
 
 impl ScopedMemory<'_> {
-    /// What the runs of the last day did, in words for a model, where there were at least 5 and no wisdom was kept
-    /// today; at most 50 runs, the last first.
+    /// The runs of the last day as text for a model, if there are at least 5 and no wisdom was stored today; at most 50
+    /// runs, the last first.
     pub fn wisdom_due(&self) -> Performing<MemoryOperation<Vec<String>>> {
         self.perform("memory_wisdom_due", &(), Vec::new(), |draft, _| {
             Ok(due(draft.view(), draft.now))
         })
     }
 
-    /// Keeps what the runs of a day teach together: at most 5 notes, and once a day.
+    /// Stores the lessons of a day's runs: at most 5 notes, and once a day.
     pub fn add_wisdom(&self, notes: Vec<String>) -> Performing<MemoryOperation<Vec<MemoryItem>>> {
         let notes: Vec<String> = notes.into_iter().take(MOST_NOTES).collect();
         self.perform(
