@@ -15,10 +15,10 @@ use super::{AgentLoop, Checked, FinishMode, LoopLimits, at_least_one};
 ///
 /// - Every call gets exactly one result, whatever happens to it.
 /// - A batch that transfers the conversation runs its other calls first. The first of several
-/// transfers wins.
+///   transfers wins.
 /// - An empty turn of the model is answered with a nudge, up to a limit.
 /// - The answer of an agent with an output schema is parsed leniently, checked, and returned for
-/// correction, up to a limit.
+///   correction, up to a limit.
 /// - Limits and budgets stop it with a reason and the last text as the partial answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! Where in an answer its JSON values stand.
+//! Finds the JSON values in an answer.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::quoted::{self, Place, Role};
 use super::reading::{Limits, ReadError, Reading, Repair, RepairKind};
 use super::scalar;
 
-/// A value that was found, and whether it stood in a fence for JSON.
+/// A value, and whether it was in a code fence for JSON.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) reading: Reading,
@@ -19,9 +19,9 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// The order of preference: a fence for JSON shows what the model meant as its answer; then the
-    /// longest, since examples and citations are shorter than answers; then the last, since models
-    /// correct themselves onwards.
+    /// The order of preference. First come values in a fence for JSON, which is how models mark
+    /// their answer. Then longer values, because examples and citations are shorter than answers.
+    /// Then later values, because models correct themselves as they go on.
     pub(super) fn preference(&self) -> (bool, usize, usize) {
         (
             self.is_fenced,
@@ -31,7 +31,7 @@ impl Candidate {
     }
 }
 
-/// A code block that is open.
+/// An open code block.
 struct Fence {
     content: usize,
     is_json: bool,
@@ -39,10 +39,10 @@ struct Fence {
     found_before: usize,
 }
 
-/// Finds every JSON value outside of thoughts: arrays and objects anywhere, other values only where
-/// they are all of a fence for JSON, or all of the answer.
+/// Finds every JSON value outside of thoughts: arrays and objects anywhere, other values only if
+/// they are the whole content of a fence for JSON, or the whole answer.
 pub(super) fn find(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Candidate>, ReadError> {
-    // What one pair of quotes encloses is one string, whatever stands in it.
+    // The content of one pair of quotes is one string, whatever it contains.
     let whole = cursor.at..cursor.end();
     if cursor.peek(cursor.after_blanks(cursor.at)) == Some(b'"')
         && let Some(reading) = lone_scalar(cursor, whole)
@@ -83,9 +83,9 @@ struct Scan<'c, 't> {
     limits: &'c Limits,
     found: Vec<Candidate>,
     fence: Option<Fence>,
-    /// Where the text after the last thoughts begins.
+    /// The start of the text after the last thoughts.
     answer: usize,
-    /// Where thoughts open that are not closed.
+    /// The start of thoughts that are not closed.
     unfinished: Option<usize>,
 }
 
@@ -136,7 +136,7 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// Passes over a fence, and over the name of the language after one that opens.
+    /// Skips a fence, and the language name after an opening fence.
     fn fence(&mut self) {
         let after = self
             .cursor
@@ -171,7 +171,7 @@ impl Scan<'_, '_> {
     }
 }
 
-/// The string, number or literal that `range` consists of, apart from blanks.
+/// The string, number or literal that fills `range`, apart from white space.
 fn lone_scalar(cursor: &Cursor<'_>, range: Range<usize>) -> Option<Reading> {
     let text = cursor.slice(0..range.end);
     let start = cursor.after_blanks(range.start).min(range.end);
@@ -188,7 +188,7 @@ fn lone_scalar(cursor: &Cursor<'_>, range: Range<usize>) -> Option<Reading> {
             is_fenced: false,
         };
         let string = quoted::read(&mut inside, place, &mut repairs);
-        // Prose, too, can begin with a quote: a value's quotes enclose all of it.
+        // Prose can begin with a quote, too; the quotes of a value enclose all of it.
         let is_guessed = repairs
             .iter()
             .any(|repair| repair.kind == RepairKind::InnerQuote)
@@ -218,7 +218,7 @@ fn lone_scalar(cursor: &Cursor<'_>, range: Range<usize>) -> Option<Reading> {
     })
 }
 
-/// The literal or number that is all of `text` and may be cut, as in a stream.
+/// The literal or number that fills `text` and may be cut off, as in a stream.
 pub(super) fn begun_word(text: &str) -> Option<Reading> {
     let word = text.trim_matches(is_blank);
     let start = text.len() - text.trim_start_matches(is_blank).len();

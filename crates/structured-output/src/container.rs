@@ -1,8 +1,8 @@
 //! The tolerant reader of one array or object.
 //!
-//! Its stack is a vector, so that nesting costs memory and never the thread's stack. Once it has
-//! begun a value it never gives up on it: whatever comes, it consumes at least one character or
-//! closes at least one level, so that every text ends in a value and its cost stays linear.
+//! Its stack is a vector, so that nesting uses memory and never the thread's stack. It never gives
+//! up on a value that it has begun. Each step consumes at least one character or closes at least
+//! one level, so that every text ends in a value and the cost stays linear.
 
 use serde_json::{Map, Value};
 
@@ -13,12 +13,12 @@ use super::quoted::{self, Place, Quoted, Role};
 use super::reading::{Limits, MAX_DEPTH, MAX_REPAIRS, ReadError, Reading, Repair, RepairKind};
 use super::scalar;
 
-/// What came of looking for a value at an opening bracket.
+/// The result of looking for a value at an opening bracket.
 #[derive(Debug)]
 pub(super) enum Attempt {
     /// A value; the cursor is after it.
     Value(Reading),
-    /// The bracket belongs to prose or code; look again from this index on.
+    /// The bracket belongs to prose or code; the search continues at this index.
     Nothing(usize),
 }
 
@@ -47,7 +47,7 @@ pub(super) fn read(
     }
     let value = reader.finished.unwrap_or_default();
     let mut repairs = reader.repairs;
-    // A trailing comma is known as one only after what stands behind it.
+    // A trailing comma is recognised only after the text behind it was read.
     repairs.sort_by_key(|repair| repair.span.start);
     Ok(Attempt::Value(Reading {
         value,
@@ -56,13 +56,13 @@ pub(super) fn read(
     }))
 }
 
-/// A level that is open.
+/// An open level.
 #[derive(Debug)]
 struct Level {
     content: Content,
-    /// Where the last comma stands, if nothing came after it.
+    /// The position of the last comma, if nothing came after it.
     comma: Option<usize>,
-    /// Whether an element or member is complete, so that a comma or the end comes next.
+    /// Whether an element or member is complete, so that a comma or the end must follow.
     is_after_element: bool,
 }
 
@@ -85,7 +85,7 @@ struct Reader<'c, 't> {
 }
 
 impl Reader<'_, '_> {
-    /// Takes the next token, whatever it is.
+    /// Takes the next token, of whatever kind.
     fn advance(&mut self) -> Result<(), ReadError> {
         self.skip_blanks_and_comments();
         let at = self.cursor.at;
@@ -109,7 +109,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// What a token here would be.
+    /// The role that a token at this position has.
     fn role(&self) -> Role {
         match self.stack.last().map(|level| &level.content) {
             Some(Content::Array(_)) => Role::Item,
@@ -123,8 +123,8 @@ impl Reader<'_, '_> {
         if self.role() != Role::Key {
             return self.open();
         }
-        // No key begins with a bracket. Inside of an array the object must have ended here; without
-        // one around, the whole value was left unfinished and another begins.
+        // No key begins with a bracket. Inside an array the object must have ended here; otherwise
+        // the whole value is unfinished and another one begins.
         if self.arrays == 0 {
             self.close_all(RepairKind::MissingClose);
         } else {
@@ -134,7 +134,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Opens the level whose bracket is here.
+    /// Opens the level of the bracket at the cursor.
     fn open(&mut self) -> Result<(), ReadError> {
         let at = self.cursor.at;
         if self.stack.len() >= self.depth {
@@ -206,7 +206,7 @@ impl Reader<'_, '_> {
         if quoted::opens(character) {
             self.before_element();
             let key = self.quoted(Role::Key);
-            // A key that the end of the text cut is not known, and neither is its value.
+            // A key that is cut off at the end of the text is unknown, and so is its value.
             if key.is_closed {
                 self.take_key(key.text);
             }
@@ -226,7 +226,7 @@ impl Reader<'_, '_> {
         self.take_key(self.cursor.slice(start..end).to_owned());
     }
 
-    /// Makes `text` the key, and takes the colon after it.
+    /// Uses `text` as the key, and takes the colon after it.
     fn take_key(&mut self, text: String) {
         if let Some(Level {
             content: Content::Object(_, key),
@@ -272,7 +272,7 @@ impl Reader<'_, '_> {
         string
     }
 
-    /// Takes a literal, a number, or a text without quotes.
+    /// Takes a literal, a number, or an unquoted text.
     fn word(&mut self) {
         let start = self.cursor.at;
         let end = scalar::end_of_word(self.cursor, start);
@@ -311,8 +311,8 @@ impl Reader<'_, '_> {
         self.place(value);
     }
 
-    /// Whether the literal or number that ends at `end` is the whole value, and not the first word of
-    /// a text (`5 km`).
+    /// Whether the literal or number that ends at `end` is the whole value, rather than the first
+    /// word of a text (`5 km`).
     fn stands_alone(&self, end: usize) -> bool {
         let next = self.cursor.after_run(end, |c| c != '\n' && is_blank(c));
         match self.cursor.character(next) {
@@ -329,7 +329,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The text without quotes that begins at `start`: up to the end of the element or line.
+    /// The unquoted text that begins at `start`, up to the end of the element or line.
     fn bare_text(&self, start: usize) -> String {
         let mut at = start;
         while let Some(character) = self.cursor.character(at) {
@@ -347,7 +347,7 @@ impl Reader<'_, '_> {
         self.cursor.slice(start..at).trim_end().to_owned()
     }
 
-    /// Passes over what fits nowhere, up to the next character that could.
+    /// Skips text that fits nowhere, up to the next character that could fit.
     fn skip(&mut self) {
         let start = self.cursor.at;
         let mut at = start + self.cursor.character(start).map_or(1, char::len_utf8);
@@ -370,7 +370,8 @@ impl Reader<'_, '_> {
         self.note(RepairKind::Skipped, start, at);
     }
 
-    /// Whether words, too, fit nowhere here: where a comma or key must come, but not before a value.
+    /// Whether words are skipped here, too: where a comma or key must follow, but not before a
+    /// value.
     fn skips_words(&self) -> bool {
         let is_value_due = self.role() == Role::Member
             || self.stack.last().is_some_and(|level| {
@@ -402,7 +403,7 @@ impl Reader<'_, '_> {
         self.cursor.after_run(start, |character| character != '\n')
     }
 
-    /// Notes a comma that is missing before the element that begins here.
+    /// Notes a missing comma before the element that begins here.
     fn before_element(&mut self) {
         let Some(level) = self.stack.last_mut() else {
             return;
@@ -430,7 +431,7 @@ impl Reader<'_, '_> {
         level.is_after_element = true;
     }
 
-    /// Closes the innermost level and puts it into the one around.
+    /// Closes the innermost level and puts it into its parent.
     fn close(&mut self) {
         if self.role() == Role::Member {
             self.note_missing(RepairKind::MissingValue);

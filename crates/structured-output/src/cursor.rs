@@ -1,10 +1,10 @@
-//! A place in the text, and the count of the bytes that were looked at.
+//! A position in the text, with a count of the bytes that were read.
 
 use std::cell::Cell;
 use std::ops::Range;
 
-/// A place in a text. All looking goes through [`Cursor::peek`], which counts, so that tests can hold
-/// the reader to linear work without measuring time.
+/// A position in a text. All reading goes through [`Cursor::peek`], which counts, so that tests can
+/// verify linear work without measuring time.
 #[derive(Debug)]
 pub(super) struct Cursor<'t> {
     text: &'t str,
@@ -14,7 +14,7 @@ pub(super) struct Cursor<'t> {
 }
 
 impl<'t> Cursor<'t> {
-    /// Looks at `range` of `text`, which lies on character boundaries.
+    /// A cursor over `range` of `text`, which lies on character boundaries.
     pub(super) fn new(text: &'t str, range: Range<usize>) -> Self {
         Self {
             text,
@@ -24,7 +24,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// The byte at `index`, or nothing at the end.
+    /// The byte at `index`; `None` at the end.
     pub(super) fn peek(&self, index: usize) -> Option<u8> {
         self.steps.set(self.steps.get() + 1);
         if index < self.end {
@@ -34,12 +34,12 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// The byte here.
+    /// The byte at the cursor.
     pub(super) fn here(&self) -> Option<u8> {
         self.peek(self.at)
     }
 
-    /// Whether the text goes on with `token` at `index`.
+    /// Whether `token` is at `index`.
     pub(super) fn is_at(&self, index: usize, token: &str) -> bool {
         token
             .bytes()
@@ -47,7 +47,8 @@ impl<'t> Cursor<'t> {
             .all(|(offset, byte)| self.peek(index + offset) == Some(byte))
     }
 
-    /// The character that begins at `index`; the replacement character inside of one.
+    /// The character that begins at `index`; the replacement character if `index` is inside a
+    /// character.
     pub(super) fn character(&self, index: usize) -> Option<char> {
         match self.peek(index)? {
             byte if byte.is_ascii() => Some(char::from(byte)),
@@ -58,7 +59,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// The index of the first character from `index` on that is not blank.
+    /// The index of the first character from `index` on that is not white space.
     pub(super) fn after_blanks(&self, mut index: usize) -> usize {
         while let Some(character) = self.character(index) {
             if !is_blank(character) {
@@ -80,29 +81,30 @@ impl<'t> Cursor<'t> {
         index
     }
 
-    /// The text of `range`; empty if that is no range of characters.
+    /// The text of `range`; empty if the range is not on character boundaries.
     pub(super) fn slice(&self, range: Range<usize>) -> &'t str {
         self.text.get(range).unwrap_or_default()
     }
 
-    /// Counts `bytes` that are looked at without [`Cursor::peek`].
+    /// Counts `bytes` that are read without [`Cursor::peek`].
     pub(super) fn count(&self, bytes: usize) {
         self.steps.set(self.steps.get() + bytes as u64);
     }
 
-    /// Where the text ends for this cursor.
+    /// The end of the text for this cursor.
     pub(super) fn end(&self) -> usize {
         self.end
     }
 
-    /// How many bytes were looked at, one of them twice counted twice.
+    /// How many bytes were read; a byte that was read twice counts twice.
     #[cfg(test)]
     pub(super) fn steps(&self) -> u64 {
         self.steps.get()
     }
 }
 
-/// White space, also the kinds that JSON does not know, and the marks without width.
+/// Whether a character is white space, including kinds that JSON does not allow, and zero-width
+/// marks.
 pub(super) fn is_blank(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\u{FEFF}' | '\u{200B}')
 }

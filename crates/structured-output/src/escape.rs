@@ -1,23 +1,23 @@
-//! What the backslashes in a string mean, also where its writer forgot that JSON reads them.
+//! The meaning of backslashes in a string, even if its writer did not escape them for JSON.
 
 use std::ops::Range;
 
 use super::reading::RepairKind;
 
-/// One escape, as it stands after its backslash.
+/// An escape, by the text after its backslash.
 #[derive(Debug, PartialEq, Eq)]
 enum Escape {
-    /// A character, and how many bytes of the text it took, the backslash included.
+    /// A character, and its length in the text in bytes, including the backslash.
     Character(char, usize),
     /// A control character from `\b`, `\f`, `\n`, `\r` or `\t`: two bytes.
     Control(char),
-    /// A quote that needs no escape in JSON, or a line that goes on: tolerated, two bytes.
+    /// A quote that needs no escape in JSON, or a line continuation: tolerated, two bytes.
     Tolerated(char),
     /// Half a surrogate pair: six bytes.
     LoneSurrogate,
     /// The text ends before the escape does.
     Cut,
-    /// No escape of JSON's.
+    /// Not an escape of JSON.
     Unknown,
 }
 
@@ -83,13 +83,14 @@ fn is_begun_unit(text: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Decodes the content of a string. `is_cut` says that the text ends with it, and `note` is told, at
-/// most once for each kind, what was mended and where in `raw`.
+/// Decodes the content of a string. `is_cut` says that the text ends inside the string. `note` is
+/// called with each repair and its place in `raw`, at most once for each kind.
 ///
 /// A backslash that begins no escape shows that the writer did not mean escapes at all, as in
-/// `C:\path\new` or `\alpha\beta`. Such a backslash stays, and so do all that look like control
-/// escapes in the same word, where a word ends at white space; elsewhere in such a string only `\b`
-/// and `\f` before a letter stay, since models write `\n` on purpose but hardly ever those.
+/// `C:\path\new` or `\alpha\beta`. Such a backslash stays, and so does everything in the same word
+/// that looks like a control escape, where a word ends at white space. Elsewhere in such a string
+/// only `\b` and `\f` before a letter stay, because models write `\n` on purpose but hardly ever
+/// those.
 pub(super) fn decode(
     raw: &str,
     is_cut: bool,
@@ -136,7 +137,7 @@ struct Decoder<'r, N> {
 }
 
 impl<N: FnMut(RepairKind, Range<usize>)> Decoder<'_, N> {
-    /// Decodes the word that begins at `start` and the white space after it; returns where it ended.
+    /// Decodes the word that begins at `start` and the white space after it; returns the end.
     fn word(&mut self, start: usize) -> usize {
         let rest = self.raw.get(start..).unwrap_or_default();
         let word = rest.split(char::is_whitespace).next().unwrap_or_default();
@@ -162,7 +163,7 @@ impl<N: FnMut(RepairKind, Range<usize>)> Decoder<'_, N> {
         at
     }
 
-    /// Decodes one character or escape; returns where it ended.
+    /// Decodes one character or escape; returns its end.
     fn character(&mut self, at: usize, is_literal: bool) -> usize {
         let rest = self.raw.get(at..).unwrap_or_default();
         let Some(character) = rest.chars().next() else {
@@ -190,7 +191,7 @@ impl<N: FnMut(RepairKind, Range<usize>)> Decoder<'_, N> {
         at + length
     }
 
-    /// Whether the control escape at the start of `rest` is one.
+    /// Whether the text at the start of `rest` is meant as a control escape.
     fn is_meant(&self, rest: &str, is_literal: bool) -> bool {
         let bytes = rest.as_bytes();
         let is_rare = matches!(bytes.get(1), Some(b'b' | b'f'));

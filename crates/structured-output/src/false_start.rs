@@ -4,10 +4,11 @@ use super::cursor::{Cursor, is_blank};
 use super::quoted;
 use super::scalar;
 
-/// Where to look on if the bracket here begins no JSON: `{name}` in a template, `[text](link)`.
+/// The index at which to continue if the bracket here begins no JSON, as in `{name}` in a template
+/// or `[text](link)`.
 ///
-/// Only the first key or element is looked at, and brackets passed over are not tried again, so that
-/// a text of nothing but brackets costs no more than its length.
+/// Only the first key or element is examined, and skipped brackets are not tried again, so that the
+/// cost of a text full of brackets stays linear.
 pub(super) fn after_false_start(cursor: &Cursor<'_>) -> Option<usize> {
     let is_object = cursor.here() == Some(b'{');
     let next = cursor.after_blanks(cursor.at + 1);
@@ -43,7 +44,7 @@ fn first_word_is_sound(cursor: &Cursor<'_>, index: usize) -> bool {
     scalar::classify(word).is_some() || (end == cursor.end() && is_begun())
 }
 
-/// As [`after_false_start`], for `[[`: what follows the whole run of brackets decides.
+/// Like [`after_false_start`], for `[[`: the text after the whole run of brackets decides.
 fn after_false_nest(cursor: &Cursor<'_>, index: usize) -> Option<usize> {
     let end = cursor.after_run(index, |c| c == '[' || is_blank(c));
     let begins = match cursor.character(end) {

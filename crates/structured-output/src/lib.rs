@@ -1,9 +1,9 @@
 //! Structured output: reading the JSON that language models write.
 //!
-//! Models are asked for JSON and answer with something close to it: JSON in a code fence, with prose
-//! or thoughts around, with Python's literals, a comma too many, or cut off by a token limit. This
-//! module reads all of that, says what it mended, and never lets a hostile text cost more than its
-//! length: its parser keeps its own stack, within [`Limits`].
+//! A model that is asked for JSON answers with something close to it: JSON in a code fence,
+//! surrounded by prose or thoughts, with Python's literals, a superfluous comma, or cut off by a
+//! token limit. This module reads all of that and reports its repairs. The cost of any text, even a
+//! hostile one, is linear in its length, and the parser keeps its own stack, within [`Limits`].
 //!
 //! ```
 //! use ghostlight_structured_output::{RepairKind, read};
@@ -15,24 +15,25 @@
 //! # Ok::<(), ghostlight_structured_output::ReadError>(())
 //! ```
 //!
-//! [`read`] picks one value, [`read_all`] returns each, [`parse`] picks the one that fits a type, and
-//! [`complete`] follows a stream. [`OutputSchema`] says what an answer must look like: it makes the
-//! strict schema that servers take, and holds answers to it, in words by which a model can mend them.
+//! [`read`] picks one value, [`read_all`] returns each, [`parse`] picks the one that fits a type,
+//! and [`complete`] follows a stream. [`OutputSchema`] describes a valid answer: it makes the
+//! strict schema that servers accept, and checks answers against it, with error messages that help
+//! a model to correct them.
 //!
-//! # What is decided, and how
+//! # Rules
 //!
-//! - A text that `serde_json` reads is read by `serde_json`, unchanged, with one exception: **a number
-//!   that would lose digits** (an integer beyond 64 bits, a magnitude beyond a double) becomes a
-//!   string of its digits, with [`RepairKind::LongNumber`]. [`parse`] still fills a `u128` or `f64`
-//!   from well-formed text.
-//! - Thoughts (`<think>`, `<thinking>`, `<thought>`, `<reasoning>`) are never searched, but inside of
-//!   a JSON string such tags, and fences, are data. Thoughts that were never opened end at their
+//! - A text that `serde_json` reads is read by `serde_json`, unchanged, with one exception: **a
+//!   number that would lose digits** (an integer beyond 64 bits, a magnitude beyond a double)
+//!   becomes a string of its digits, with [`RepairKind::LongNumber`]. [`parse`] still fills a
+//!   `u128` or `f64` from well-formed text.
+//! - Thoughts (`<think>`, `<thinking>`, `<thought>`, `<reasoning>`) are never searched. Inside a
+//!   JSON string such tags, and fences, are data. Thoughts without an opening tag end at their
 //!   closing tag.
-//! - A member of which the text ends before its value is left out; a cut string keeps what there is; a
-//!   cut literal is completed; a cut number keeps its digits, which may not be all:
-//!   [`Reading::is_truncated`] tells.
-//! - A backslash that begins no escape stays, and so does what looks like an escape in the same word:
-//!   `C:\path\new` is a path.
+//! - A member is left out if the text ends before its value. A cut string keeps its beginning, a
+//!   cut literal is completed, and a cut number keeps its digits, which may be incomplete:
+//!   [`Reading::is_truncated`] reports this.
+//! - A backslash that begins no escape stays, and so does anything that looks like an escape in the
+//!   same word: `C:\path\new` is a path.
 //! - Of equal keys the last wins, as in `serde_json`.
 
 mod candidates;
@@ -63,10 +64,10 @@ pub use reading::{
 pub use schema::{OutputError, OutputSchema, SchemaError};
 pub use strict_form::{NotStrict, strict_form};
 
-/// Reads the JSON value that `text` was meant to be, within the default [`Limits`].
+/// Reads the intended JSON value of `text`, within the default [`Limits`].
 ///
-/// Among several values it takes one in a fence for JSON before others, then the longest, then the
-/// last. Use [`read_all`] or [`parse`] to choose otherwise.
+/// Among several values it prefers one in a fence for JSON, then the longest, then the last. Use
+/// [`read_all`] or [`parse`] to choose otherwise.
 ///
 /// # Errors
 ///
@@ -75,7 +76,7 @@ pub fn read(text: &str) -> Result<Reading, ReadError> {
     read_within(text, &Limits::default())
 }
 
-/// As [`read`], within limits of your own.
+/// Like [`read`], with other limits.
 ///
 /// # Errors
 ///
@@ -89,9 +90,10 @@ pub fn read_within(text: &str, limits: &Limits) -> Result<Reading, ReadError> {
     Ok(with_text_around(text, best.reading))
 }
 
-/// Reads every JSON value in `text`, in order, within the default [`Limits`]; one at least.
+/// Reads every JSON value in `text`, in order, within the default [`Limits`]; there is at least
+/// one.
 ///
-/// Their repairs are those inside of each: what stands around is not theirs.
+/// The repairs of each value do not include the text around it.
 ///
 /// # Errors
 ///
@@ -100,7 +102,7 @@ pub fn read_all(text: &str) -> Result<Vec<Reading>, ReadError> {
     read_all_within(text, &Limits::default())
 }
 
-/// As [`read_all`], within limits of your own.
+/// Like [`read_all`], with other limits.
 ///
 /// # Errors
 ///
@@ -116,10 +118,10 @@ pub fn read_all_within(text: &str, limits: &Limits) -> Result<Vec<Reading>, Read
         .collect())
 }
 
-/// Reads `text` as a `T`: of the values in it the first that fits, in [`read`]'s order of preference.
+/// Reads `text` as a `T`: the first fitting value in [`read`]'s order of preference.
 ///
-/// A value that is itself a string with JSON in it, as models write arguments that they encode twice,
-/// is tried last.
+/// A string that itself contains JSON, as in arguments that a model has encoded twice, is tried
+/// last.
 ///
 /// # Errors
 ///
@@ -152,7 +154,7 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
 
 fn deserialize<T: DeserializeOwned>(text: &str, reading: &Reading) -> Result<T, serde_json::Error> {
     T::deserialize(&reading.value).or_else(|error| {
-        // Only the text itself still has a long number as a number.
+        // Only the original text still has a long number as a number.
         let is_long = |repair: &Repair| repair.kind == RepairKind::LongNumber;
         let exact = text
             .get(reading.span.clone())
@@ -163,10 +165,10 @@ fn deserialize<T: DeserializeOwned>(text: &str, reading: &Reading) -> Result<T, 
     })
 }
 
-/// Reads the beginning of a text that is still being written: what has arrived of its first value.
+/// Reads the first value of a text that is still being written, as far as it has arrived.
 ///
-/// Call it with all that has arrived so far, again and again. What it returns for a shorter text is a
-/// beginning of what it returns for a longer one, except that the last number may still grow.
+/// Call it repeatedly with all text so far. The result for a shorter text is a beginning of the
+/// result for a longer one, except that the last number may still grow.
 ///
 /// # Errors
 ///
@@ -187,7 +189,7 @@ pub fn complete(partial_text: &str) -> Result<Reading, ReadError> {
     Ok(with_text_around(partial_text, reading))
 }
 
-/// The depth to which `serde_json` reads; beyond, our own reader goes on.
+/// The depth to which `serde_json` reads; deeper texts are read by our own reader.
 const STRICT_DEPTH: usize = 127;
 
 fn find(text: &str, limits: &Limits) -> Result<Vec<Candidate>, ReadError> {
@@ -215,7 +217,7 @@ fn check_length(text: &str, limits: &Limits) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// What `serde_json` reads, if it does and the limits allow what it allows.
+/// The value that `serde_json` reads, if it succeeds within the limits.
 fn strict(text: &str, limits: &Limits) -> Option<Reading> {
     if limits.depth < STRICT_DEPTH || limits.values == 0 || may_lose_digits(text) {
         return None;
@@ -228,7 +230,7 @@ fn strict(text: &str, limits: &Limits) -> Option<Reading> {
     })
 }
 
-/// Whether a number in `text` may have more digits than 64 bits hold; our own reader decides then.
+/// Whether a number in `text` may have more digits than 64 bits hold; then our own reader decides.
 fn may_lose_digits(text: &str) -> bool {
     let mut run = 0;
     text.bytes().any(|byte| {
@@ -243,7 +245,7 @@ fn trimmed(text: &str) -> std::ops::Range<usize> {
     start.min(end)..end
 }
 
-/// Adds to the repairs that text around the value was left out.
+/// Adds the repair for omitted text around the value.
 fn with_text_around(text: &str, mut reading: Reading) -> Reading {
     let whole = trimmed(text);
     let kind = RepairKind::TextAround;

@@ -1,19 +1,19 @@
-//! What stands around JSON in an answer: blocks of thoughts and code fences.
+//! The markup around JSON in an answer: blocks of thoughts and code fences.
 
 use super::cursor::Cursor;
 
 /// A line of three backticks opens and closes a block of code in Markdown.
 pub(super) const FENCE: &str = "```";
 
-/// The names of the tags between which models put their thoughts.
+/// The names of the tags around a model's thoughts.
 const THOUGHT_TAGS: [&str; 4] = ["think", "thinking", "thought", "reasoning"];
 
-/// The tag of thoughts that opens at `index`: its name, and the index after it.
+/// The opening tag of thoughts at `index`: its name, and the index after it.
 pub(super) fn opening_thought(cursor: &Cursor<'_>, index: usize) -> Option<(&'static str, usize)> {
     thought_tag(cursor, index, "<")
 }
 
-/// The tag of thoughts that closes at `index`: its name, and the index after it.
+/// The closing tag of thoughts at `index`: its name, and the index after it.
 pub(super) fn closing_thought(cursor: &Cursor<'_>, index: usize) -> Option<(&'static str, usize)> {
     thought_tag(cursor, index, "</")
 }
@@ -30,7 +30,7 @@ fn thought_tag(cursor: &Cursor<'_>, index: usize, open: &str) -> Option<(&'stati
     })
 }
 
-/// The index after the tag that closes the thoughts `name`, from `index` on.
+/// The index after the tag that closes the thoughts `name`, searched from `index` on.
 pub(super) fn end_of_thought(cursor: &Cursor<'_>, index: usize, name: &str) -> Option<usize> {
     (index..cursor.end()).find_map(|at| match cursor.peek(at) {
         Some(b'<') => closing_thought(cursor, at)
@@ -40,10 +40,10 @@ pub(super) fn end_of_thought(cursor: &Cursor<'_>, index: usize, name: &str) -> O
     })
 }
 
-/// Where the answer begins in a text whose thoughts are closed but were never opened.
+/// The start of the answer in a text whose thoughts have a closing tag and no opening tag.
 ///
-/// Servers whose chat template already ends in `<think>` return such texts. A closing tag in a text
-/// that begins like JSON is taken for a part of it.
+/// Servers whose chat template already ends in `<think>` return such texts. In a text that begins
+/// like JSON, a closing tag is part of the JSON.
 pub(super) fn after_unopened_thought(cursor: &Cursor<'_>) -> usize {
     let start = cursor.after_blanks(cursor.at);
     if matches!(cursor.peek(start), None | Some(b'{' | b'[' | b'"')) {
@@ -59,8 +59,8 @@ pub(super) fn after_unopened_thought(cursor: &Cursor<'_>) -> usize {
     first_tag.flatten().unwrap_or(cursor.at)
 }
 
-/// Whether the value that is being read must have ended before `index`, because a fence or a block
-/// of thoughts ends there.
+/// Whether the current value must have ended before `index`, because a fence or a block of thoughts
+/// ends there.
 pub(super) fn ends_value(cursor: &Cursor<'_>, index: usize) -> bool {
     match cursor.peek(index) {
         Some(b'`') => cursor.is_at(index, FENCE),

@@ -1,10 +1,10 @@
-//! Making one schema of several that must all hold.
+//! Merges schemas that must all hold into one.
 
 use serde_json::{Map, Value, json};
 
 use super::strict_form::NotStrict;
 
-/// Keywords that say nothing about which values fit, beside a combination of schemas.
+/// Keywords that do not restrict values, beside a combination of schemas.
 pub(super) const ANNOTATIONS: [&str; 9] = [
     "$schema",
     "$id",
@@ -17,7 +17,7 @@ pub(super) const ANNOTATIONS: [&str; 9] = [
     "examples",
 ];
 
-/// Makes `whole` demand what `part` demands, too.
+/// Adds the requirements of `part` to `whole`.
 pub(super) fn merge(
     whole: &mut Map<String, Value>,
     part: &Value,
@@ -36,7 +36,7 @@ pub(super) fn merge(
             continue;
         };
         match (key.as_str(), present, value) {
-            // The outer description is about this very use, and the others say nothing of values.
+            // The outer description is about this use, and the others do not restrict values.
             (key, _, _) if ANNOTATIONS.contains(&key) => {}
             ("properties", Value::Object(present), Value::Object(more)) => {
                 for (name, member) in more {
@@ -60,7 +60,7 @@ pub(super) fn merge(
                     .collect();
                 present.extend(new);
             }
-            // Each part closes itself over its own members; the whole is closed in any case.
+            // Each part is closed over its own members; the whole is closed in any case.
             ("additionalProperties" | "unevaluatedProperties", present, value)
                 if *present == json!(false) || *value == json!(false) =>
             {

@@ -1,4 +1,4 @@
-//! What is wrong with a value, in words by which a model can mend it.
+//! Describes the faults of a value in words by which a model can correct it.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -7,24 +7,25 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError, Validator};
 use serde_json::Value;
 
-/// How many mismatches are told; a model mends the first ones, and often the rest with them.
+/// The most mismatches that are reported; a model corrects the first ones, and often the rest with
+/// them.
 const MAX_MISMATCHES: usize = 20;
 
-/// How many characters of a value are shown.
+/// The most characters of a value that are shown.
 const MAX_SHOWN: usize = 80;
 
-/// How many names or options are listed.
+/// The most names or options that are listed.
 const MAX_LISTED: usize = 20;
 
 /// One place where a value does not fit its schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mismatch {
-    /// Where in the value, as `$.items[0].price`.
+    /// The place in the value, as `$.items[0].price`.
     pub path: String,
-    /// What the schema asks for there.
+    /// The requirement of the schema at this place.
     pub expected: String,
-    /// What stands there.
+    /// The value at this place.
     pub found: String,
 }
 
@@ -38,9 +39,9 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Where a value does not fit its schema; the first 20 places, at least one.
+/// The places where a value does not fit its schema; the first 20, at least one.
 ///
-/// Its text is written for the model that wrote the value.
+/// The text is written for the model that wrote the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Mismatches(pub Vec<Mismatch>);
 
@@ -53,7 +54,7 @@ impl fmt::Display for Mismatches {
     }
 }
 
-/// Where `value` does not fit the schema; empty if it fits.
+/// The places where `value` does not fit the schema; empty if it fits.
 pub(super) fn find(validator: &Validator, schema: &Value, value: &Value) -> Vec<Mismatch> {
     let mut report = Report {
         schema,
@@ -66,7 +67,7 @@ pub(super) fn find(validator: &Validator, schema: &Value, value: &Value) -> Vec<
     report.mismatches
 }
 
-/// The JSON Pointers of the members of `value` that are `null` and may not be.
+/// The JSON Pointers of the members of `value` that are `null` and must not be.
 pub(super) fn unwanted_nulls(validator: &Validator, value: &Value) -> BTreeSet<String> {
     collected(validator, value, |error| {
         let pointer = error.instance_path().as_str();
@@ -78,7 +79,7 @@ pub(super) fn unwanted_nulls(validator: &Validator, value: &Value) -> BTreeSet<S
     })
 }
 
-/// The JSON Pointers of the members that `value` must have and has not.
+/// The JSON Pointers of the required members that `value` lacks.
 pub(super) fn missing_members(validator: &Validator, value: &Value) -> BTreeSet<String> {
     collected(validator, value, |error| match error.kind() {
         ValidationErrorKind::Required {
@@ -91,8 +92,8 @@ pub(super) fn missing_members(validator: &Validator, value: &Value) -> BTreeSet<
     })
 }
 
-/// The places that `pick` takes from the errors of `value`, also from within its alternatives: there
-/// from one of which nothing else is wrong, or else from the likeliest.
+/// The places that `pick` takes from the errors of `value`, including those within its
+/// alternatives. Of alternatives, the one without other errors is used, or else the likeliest.
 fn collected(
     validator: &Validator,
     value: &Value,
@@ -123,7 +124,7 @@ fn collected(
     places
 }
 
-/// What is wrong with each alternative, if none of them fits.
+/// The errors of each alternative, if none of them fits.
 fn alternatives(kind: &ValidationErrorKind) -> Option<&[Vec<ValidationError<'static>>]> {
     match kind {
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
@@ -133,8 +134,8 @@ fn alternatives(kind: &ValidationErrorKind) -> Option<&[Vec<ValidationError<'sta
     }
 }
 
-/// The alternative that the value at `pointer` was most likely meant to be: one whose type and tag
-/// agree, of several the one that misses the fewest members, and then that with the fewest errors.
+/// The alternative that was most likely intended for the value at `pointer`: one whose type and tag
+/// match; among several, the one with the fewest missing members, and then the fewest errors.
 fn likeliest<'e>(
     branches: &'e [Vec<ValidationError<'static>>],
     pointer: &str,
@@ -154,8 +155,8 @@ fn likeliest<'e>(
     branches.iter().filter(agrees).min_by_key(distance)
 }
 
-/// Whether `error` shows that another alternative was meant: the value is of another type, or a tag in
-/// it names another.
+/// Whether `error` shows that another alternative was intended: the type of the value or a tag in
+/// it belongs to another.
 fn is_of_another_kind(error: &ValidationError<'_>, pointer: &str) -> bool {
     let path = error.instance_path().as_str();
     let depth = path
@@ -163,7 +164,7 @@ fn is_of_another_kind(error: &ValidationError<'_>, pointer: &str) -> bool {
         .map_or(0, |inside| inside.matches('/').count());
     match error.kind() {
         ValidationErrorKind::Type { .. } => depth == 0,
-        // A tag that is null is as good as missing, and was not meant as another's.
+        // A tag that is null counts as missing, and not as another alternative's tag.
         ValidationErrorKind::Constant { .. } | ValidationErrorKind::Enum { .. } => {
             depth == 0 || (depth == 1 && !error.instance().is_null())
         }
@@ -207,7 +208,8 @@ impl Report<'_> {
         }
     }
 
-    /// Tells what the likeliest alternative lacks or, if none is likely, what each one asks for.
+    /// Reports the faults by the likeliest alternative or, if none is likely, the requirement of
+    /// each.
     fn add_alternatives(
         &mut self,
         branches: &[Vec<ValidationError<'static>>],
@@ -226,7 +228,8 @@ impl Report<'_> {
                     .find(|error| is_of_another_kind(error, pointer))
             })
             .collect();
-        // A wrong tag is told once, at the tag; another type is told only if no tag could be.
+        // A wrong tag is reported once, at the tag; another type is reported only if no tag could
+        // match.
         let deepest = telling
             .iter()
             .map(|error| error.instance_path().as_str().len())
@@ -260,7 +263,7 @@ impl Report<'_> {
         }
     }
 
-    /// What may stand in the object that has a member too many.
+    /// The possible members of the object that has an unknown member.
     fn known_members(&self, error: &ValidationError<'_>) -> String {
         let keyword = error.schema_path().as_str();
         let owner = keyword
@@ -280,7 +283,7 @@ impl Report<'_> {
         format!("no such member (there are {})", listed(&names, ", "))
     }
 
-    /// `pointer` in the way in which programs write it: `$.items[0].price`.
+    /// `pointer` in the notation of programs: `$.items[0].price`.
     fn path(&self, pointer: &str) -> String {
         let mut path = "$".to_owned();
         let mut here = Some(self.value);
@@ -310,7 +313,7 @@ fn member_path(path: &str, name: &str) -> String {
     }
 }
 
-/// What the schema asked for where `error` arose.
+/// The requirement of the schema where `error` arose.
 fn expectation(error: &ValidationError<'_>) -> String {
     use ValidationErrorKind as Kind;
     match error.kind() {
@@ -378,7 +381,7 @@ fn listed(items: &[String], separator: &str) -> String {
     format!("{}{rest}", shown.join(separator))
 }
 
-/// A value in a few words: as a model recognises it, and no longer than it must be.
+/// A value in a few words: short, but enough for the model to recognise it.
 fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

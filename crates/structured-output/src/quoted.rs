@@ -1,4 +1,4 @@
-//! Strings: where one ends, which with unescaped quotes inside is a judgement, and what it says.
+//! Strings: their ends, which have to be guessed if quotes inside are unescaped, and their content.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::markup;
 use super::reading::{Repair, RepairKind};
 use super::scalar;
 
-/// What a string is in its document: its end is judged by what may stand after it there.
+/// The role of a string in its document. It determines what may follow the string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// The key of a member.
@@ -21,7 +21,7 @@ pub(super) enum Role {
     Root,
 }
 
-/// Where a string stands.
+/// The place of a string.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub(super) role: Role,
@@ -29,11 +29,11 @@ pub(super) struct Place {
     pub(super) arrays: usize,
     /// How many objects are open around it.
     pub(super) objects: usize,
-    /// Whether it stands in a code fence, which ends an unfinished string.
+    /// Whether it is in a code fence, whose end also ends an unfinished string.
     pub(super) is_fenced: bool,
 }
 
-/// A string that was read.
+/// A string after reading.
 #[derive(Debug)]
 pub(super) struct Quoted {
     pub(super) text: String,
@@ -56,7 +56,7 @@ fn closing_quotes(opening: char) -> Option<&'static [char]> {
     }
 }
 
-/// Reads the string whose opening quote the cursor is at, and leaves the cursor after it.
+/// Reads the string that opens at the cursor, and leaves the cursor after it.
 pub(super) fn read(cursor: &mut Cursor<'_>, place: Place, repairs: &mut Vec<Repair>) -> Quoted {
     let opening = cursor.character(cursor.at).unwrap_or('"');
     let bounds = Bounds::find(cursor, opening, place);
@@ -81,7 +81,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, place: Place, repairs: &mut Vec<Repa
     }
 }
 
-/// Where a string lies.
+/// The range of a string.
 struct Bounds {
     content: Range<usize>,
     after: usize,
@@ -119,8 +119,9 @@ impl Bounds {
         Self::without_end(cursor, start, inner_quote, last_quote, place)
     }
 
-    /// No quote ends the string: the last one does then, or the fence, or the text. Taking the last
-    /// quote, and not an earlier one, keeps the work linear: no later string can come back here.
+    /// No quote ends the string, so it ends at its last quote, or at the end of the fence or text.
+    /// Using the last quote, rather than an earlier one, keeps the work linear: no later string can
+    /// come back here.
     fn without_end(
         cursor: &Cursor<'_>,
         start: usize,
@@ -153,10 +154,11 @@ impl Bounds {
     }
 }
 
-/// Whether a quote before `after` ends its string: only if what follows can follow a string there.
+/// Whether a quote before `after` ends its string: only if the text after it can follow a string
+/// there.
 ///
-/// The look-ahead is amortised: it passes over blanks and at most one further string of the text, so
-/// every byte is looked at by a bounded number of quotes.
+/// The look-ahead is amortised: it passes over white space and at most one further string of the
+/// text, so each byte is read by a bounded number of quotes.
 fn closes(cursor: &Cursor<'_>, after: usize, place: Place) -> bool {
     let next = cursor.after_blanks(after);
     let Some(character) = cursor.character(next) else {
@@ -217,7 +219,7 @@ fn member_follows(cursor: &Cursor<'_>, index: usize, place: Place) -> bool {
     }
 }
 
-/// Whether the string that opens at `index` is followed by a colon, or cut.
+/// Whether the string that opens at `index` is followed by a colon, or is cut off.
 pub(super) fn key_follows(cursor: &Cursor<'_>, index: usize) -> bool {
     match end_of_first_string(cursor, index) {
         None => true,
@@ -225,7 +227,7 @@ pub(super) fn key_follows(cursor: &Cursor<'_>, index: usize) -> bool {
     }
 }
 
-/// The index after the string that opens at `index` if its first quote closes it; nothing if the
+/// The index after the string that opens at `index` if its first quote closes it; `None` if the
 /// text ends before.
 pub(super) fn end_of_first_string(cursor: &Cursor<'_>, index: usize) -> Option<usize> {
     let opening = cursor.character(index)?;
@@ -242,13 +244,13 @@ pub(super) fn end_of_first_string(cursor: &Cursor<'_>, index: usize) -> Option<u
     None
 }
 
-/// Whether a name without quotes stands at `index`, followed by a colon.
+/// Whether an unquoted key, followed by a colon, is at `index`.
 pub(super) fn bare_key_follows(cursor: &Cursor<'_>, index: usize) -> bool {
     let end = cursor.after_run(index, is_of_name);
     end > index && cursor.character(cursor.after_blanks(end)) == Some(':')
 }
 
-/// Whether `character` can be a part of a key without quotes.
+/// Whether `character` can be part of an unquoted key.
 pub(super) fn is_of_name(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '_' | '$' | '-' | '.')
 }

@@ -1,4 +1,4 @@
-//! What a reading yields: the value, what was mended on the way, where it stood, and how it can fail.
+//! The result of reading: the value, its repairs, its place in the text, and the possible errors.
 
 use std::ops::Range;
 
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 /// The deepest nesting that [`Limits::depth`] may allow.
 ///
-/// A [`Value`] is dropped, cloned and printed recursively, so a deeper one would endanger the stack
-/// of whoever holds it, however carefully it was read.
+/// A [`Value`] is dropped, cloned and printed recursively, so a deeper one could overflow the stack
+/// of any user, however carefully it was read.
 pub const MAX_DEPTH: usize = 1_024;
 
 /// How many repairs one [`Reading`] keeps; [`RepairKind::Truncated`] is kept in any case.
 ///
-/// Without a bound, a text of nothing but faults would cost many times its own size in memory.
+/// Without a bound, a text full of faults would take many times its own size in memory.
 pub const MAX_REPAIRS: usize = 1_000;
 
-/// What a text may cost before it is refused.
+/// Limits on a text; beyond them it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The longest text, in bytes. Default: 8 MiB.
@@ -39,11 +39,11 @@ impl Default for Limits {
 /// A JSON value found in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// The value as it was meant.
+    /// The intended value.
     pub value: Value,
-    /// What had to be mended, in the order of the text; empty for well-formed JSON.
+    /// The repairs, in the order of the text; empty for well-formed JSON.
     pub repairs: Vec<Repair>,
-    /// The bytes of the text that the value was read from.
+    /// The range of the value in the text, in bytes.
     pub span: Range<usize>,
 }
 
@@ -57,24 +57,25 @@ impl Reading {
     }
 }
 
-/// One thing that was mended.
+/// One repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repair {
     /// What was wrong.
     pub kind: RepairKind,
-    /// Where, in bytes of the text; empty where something was missing.
+    /// The place in the text, in bytes; empty where something was missing.
     pub span: Range<usize>,
 }
 
-/// The faults that the reader knows.
+/// The faults that the reader repairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RepairKind {
     /// Text before or after the value (prose, thoughts, a code fence) was left out.
     TextAround,
-    /// The text ended inside the value: what was open was closed, and a key without a value dropped.
+    /// The text ended inside the value: open levels were closed, and a key without a value was
+    /// dropped.
     Truncated,
-    /// A bracket was not closed although the text went on.
+    /// A bracket was not closed although the text continued.
     MissingClose,
     /// A comma stood before a closing bracket.
     TrailingComma,
@@ -84,7 +85,7 @@ pub enum RepairKind {
     MissingColon,
     /// A key had no value; it was given `null`.
     MissingValue,
-    /// Characters that fit nowhere, a comma too many among them, were left out.
+    /// Characters that fit nowhere, such as a superfluous comma, were left out.
     Skipped,
     /// A comment was left out.
     Comment,
@@ -104,7 +105,7 @@ pub enum RepairKind {
     ControlCharacter,
     /// A string held its own quote unescaped.
     InnerQuote,
-    /// A backslash that begins no escape of JSON's was kept or understood.
+    /// A backslash that begins no JSON escape was kept or interpreted.
     InvalidEscape,
     /// Half a surrogate pair became U+FFFD.
     LoneSurrogate,
@@ -129,7 +130,7 @@ pub enum ReadError {
     /// Arrays and objects are nested beyond [`Limits::depth`].
     #[error("JSON is nested deeper than {limit} levels at byte {at}: ask for a flatter shape")]
     TooDeep {
-        /// Where the first level too many opens, in bytes.
+        /// Where the first level beyond the limit opens, in bytes.
         at: usize,
         /// The limit.
         limit: usize,
@@ -145,7 +146,7 @@ pub enum ReadError {
     /// The text holds more values than [`Limits::values`].
     #[error("the text holds more than {limit} JSON values; the next one begins at byte {at}")]
     TooManyValues {
-        /// Where the first value too many begins, in bytes.
+        /// Where the first value beyond the limit begins, in bytes.
         at: usize,
         /// The limit.
         limit: usize,
@@ -164,7 +165,7 @@ pub enum ParseError {
     Shape {
         /// How many values were tried.
         candidates: usize,
-        /// What the likeliest one lacked.
+        /// The fault of the likeliest value.
         source: serde_json::Error,
     },
 }

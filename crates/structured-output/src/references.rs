@@ -1,15 +1,15 @@
-//! References within a schema, and those among them that lead back to themselves.
+//! References within a schema, and recursive ones among them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// What the reference `#…` leads to in `root`.
+/// The target of the reference `#…` in `root`.
 pub(super) fn lookup<'v>(root: &'v Value, reference: &str) -> Option<&'v Value> {
     root.pointer(reference.strip_prefix('#')?)
 }
 
-/// The references from which one comes back to them.
+/// The references that lead back to themselves.
 pub(super) fn recursive_references(root: &Value) -> BTreeSet<String> {
     let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut open: Vec<String> = references_in(root, &[]).into_iter().collect();
@@ -17,7 +17,7 @@ pub(super) fn recursive_references(root: &Value) -> BTreeSet<String> {
         if edges.contains_key(&reference) {
             continue;
         }
-        // The root holds the definitions, but it refers only to those that it names elsewhere.
+        // The root contains the definitions, but refers only to those that it uses elsewhere.
         let definitions: &[&str] = if reference == "#" {
             &["$defs", "definitions"]
         } else {
@@ -51,7 +51,7 @@ fn reaches_itself(edges: &BTreeMap<String, BTreeSet<String>>, start: &str) -> bo
     false
 }
 
-/// Every `$ref` in `schema`, outside of its own members named `except`.
+/// Every `$ref` in `schema`, except in its own members named `except`.
 fn references_in(schema: &Value, except: &[&str]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut open: Vec<&Value> = match schema.as_object() {

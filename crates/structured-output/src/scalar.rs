@@ -1,12 +1,12 @@
-//! Literals and numbers, JSON's own and those that models write in their place.
+//! Literals and numbers, in JSON's form and in other forms that models write.
 
 use serde_json::{Number, Value};
 
 use super::cursor::{Cursor, is_blank};
 use super::reading::RepairKind;
 
-/// Literals that JSON does not know, with what they mean in it. What has no counterpart (`NaN` and
-/// the infinities) becomes `null`, as in JavaScript's own serialisation.
+/// Literals that are not JSON, with their meaning in JSON. Literals without a counterpart (`NaN`
+/// and the infinities) become `null`, as in JavaScript's own serialisation.
 const FOREIGN_LITERALS: [(&str, Literal); 17] = [
     ("True", Literal::True),
     ("TRUE", Literal::True),
@@ -50,7 +50,7 @@ impl From<Literal> for Value {
     }
 }
 
-/// Reads a whole word as a literal or number; nothing if it is neither.
+/// Reads a whole word as a literal or number; `None` if it is neither.
 pub(super) fn classify(word: &str) -> Option<(Value, Option<RepairKind>)> {
     let named = |table: &[(&str, Literal)]| {
         table
@@ -67,8 +67,8 @@ pub(super) fn classify(word: &str) -> Option<(Value, Option<RepairKind>)> {
     number(word)
 }
 
-/// Reads a word that the end of the text may have cut: `tr` is `true`, and `1.5e` is `1.5`. Nothing
-/// if what there is does not tell the value, as in `-`.
+/// Reads a word that may be cut off at the end of the text: `tr` is `true`, and `1.5e` is `1.5`.
+/// `None` if the beginning does not determine a value, as in `-`.
 pub(super) fn complete(word: &str) -> Option<(Value, Option<RepairKind>)> {
     let whole = classify(word).filter(|(_, kind)| *kind != Some(RepairKind::ForeignNumber));
     if whole.is_some() {
@@ -104,7 +104,7 @@ fn number(word: &str) -> Option<(Value, Option<RepairKind>)> {
 
 /// A number in JSON's grammar: an integer beyond 64 bits and a magnitude beyond a double stay text.
 ///
-/// Text, and not `serde_json`'s arbitrary precision, because that is a feature which would change
+/// This is text, rather than `serde_json`'s arbitrary precision, because that feature would change
 /// every `Value` of every crate in the program.
 fn json_number(word: &str) -> Option<Value> {
     let is_grammatical = is_json_number(word.as_bytes());
@@ -151,8 +151,8 @@ fn split_digits(bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at(count)
 }
 
-/// `+1`, `.5`, `5.` as JSON writes them. A leading zero (`007`) is no number: it stays text, because
-/// the writer meant the digits.
+/// `+1`, `.5` and `5.` in JSON's form. A leading zero (`007`) stays text, because the writer meant
+/// the digits.
 fn in_json_form(word: &str) -> Option<String> {
     let unsigned = word.trim_start_matches(['-', '+']);
     if word.len() - unsigned.len() > 1 || !unsigned.contains(|c: char| c.is_ascii_digit()) {
@@ -164,7 +164,7 @@ fn in_json_form(word: &str) -> Option<String> {
     Some(format!("{sign}{before}{unsigned}{after}"))
 }
 
-/// The index after the word at `index`. A word ends where JSON could go on.
+/// The index after the word at `index`. A word ends where JSON could continue.
 pub(super) fn end_of_word(cursor: &Cursor<'_>, index: usize) -> usize {
     cursor.after_run(index, |character| {
         !matches!(

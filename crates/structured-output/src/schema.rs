@@ -1,4 +1,4 @@
-//! The schema of an answer: what the server is sent, and what the answer is held to.
+//! The schema of an answer: the form for the server, and the form for the check.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,14 +15,14 @@ use super::reading::{Limits, ReadError, Reading};
 use super::references;
 use super::strict_form::{NotStrict, strict_form};
 
-/// The member under which an answer that is no object stands, since servers ask for an object.
+/// The member that holds an answer which is not an object, because servers require an object.
 const WRAPPED: &str = "value";
 
-/// How often `null`s are taken out before what is left is judged; each time uncovers those that stand
+/// How often `null`s are removed before the rest is checked. Each round uncovers `null`s that are
 /// one alternative deeper.
 const MAX_ROUNDS: usize = 16;
 
-/// What an answer must look like.
+/// The schema of an answer.
 ///
 /// ```
 /// use ghostlight_structured_output::OutputSchema;
@@ -49,11 +49,11 @@ const MAX_ROUNDS: usize = 16;
 #[derive(Clone)]
 pub struct OutputSchema {
     name: String,
-    /// What the server is sent.
+    /// The schema that the server gets.
     schema: Value,
     not_strict: Option<NotStrict>,
     is_wrapped: bool,
-    /// What the answer is held to; an object, too, but with all that the author wrote.
+    /// The schema for the check. It describes an object too, with everything that the author wrote.
     full: Value,
     validator: Arc<Validator>,
 }
@@ -63,17 +63,17 @@ impl OutputSchema {
     ///
     /// # Errors
     ///
-    /// [`SchemaError`], if what `T` says of itself is not a valid JSON Schema.
+    /// [`SchemaError`], if the schema of `T` is not a valid JSON Schema.
     pub fn of<T: JsonSchema + DeserializeOwned>() -> Result<Self, SchemaError> {
         let schema = schemars::schema_for!(T).to_value();
         Self::from_json(&proper_name(&T::schema_name()), schema)
     }
 
-    /// A JSON Schema as it was written, in a file or by another program.
+    /// A JSON Schema from a file or another program.
     ///
     /// # Errors
     ///
-    /// [`SchemaError`], if `name` is not one or `schema` is not a valid JSON Schema.
+    /// [`SchemaError`], if `name` is invalid or `schema` is not a valid JSON Schema.
     pub fn from_json(name: &str, schema: Value) -> Result<Self, SchemaError> {
         if proper_name(name) != name {
             return Err(SchemaError::Name {
@@ -107,8 +107,8 @@ impl OutputSchema {
         &self.name
     }
 
-    /// The schema to send: the strict form if there is one, and otherwise the schema as it was given.
-    /// Its top is always an object: another answer stands in it as the member `value`.
+    /// The schema to send: the strict form if there is one, and otherwise the schema as given. At
+    /// its top it is always an object; any other answer is its member `value`.
     #[must_use]
     pub fn schema(&self) -> &Value {
         &self.schema
@@ -120,18 +120,19 @@ impl OutputSchema {
         self.not_strict.is_none()
     }
 
-    /// Why the server cannot be asked for strict output, if so.
+    /// Why the server cannot be asked for strict output; `None` if it can.
     #[must_use]
     pub fn why_not_strict(&self) -> Option<&NotStrict> {
         self.not_strict.as_ref()
     }
 
-    /// Holds `value` to the schema, and returns it as the schema's author meant it: without the
-    /// `null`s that stand for members left out, and without the object around an answer that is none.
+    /// Checks `value` against the schema, and returns it in the form that the author intended:
+    /// without the `null`s that stand for omitted members, and without the object around an answer
+    /// that is not an object.
     ///
     /// # Errors
     ///
-    /// [`Mismatches`], written so that a model can mend its answer.
+    /// [`Mismatches`], in words by which a model can correct its answer.
     pub fn check(&self, value: Value) -> Result<Value, Mismatches> {
         let value = self.without_added_nulls(value);
         let mismatches = mismatch::find(&self.validator, &self.full, &value);
@@ -146,8 +147,8 @@ impl OutputSchema {
         })
     }
 
-    /// Reads the value in `text` that fits the schema: of several the one that [`super::read`]
-    /// prefers. The result may be cut off and still fit: see [`Reading::is_truncated`].
+    /// Reads the value in `text` that fits the schema; of several, the one that [`super::read`]
+    /// prefers. A truncated value may still fit: see [`Reading::is_truncated`].
     ///
     /// # Errors
     ///
@@ -175,17 +176,17 @@ impl OutputSchema {
         Err(likeliest.unwrap_or(OutputError::Read(ReadError::NoValue)))
     }
 
-    /// Reads `text` as a `T`, which is the type that the schema was made of.
+    /// Reads `text` as a `T`, the type that the schema was made from.
     ///
     /// # Errors
     ///
-    /// As [`OutputSchema::read`], and [`OutputError::Type`] if `T` asks for more than its schema says.
+    /// As [`OutputSchema::read`], and [`OutputError::Type`] if `T` requires more than its schema.
     pub fn parse<T: DeserializeOwned>(&self, text: &str) -> Result<T, OutputError> {
         let reading = self.read(text)?;
         serde_json::from_value(reading.value).map_err(OutputError::Type)
     }
 
-    /// As [`OutputSchema::check`]; a model that leaves out the object around its answer is understood.
+    /// Like [`OutputSchema::check`], and also accepts an answer without the object around it.
     fn check_bare(&self, value: &Value) -> Result<Value, Mismatches> {
         let checked = self.check(value.clone());
         if !self.is_wrapped || checked.is_ok() {
@@ -194,8 +195,8 @@ impl OutputSchema {
         self.check(json!({ WRAPPED: value })).or(checked)
     }
 
-    /// In the strict form an optional member is required and may be `null`, although the type behind
-    /// it may know no `null`: there such a member is taken out again.
+    /// In the strict form an optional member is required and may be `null`, although its type may
+    /// not allow `null`. In that case the member is removed again.
     fn without_added_nulls(&self, mut value: Value) -> Value {
         let mut kept = BTreeSet::new();
         for _ in 0..if self.is_strict() { MAX_ROUNDS } else { 0 } {
@@ -209,7 +210,7 @@ impl OutputSchema {
                     members.remove(&name);
                 }
             }
-            // A required member is no less wrong for being left out: it is told as the null it was.
+            // A required member that was removed is reported as the null that it was.
             let missing = mismatch::missing_members(&self.validator, &value);
             for pointer in nulls
                 .into_iter()
@@ -255,22 +256,22 @@ pub enum SchemaError {
     },
 }
 
-/// Why an answer is not what was asked for. Its text is written for the model that wrote the answer.
+/// Why an answer is refused. The text is written for the model that wrote the answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
     /// No JSON value could be read at all.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// There is JSON, but none of it fits the schema; this is what the likeliest one lacks.
+    /// There is JSON, but none of it fits the schema. Holds the faults of the likeliest value.
     #[error("{mismatches}{}", if *is_truncated { "\nThe JSON was cut off before its end." } else { "" })]
     Shape {
-        /// Where it does not fit.
+        /// The places where it does not fit.
         mismatches: Mismatches,
-        /// Whether the text ended inside of it.
+        /// Whether the text ended inside the value.
         is_truncated: bool,
     },
-    /// The answer fits the schema, but the type asks for more than its schema says.
+    /// The answer fits the schema, but the type requires more than its schema.
     #[error("the JSON fits its schema, but it cannot be used: {0}")]
     Type(#[source] serde_json::Error),
 }
@@ -293,7 +294,7 @@ fn proper_name(name: &str) -> Cow<'_, str> {
     })
 }
 
-/// Whether all that fits `schema` is an object, as its top says.
+/// Whether `schema` accepts only objects, according to its top level.
 fn is_object(schema: &Value) -> bool {
     let mut here = schema;
     for _ in 0..32 {
@@ -309,7 +310,7 @@ fn is_object(schema: &Value) -> bool {
     here.get("type") == Some(&json!("object")) && !is_combined
 }
 
-/// The schema of an object whose one member fits `schema`.
+/// The schema of an object with one member that fits `schema`.
 fn wrapped(mut schema: Value) -> Value {
     let mut definitions = Map::new();
     for key in ["$defs", "definitions"] {
@@ -329,7 +330,7 @@ fn wrapped(mut schema: Value) -> Value {
     whole
 }
 
-/// What referred to the top refers to the member that it has become.
+/// Changes references to the top into references to the member that it has become.
 fn redirect(schema: &mut Value) {
     let mut open = vec![schema];
     while let Some(value) = open.pop() {
@@ -348,7 +349,7 @@ fn redirect(schema: &mut Value) {
     }
 }
 
-/// The object that has the member at `pointer`, and the member's name.
+/// The object with the member at `pointer`, and the member's name.
 fn owner_of<'v>(
     value: &'v mut Value,
     pointer: &str,

@@ -1,10 +1,10 @@
 //! The form of JSON Schema that servers accept for strict output.
 //!
-//! Strict output means that the server samples only what fits the schema. The servers that speak
-//! OpenAI's protocol can do so for a part of JSON Schema: every object is closed and every member
-//! required, alternatives are `anyOf`, and keywords beyond a short list are refused. What a schema
-//! says beyond that is left out here, so that the strict form accepts more than the schema does; the
-//! answer is then checked against the schema itself (see [`super::OutputSchema`]).
+//! Strict output means that the server generates only text that fits the schema. Servers with
+//! OpenAI's protocol support this for a part of JSON Schema: every object is closed and every
+//! member required, alternatives are `anyOf`, and keywords beyond a short list are refused. Other
+//! requirements of a schema are left out here, so that the strict form accepts more than the schema
+//! does; the answer is then checked against the schema itself (see [`super::OutputSchema`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +16,8 @@ use super::references::{lookup, recursive_references};
 /// The deepest nesting of a schema that is converted.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
-/// The largest number of subschemas after inlining, so that references to references that each stand
-/// twice cannot grow without bound.
+/// The most subschemas after inlining, so that references which are each used twice cannot grow
+/// without bound.
 const MAX_SUBSCHEMAS: usize = 10_000;
 
 /// Keywords that mean the same in the strict form.
@@ -35,7 +35,7 @@ const KEPT: [&str; 11] = [
     "maxItems",
 ];
 
-/// The values of `format` that servers know.
+/// The values of `format` that servers support.
 const FORMATS: [&str; 9] = [
     "date-time",
     "time",
@@ -48,23 +48,23 @@ const FORMATS: [&str; 9] = [
     "uuid",
 ];
 
-/// Why a schema has no strict form. It can still be sent as it is, without `strict`.
+/// Why a schema has no strict form. It can still be sent unchanged, without `strict`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotStrict {
-    /// An object may have members of any name, as a map has.
+    /// An object may have members of any name, like a map.
     #[error("at {at}: members of any name, but a strict object lists its members")]
     OpenObject {
         /// Where in the schema.
         at: String,
     },
-    /// The schema does not say which type is meant.
+    /// The schema does not specify a type.
     #[error("at {at}: a value of any type, but a strict schema says which")]
     AnyType {
         /// Where in the schema.
         at: String,
     },
-    /// Schemas that must all hold, and that could not be made one.
+    /// Schemas that must all hold and cannot be merged.
     #[error("at {at}: schemas that must hold together differ in `{keyword}`")]
     Conflict {
         /// Where in the schema.
@@ -90,18 +90,18 @@ pub enum NotStrict {
 
 /// Turns a JSON Schema (2020-12, as schemars 1 makes it, or draft 7) into its strict form.
 ///
-/// - References are replaced by what they refer to; only those that lead back to themselves stay,
-///   with their definitions under `$defs`.
-/// - Objects get `additionalProperties: false`, and all members become required; those that were
-///   optional may be `null` instead.
+/// - References are replaced by their targets; only recursive references stay, with their
+///   definitions under `$defs`.
+/// - Objects get `additionalProperties: false`, and all members become required; optional members
+///   may be `null` instead.
 /// - `oneOf` becomes `anyOf`, members beside it move into each alternative, `allOf` is merged, and a
 ///   tuple becomes an array of its types.
 /// - Keywords that servers refuse are dropped.
 ///
 /// # Errors
 ///
-/// [`NotStrict`], if there is no such form: for maps, for values of any type, and for `allOf`s that
-/// contradict.
+/// [`NotStrict`], if there is no such form: for maps, for values of any type, and for contradictory
+/// `allOf`s.
 pub fn strict_form(schema: &Value) -> Result<Value, NotStrict> {
     let mut converter = Converter {
         root: schema,
@@ -117,7 +117,7 @@ pub fn strict_form(schema: &Value) -> Result<Value, NotStrict> {
             depth: 0,
         },
     )?;
-    // The top of a strict schema is an object, and not a reference to one.
+    // The top of a strict schema must be an object, not a reference to one.
     let top = strict
         .get("$ref")
         .and_then(Value::as_str)
@@ -131,7 +131,7 @@ pub fn strict_form(schema: &Value) -> Result<Value, NotStrict> {
     Ok(strict)
 }
 
-/// Where in the schema the conversion is.
+/// The place of the conversion in the schema.
 struct Place {
     path: String,
     depth: usize,
@@ -245,7 +245,7 @@ impl<'s> Converter<'s> {
         })
     }
 
-    /// Converts alternatives, with what stands beside them made a part of each.
+    /// Converts alternatives, and merges the keywords beside them into each.
     fn alternatives(
         &mut self,
         common: Map<String, Value>,
@@ -273,7 +273,7 @@ impl<'s> Converter<'s> {
         Ok(Value::Object(strict))
     }
 
-    /// Converts a schema that is no combination of others.
+    /// Converts a schema that is not a combination of others.
     fn plain(&mut self, schema: &Map<String, Value>, place: &Place) -> Result<Value, NotStrict> {
         let Some(types) = types_of(schema) else {
             return Err(NotStrict::AnyType {
@@ -341,8 +341,8 @@ impl<'s> Converter<'s> {
         Ok(())
     }
 
-    /// What the elements of an array may be; those of a tuple are any of its types, and how many they
-    /// are is said by `minItems` and `maxItems`.
+    /// The schema of the elements of an array. Elements of a tuple may have any of its types;
+    /// `minItems` and `maxItems` give their number.
     fn items(&mut self, schema: &Map<String, Value>, place: &Place) -> Result<Value, NotStrict> {
         let place = place.inside("items");
         let tuple = schema.get("prefixItems").or_else(|| schema.get("items"));
@@ -408,7 +408,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// A schema that accepts `null` beside what `strict` accepts.
+/// A schema that accepts `null` in addition to what `strict` accepts.
 fn nullable(mut strict: Value) -> Value {
     if accepts_null(&strict) {
         return strict;

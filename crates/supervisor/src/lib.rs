@@ -38,12 +38,12 @@
 //! # What is promised
 //!
 //! - The mailbox is never blocked. Starts, stops and back-off are tasks that the supervisor owns.
-//! It answers while a child hangs in its start, and while it restarts others.
+//!   It answers while a child hangs in its start, and while it restarts others.
 //! - A child starts only after its predecessor's task has ended, the predecessor's state is
-//! dropped, and the descendants that it had when it was told to stop have ended. (The descendants
-//! of a child that ended by itself are told to die by ractor, and nobody can wait for them.)
+//!   dropped, and the descendants that it had when it was told to stop have ended. (The descendants
+//!   of a child that ended by itself are told to die by ractor, and nobody can wait for them.)
 //! - Stopping a supervisor, by its handle, by ractor's `stop` or by its parent, stops its children
-//! in reverse order, each within its time limit. Only a kill does not: it kills all actors below.
+//!   in reverse order, each within its time limit. Only a kill does not: it kills all actors below.
 //! - A kill counts as abnormal, and so does a task that was aborted from outside.
 //! - Nothing is registered under a name.
 //! - A caller that goes away changes nothing.

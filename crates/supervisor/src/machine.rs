@@ -7,7 +7,7 @@
 //! middle of an action. Each such case ends as it would in OTP, with these exceptions:
 //!
 //! - a child's start can be interrupted by a command to terminate it, by its group's restart or by
-//! the supervisor's end;
+//!   the supervisor's end;
 //! - a child that dies while others restart immediately widens that restart;
 //! - a child added while its group restarts is started last, with the group;
 //! - a group goes on without a member that is terminated while the group restarts.

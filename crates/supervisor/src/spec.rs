@@ -71,8 +71,8 @@ impl Default for Intensity {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Backoff {
-    /// The first delay; zero (the default, and OTP's rule) means that restarts are always
-    /// immediate.
+    /// The first delay. Zero (the default, and OTP's rule) means no delay, except after an excused
+    /// exit.
     #[serde(rename = "base_ms", with = "milliseconds")]
     pub base: Duration,
     /// The factor from one delay to the next; finite, at least 1.

@@ -1,4 +1,4 @@
-//! Holding an answer to its schema, and telling a model what to mend.
+//! Checking an answer against its schema, and telling a model what to correct.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn order() -> Value {
     })
 }
 
-/// What is told about an order in which `pointer` was replaced.
+/// The message about an order in which `pointer` was replaced.
 fn told(pointer: &str, value: Value) -> String {
     let mut order = order();
     let (owner, name) = pointer.rsplit_once('/').unwrap();
@@ -234,8 +234,8 @@ fn orders() -> impl Strategy<Value = Order> {
         )
 }
 
-/// What a server with strict output returns for `value`: with every member of the first alternative
-/// that fits, and `null` for what was left out.
+/// The output of a server with strict output for `value`: with every member of the first
+/// alternative that fits, and `null` for omitted members.
 fn as_strict(value: &Value, schema: &Value) -> Option<Value> {
     if let Some(branches) = schema.get("anyOf").and_then(Value::as_array) {
         return branches.iter().find_map(|branch| as_strict(value, branch));

@@ -1,4 +1,4 @@
-//! Which of several values is taken.
+//! The choice among several values.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Each fault that models are known for, with the value that was meant and the repair that is told.
+//! Each known fault of models, with the intended value and the reported repair.
 
 use serde_json::json;
 

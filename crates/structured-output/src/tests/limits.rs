@@ -1,4 +1,4 @@
-//! What a text may cost.
+//! The cost of a text.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::value;
 use crate::candidates;
 use crate::cursor::Cursor;
 
-/// How many bytes the tolerant reader looks at for each byte of `text`, some hundred aside.
+/// How many bytes the tolerant reader reads for each byte of `text`, apart from some hundred.
 fn steps_per_byte(text: &str) -> f64 {
     let mut cursor = Cursor::new(text, 0..text.len());
     let _ = candidates::find(

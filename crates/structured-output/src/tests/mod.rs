@@ -13,12 +13,12 @@ use serde_json::Value;
 
 use super::{RepairKind, read};
 
-/// What `text` is read as.
+/// The value that is read from `text`.
 fn value(text: &str) -> Value {
     read(text).unwrap().value
 }
 
-/// What had to be mended in `text`.
+/// The kinds of repairs in `text`.
 fn kinds(text: &str) -> Vec<RepairKind> {
     read(text)
         .unwrap()

@@ -7,7 +7,7 @@ use super::super::{Limits, ReadError, RepairKind, complete, parse, read, read_al
 use crate::candidates;
 use crate::cursor::Cursor;
 
-/// Any JSON document, with the characters that trouble a tolerant reader more often than chance has.
+/// Any JSON document, with difficult characters more frequent than by chance.
 fn document() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         3 => "[a-z \"',:{}\\[\\]\\\\\n`<>/#]{0,12}",
@@ -35,7 +35,7 @@ fn document() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Text in which the signs of JSON, Markdown and thoughts are frequent.
+/// Text in which the punctuation of JSON, Markdown and thoughts is frequent.
 fn hostile_text() -> impl Strategy<Value = String> {
     let token = prop_oneof![
         6 => "[\\[\\]{}\",':\\\\]",
@@ -64,7 +64,7 @@ fn tolerant(text: &str) -> (Vec<candidates::Candidate>, u64) {
     (found, cursor.steps())
 }
 
-/// Whether `begun` is what one can know of `whole` when its text was cut.
+/// Whether `begun` is what can be known of `whole` after its text was cut.
 fn is_beginning(begun: &Value, whole: &Value, is_last: bool) -> bool {
     match (begun, whole) {
         (Value::Array(begun), Value::Array(whole)) => {
@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(&reading.repairs, &[]);
         prop_assert_eq!(reading.span, 0..text.len());
         prop_assert_eq!(read_all(&text).unwrap().len(), 1);
-        // The tolerant reader alone agrees; it would not need serde_json to go first.
+        // The tolerant reader alone gives the same result, without `serde_json` before it.
         let (found, _) = tolerant(&text);
         prop_assert_eq!(found.len(), 1);
         prop_assert_eq!(&found[0].reading.value, &whole);

@@ -1,4 +1,4 @@
-//! What servers are sent for strict output.
+//! The schemas that servers get for strict output.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ fn strict(schema: Value) -> Value {
     strict_form(&schema).unwrap()
 }
 
-/// Holds every subschema to the rules of strict output.
+/// Checks that every subschema follows the rules of strict output.
 fn assert_strict(schema: &Value) {
     let allowed = [
         "type",

@@ -1,4 +1,4 @@
-//! Types such as users ask answers in, with every shape that schemas have for them.
+//! Types of typical answers, with every shape that their schemas can have.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
