@@ -1,4 +1,5 @@
-//! A team that others reach by A2A, and an agent of another team that is that team: the second asks, the first answers.
+//! A team that others reach by A2A, and a second team with an agent that stands for the first: the second asks, the
+//! first answers.
 //!
 //! `cargo run --example a2a --features a2a,server`
 #![allow(clippy::print_stdout)]

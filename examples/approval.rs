@@ -3,8 +3,8 @@
 //!
 //!     cargo run --example approval
 //!
-//! Where stdin is no terminal the program answers itself. With a file for its store it asks on
-//! from where it was killed:
+//! Where stdin is no terminal the program answers itself. With a file for its store it goes on asking
+//! where it was killed:
 //!
 //!     cargo run --example approval refunds.db
 #![allow(clippy::print_stdout)]

@@ -1,4 +1,4 @@
-//! The behaviors side by side on one task: what each asks its model, and what it comes to.
+//! The behaviors side by side on one task: what each asks its model, and its answer.
 //!
 //!     cargo run --example behaviors
 //!

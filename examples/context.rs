@@ -1,6 +1,6 @@
-//! A conversation of 200 turns whose requests stay below 2,000 tokens: what is left out is summed
-//! up, the summary takes the earlier one in, and requests begin as the ones before so that a
-//! provider's cache serves them.
+//! A conversation of 200 turns whose requests stay below 2,000 tokens: messages that are left out are
+//! summed up, each summary includes the earlier one, and each request begins as the one before, so
+//! that a provider's cache can serve its beginning.
 //!
 //!     cargo run --example context
 //!

@@ -1,4 +1,4 @@
-//! A prompt built from what was gathered: what has to do with the task is selected, by meaning and not by
+//! A prompt built from gathered pieces: those that concern the task are selected, by meaning and not by
 //! words, and put under headings.
 //!
 //!     cargo run --example context_builder

@@ -1,5 +1,5 @@
 //! What each strategy saves: a recorded conversation of a parcel desk, 40 turns with their tools'
-//! results, said again with each of them, and the tokens of all its requests counted.
+//! results, is repeated with each strategy, and the tokens of all requests are counted.
 //!
 //!     cargo run --example context_savings
 #![allow(clippy::print_stdout)]

@@ -1,4 +1,4 @@
-//! A folder is indexed, searched and cited: what is invented, the policy sends back.
+//! A folder is indexed, searched and cited, and the policy sends an invented statement back.
 //!
 //!     cargo run --features retrieval --example documents
 #![allow(clippy::print_stdout)]

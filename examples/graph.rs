@@ -3,8 +3,8 @@
 //!
 //!     cargo run --example graph
 //!
-//! The graph is checked before it runs, can be drawn, and, as everything that an agent does, goes on
-//! after a crash in the node where it was.
+//! The graph is checked before it runs, can be drawn, and goes on after a crash in the node where it
+//! was.
 #![allow(clippy::print_stdout)]
 
 use ghostlight::{

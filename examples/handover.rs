@@ -2,8 +2,8 @@
 //!
 //!     cargo run --example handover
 //!
-//! Shipping takes it over with what was said and without the desk's calls of tools, and gives it back
-//! when it is done. Another transfer is for good: who gets the conversation has later turns too.
+//! Shipping takes over the conversation without the desk's calls of tools, and gives it back when it is
+//! done. An ordinary transfer is for good: its receiver answers later turns too.
 #![allow(clippy::print_stdout)]
 
 use ghostlight::{

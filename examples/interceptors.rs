@@ -1,4 +1,4 @@
-//! What stands around real calls: a cache, retries, a circuit breaker, and one of our own.
+//! Interceptors around real calls: a cache, retries, a circuit breaker, and one of our own.
 //!
 //!     cargo run --example interceptors
 #![allow(clippy::print_stdout)]

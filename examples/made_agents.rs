@@ -3,8 +3,8 @@
 //!
 //!     cargo run --example made_agents
 //!
-//! What was made is stored with its run and survives a crash as the run does. With
-//! `create_agent` in an agent's definition its model makes them: examples/teams/workshop.yaml.
+//! Such an agent is stored with its run and survives a crash as the run does. With
+//! `create_agent` in an agent's definition its model makes agents: examples/teams/workshop.yaml.
 #![allow(clippy::print_stdout)]
 
 use ghostlight::{definition::AgentSpec, prelude::*};

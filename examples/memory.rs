@@ -1,4 +1,5 @@
-//! What an agent remembers: facts that change, work that a person confirms, and nobody else's.
+//! What an agent remembers: facts that change, and work that a person confirms. No user's memories reach
+//! another user.
 //!
 //!     cargo run --example memory --features memory
 #![allow(clippy::print_stdout)]

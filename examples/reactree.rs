@@ -5,7 +5,7 @@
 //! "Bring a mug to the table." The mug is not in the cupboard, where mugs are, but in the dishwasher.
 //! The plan has a step that fails, and its answer says so. The tree divides the goal under a fallback:
 //! the first way fails, which is an outcome like any other, and the second is tried. The model here is a
-//! script, so that both ways have the same wit.
+//! script, so that both are equally clever.
 #![allow(clippy::print_stdout)]
 
 use ghostlight::{

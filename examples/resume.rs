@@ -4,7 +4,7 @@
 //!
 //! This program starts itself as a child process, over and over, with the same SQLite file. The first
 //! life aborts in the middle of a page, the second in the middle of sending a mail. The third goes on
-//! from what was recorded and ends. `work.txt` shows what was really done, and by which life.
+//! from what was recorded and ends. `work.txt` shows which work was done, and by which life.
 #![allow(clippy::print_stdout)]
 
 use std::{

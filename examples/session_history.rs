@@ -1,4 +1,4 @@
-//! A session that is branched and rewound: what might have been said, and what better had not been.
+//! A session that is branched, to try another turn, and rewound, to take a turn back.
 //!
 //!     cargo run --example session_history
 #![allow(clippy::print_stdout)]

@@ -1,4 +1,4 @@
-//! A recorded run is replayed against other code, and forked to see what else might have been.
+//! A recorded run is replayed against other code, and forked to try another way.
 //!
 //!     cargo run --example time_travel
 //!

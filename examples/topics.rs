@@ -1,5 +1,5 @@
-//! A topic between agents: whoever publishes need not know who receives. A full queue drops what it
-//! was told to drop, and counts it.
+//! A topic between agents: a publisher need not know the receivers. A full queue drops events by its
+//! setting, and counts them.
 //!
 //!     cargo run --example topics
 //!

@@ -2,8 +2,8 @@
 //!
 //!     cargo run --example typed_result
 //!
-//! Servers that can are asked to hold the model to the type's schema. What comes is read leniently
-//! all the same (fences, trailing commas, single quotes), checked, and given back to be mended.
+//! Servers that can are asked to hold the model to the type's schema. The answer is read leniently
+//! all the same (fences, trailing commas, single quotes), checked, and sent back where it does not fit.
 #![allow(clippy::print_stdout)]
 
 use ghostlight::{builtin, prelude::*};
