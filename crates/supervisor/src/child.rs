@@ -78,7 +78,8 @@ impl Child {
     }
 
     /// The same child, with a classifier that decides which of the exits that lead to a restart
-    /// count against the supervisor's intensity. The exit counts if the classifier panics.
+    /// count against the supervisor's intensity. If the classifier panics, its verdict is
+    /// [`RestartDecision::Counted`].
     #[must_use]
     pub fn classify_exits<F>(mut self, classifier: F) -> Self
     where

@@ -66,7 +66,7 @@ pub enum Input {
     Boot,
     /// Add a child and start it.
     StartChild {
-        /// Who asks.
+        /// The caller.
         caller: Caller,
         /// Its place, from [`Machine::allocate`].
         key: ChildKey,
@@ -75,45 +75,45 @@ pub enum Input {
     },
     /// Stop a child, or cancel its pending restart.
     TerminateChild {
-        /// Who asks.
+        /// The caller.
         caller: Caller,
-        /// Which child.
+        /// The id of the child.
         id: String,
     },
     /// Start a child that is stopped.
     RestartChild {
-        /// Who asks.
+        /// The caller.
         caller: Caller,
-        /// Which child.
+        /// The id of the child.
         id: String,
     },
     /// Forget a child that is stopped.
     DeleteChild {
-        /// Who asks.
+        /// The caller.
         caller: Caller,
-        /// Which child.
+        /// The id of the child.
         id: String,
     },
     /// A child started.
     Started(Incarnation),
     /// A child did not start.
     StartFailed {
-        /// Which life did not begin.
+        /// The life that did not begin.
         incarnation: Incarnation,
         /// Why.
         error: String,
-        /// What the child's classifier says about it.
+        /// The verdict of the child's classifier.
         verdict: RestartDecision,
     },
     /// A child returned [`Ignore`](super::Ignore) from its start.
     Ignored(Incarnation),
     /// A child has actually ended, or a cancelled start has.
     Exited {
-        /// Which life ended.
+        /// The life that ended.
         incarnation: Incarnation,
-        /// How.
+        /// How it ended.
         exit: Exit,
-        /// What the child's classifier says about it.
+        /// The verdict of the child's classifier.
         verdict: RestartDecision,
     },
     /// A timer's time has come.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Caller, ChildKey, ChildState, Incarnation, Timer};
 use crate::spec::{ChildSpec, Restart};
 
-/// Who started a life, which decides how a failure to start is handled.
+/// The origin of a life, which decides how a failure to start is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A caller, who gets the failure.
