@@ -1,7 +1,7 @@
 //! Ranking by words: Okapi BM25.
 //!
-//! After Robertson and Zaragoza, *The Probabilistic Relevance Framework: BM25 and Beyond*
-//! (2009), with the inverse document frequency that is never negative, as Lucene has it.
+//! After Robertson and Zaragoza, *The Probabilistic Relevance Framework: BM25 and Beyond* (2009), with Lucene's inverse
+//! document frequency, which is never negative.
 
 use std::{
     collections::HashMap,
@@ -10,24 +10,24 @@ use std::{
 
 use crate::terms::{content_terms, terms};
 
-/// How soon more occurrences of a term stop counting.
+/// How soon further occurrences of a term stop counting.
 const K1: f64 = 1.2;
 /// How much the length of a document counts, from 0 to 1.
 const B: f64 = 0.75;
 
-/// An index over documents that are known by their place.
+/// An index of documents, which are identified by their positions.
 ///
-/// The same documents and the same query give the same result on every machine: nothing is read in
-/// the order of a hash, and of two documents that fit equally well the earlier one comes first.
+/// The same documents and the same query give the same result on every machine: nothing is read in hash order, and of
+/// two documents with equal scores the earlier one comes first.
 #[derive(Clone, Debug, Default)]
 pub struct Bm25Index {
-    /// For each term the documents that have it. A term is known by a hash of 64 bits: most terms of a large
-    /// text stand in it once, and their letters would take several times the room of the rest. Two that
-    /// share a hash, one pair in some billions of billions, would be found by each other's name.
+    /// The documents of each term. A term is stored as a hash of 64 bits: most terms of a large text occur once, and
+    /// their letters would take several times the memory of everything else. Two terms with the same hash, one pair in
+    /// some billions of billions, would be found by each other's name.
     postings: HashMap<u64, Postings, BuildHasherDefault<Hashed>>,
-    /// How many terms each document has; [`REMOVED`] for one that is there no more.
+    /// The number of terms of each document; [`REMOVED`] for a removed one.
     lengths: Vec<u32>,
-    /// How many documents are there, and how many terms they have together.
+    /// The number of documents that are not removed, and the number of their terms.
     count: u32,
     total: u64,
 }
@@ -35,7 +35,7 @@ pub struct Bm25Index {
 /// The length of a document that was removed.
 const REMOVED: u32 = u32::MAX;
 
-/// The documents that have a term, in their order, and how often.
+/// The documents of a term, in order, each with the number of its occurrences.
 #[derive(Clone, Debug)]
 enum Postings {
     One((u32, u32)),
@@ -63,14 +63,14 @@ impl Postings {
     }
 }
 
-/// The same on every machine and in each process.
+/// A hash that is the same on every machine and in each process.
 fn hash(term: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     term.hash(&mut hasher);
     hasher.finish()
 }
 
-/// What is a hash already is not hashed again.
+/// A hasher that keeps a value that is a hash already.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hashed(u64);
 
@@ -90,12 +90,12 @@ impl Hasher for Hashed {
     }
 }
 
-/// A document that fits a query.
+/// A document that matches a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bm25Hit {
-    /// Its place among the documents, from 0.
+    /// Its position among the documents, from 0.
     pub document: usize,
-    /// How well it fits, above 0; it compares only within one query.
+    /// Its score, above 0; scores of different queries cannot be compared.
     pub score: f64,
 }
 
@@ -109,7 +109,7 @@ impl Bm25Index {
         index
     }
 
-    /// Adds a document and returns its place.
+    /// Adds a document and returns its position.
     pub fn add(&mut self, document: &str) -> usize {
         let place = self.lengths.len();
         let terms = terms(document);
@@ -128,8 +128,8 @@ impl Bm25Index {
         place
     }
 
-    /// Removes a document: it is found no more, and counts no more for the rarity of terms and the mean length.
-    /// Its place is not used again, and its postings stay until the index is made anew.
+    /// Removes a document: it is not found any more, and does not count for the rarity of terms and the mean length.
+    /// Its position is not used again, and its postings stay until the index is rebuilt.
     pub fn remove(&mut self, place: usize) {
         if let Some(length) = self.lengths.get_mut(place)
             && *length != REMOVED
@@ -140,7 +140,7 @@ impl Bm25Index {
         }
     }
 
-    /// How many documents there are, without those that were removed.
+    /// The number of documents, without removed ones.
     pub fn len(&self) -> usize {
         self.count as usize
     }
@@ -150,14 +150,14 @@ impl Bm25Index {
         self.count == 0
     }
 
-    /// The documents that share a term with the query, the best first. Stop words of the query
-    /// do not count, unless it has nothing else.
+    /// The documents that share a term with the query, the best first. Stop words of the query do not count, unless it
+    /// has no other words.
     pub fn search(&self, query: &str, limit: usize) -> Vec<Bm25Hit> {
         self.search_where(query, limit, |_| true)
     }
 
-    /// The documents that share a term with the query, the best first, among those for whose place `wanted` is true.
-    /// Leaving documents out changes no score.
+    /// The documents that share a term with the query, the best first, limited to the positions for which `wanted` is
+    /// true. The limitation changes no score.
     pub fn search_where(
         &self,
         query: &str,
@@ -169,7 +169,7 @@ impl Bm25Index {
         terms.dedup();
         let count = f64::from(self.count);
         let mean = (self.total as f64 / count.max(1.0)).max(1.0);
-        // One number for each document: a map of those that have a term is slower, where terms are frequent.
+        // An array with a number for each document: a map of matching documents is slower if terms are frequent.
         let mut scores = vec![0.0_f64; self.lengths.len()];
         let mut found: Vec<u32> = Vec::new();
         for term in &terms {
@@ -215,8 +215,8 @@ impl Bm25Index {
     }
 }
 
-/// Half the bytes of a `usize`: an index holds very many of them. A text or a collection for which it is
-/// too small fits into no memory.
+/// Half the bytes of a `usize`, since an index holds very many of these numbers. A text or a collection for which it is
+/// too small does not fit into memory.
 fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

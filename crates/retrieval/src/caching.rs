@@ -1,4 +1,4 @@
-//! Vectors of texts that were asked for before.
+//! A cache of vectors.
 
 use std::{
     collections::HashMap,
@@ -9,10 +9,10 @@ use ghostlight_actors::contract::{
     Embedder, EmbedderHandle, Embedding, EmbeddingPurpose, EmbeddingSpace, ModelError,
 };
 
-/// Keeps the vectors of the texts that another embedder was asked for last, by their whole text.
+/// Caches the vectors of the texts that were requested last, by their whole text.
 ///
-/// It keeps two generations of texts: when the younger one is full the older one goes, and a text that is asked for
-/// again is young again. So it holds between half of the bound and all of it.
+/// It keeps two generations of texts: when the younger one is full, the older one is dropped, and a text that is
+/// requested again moves to the younger one. So the cache holds between half of its limit and all of it.
 #[derive(Debug)]
 pub struct CachedEmbedder {
     embedder: EmbedderHandle,
@@ -30,7 +30,7 @@ struct Generations {
 }
 
 impl CachedEmbedder {
-    /// Keeps the vectors of so many texts at the most.
+    /// Caches the vectors of at most this many texts.
     pub fn new(embedder: impl Into<EmbedderHandle>, texts: usize) -> Self {
         Self {
             embedder: embedder.into(),
@@ -106,7 +106,7 @@ impl Embedder for CachedEmbedder {
     }
 
     fn max_batch(&self) -> usize {
-        // The embedder's handle cuts what is missing.
+        // The embedder's own handle divides the missing texts into batches.
         usize::MAX
     }
 }

@@ -1,9 +1,9 @@
-//! Citations of an answer: whether what is cited exists, and whether it supports the sentence that cites it.
+//! The citations of an answer: whether the cited sources exist, and whether they support the sentence.
 //!
-//! A citation is a label in brackets, such as `[k3f9]`, at the end of what it supports: inside of a sentence or behind
-//! it. A sentence is supported when enough of its terms, and every number in it, stand in what it cites. That is a
-//! check of words: it finds invented labels, numbers and names, and sentences about something else; it does not
-//! understand a negation. For that a model can judge in addition.
+//! A citation is a label in brackets, such as `[k3f9]`, at the end of the text that it supports: inside of a sentence
+//! or after it. A sentence is supported if enough of its terms, and every number in it, occur in the cited sources.
+//! That is a check of words: it finds invented labels, numbers and names, and sentences about another subject; it does
+//! not understand negation. A model can judge that in addition.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,52 +14,52 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::terms::content_terms;
 
-/// The share of a sentence's terms that must stand in what it cites, where nothing else is said.
+/// The default share of a sentence's terms that must occur in its sources.
 pub const DEFAULT_SUPPORT: f64 = 0.6;
-/// A sentence with fewer terms claims nothing: *Here you are.*
+/// A sentence with fewer terms makes no claim: *Here you are.*
 const CLAIM_TERMS: usize = 3;
 /// The longest label of a citation.
 const MAX_LABEL_CHARS: usize = 40;
 
-/// How a sentence of an answer stands to what it cites.
+/// How well the cited sources support a sentence of an answer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Support {
-    /// What it cites supports it.
+    /// The cited sources support it.
     Supported,
-    /// It cites something that does not support it.
+    /// A cited source does not support it.
     Unsupported {
-        /// The share of its terms that stand in what it cites.
+        /// The share of its terms that occur in the sources.
         share: f64,
-        /// Numbers that do not stand there.
+        /// Its numbers that do not occur there.
         numbers: Vec<String>,
     },
-    /// It cites what does not exist.
+    /// It cites a source that does not exist.
     Unknown {
-        /// The labels that nothing has.
+        /// The labels without a source.
         labels: Vec<String>,
     },
-    /// It claims something and cites nothing.
+    /// It makes a claim and cites nothing.
     Uncited,
-    /// It claims nothing.
+    /// It makes no claim.
     NoClaim,
 }
 
-/// A sentence of an answer, with what was found of it.
+/// A checked sentence of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedSentence {
-    /// Where it stands in the answer, in bytes, with the citations behind it.
+    /// Its range in the answer, in bytes, with the citations after it.
     pub range: Range<usize>,
-    /// What it says, without its citations.
+    /// Its text, without citations.
     pub text: String,
     /// The labels that it cites.
     pub labels: Vec<String>,
-    /// How it stands to them.
+    /// The result of the check.
     pub support: Support,
 }
 
-/// Checks each sentence of an answer against the sources that it cites. `sources` has the text of each label;
-/// `support` is the share of a sentence's terms that must stand there, such as [`DEFAULT_SUPPORT`].
+/// Checks each sentence of an answer against the sources that it cites. `sources` has the text of each label; `support`
+/// is the share of a sentence's terms that must occur in its sources, such as [`DEFAULT_SUPPORT`].
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -138,8 +138,7 @@ fn judged(text: &str, labels: &[String], sources: &BTreeMap<&str, &str>, support
     }
 }
 
-/// The sentences of a text and where they stand. Citations behind a sentence belong to it, and so does an item of a
-/// list to itself alone.
+/// The ranges of a text's sentences. Citations after a sentence belong to it. An item of a list ends its sentence.
 fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut sentences: Vec<Range<usize>> = Vec::new();
     for (line_start, line) in lines(text) {
@@ -174,7 +173,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// How many bytes of citations, with the space around them, a text begins with.
+/// How many bytes at the beginning of a text are citations, with the space around them.
 fn leading_citations(text: &str) -> usize {
     let mut place = 0;
     loop {
@@ -187,7 +186,7 @@ fn leading_citations(text: &str) -> usize {
     }
 }
 
-/// The citation that a text begins with: how long it is, and its labels, `[a]` or `[a, b]`.
+/// The citation at the beginning of a text: its length, and its labels, `[a]` or `[a, b]`.
 fn citation(text: &str) -> Option<(usize, Vec<&str>)> {
     let inside = text.strip_prefix('[')?;
     let end = inside.find(']')?;
@@ -207,8 +206,8 @@ fn citation(text: &str) -> Option<(usize, Vec<&str>)> {
     (labels.iter().all(is_label) && !is_link).then_some((end + 2, labels))
 }
 
-/// A sentence without its citations, and their labels. A word in brackets that is no known label is a citation where
-/// it looks like one: with a digit in it, or behind the sentence.
+/// A sentence without its citations, and their labels. A word in brackets that is no known label counts as a citation
+/// if it has a digit, or is after the sentence.
 fn without_citations(said: &str, is_known: impl Fn(&str) -> bool) -> (String, Vec<String>) {
     let (mut text, mut labels) = (String::new(), Vec::new());
     let mut rest = said;
@@ -258,7 +257,7 @@ fn numbers(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// What stands before and behind the mark of the fraction: the last mark, unless three digits follow it.
+/// The parts before and after the decimal mark: the last mark, unless three digits follow it.
 fn parts(number: &str) -> (&str, &str) {
     let Some(mark) = number.rfind(['.', ',']) else {
         return (number, "");

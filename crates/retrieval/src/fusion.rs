@@ -1,21 +1,21 @@
-//! One ranking of several, and results that are not all the same.
+//! Fusing several rankings into one, and diversifying results.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
-/// How much the first places count beside later ones, as Cormack and others found it to matter little.
+/// How much the first ranks count beside later ones; Cormack and others found that it matters little.
 pub const RANK_CONSTANT: f64 = 60.0;
 
-/// One of the rankings that are fused: what was found, the best first, and how much it counts.
+/// One of the fused rankings: the results, the best first, and its weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking<K> {
-    /// What was found. A key that stands twice counts at its first place.
+    /// The results. A repeated key counts at its first rank.
     pub found: Vec<K>,
-    /// How much it counts beside the others: 1 as a rule.
+    /// Its weight beside the others, usually 1.
     pub weight: f64,
 }
 
 impl<K> Ranking<K> {
-    /// A ranking that counts as much as others.
+    /// A ranking of the weight 1.
     pub fn new(found: impl IntoIterator<Item = K>) -> Self {
         Self {
             found: found.into_iter().collect(),
@@ -23,7 +23,7 @@ impl<K> Ranking<K> {
         }
     }
 
-    /// Sets how much it counts.
+    /// Sets its weight.
     #[must_use]
     pub fn weight(mut self, weight: f64) -> Self {
         self.weight = weight;
@@ -31,8 +31,8 @@ impl<K> Ranking<K> {
     }
 }
 
-/// Reciprocal rank fusion: each ranking gives a key `weight / (60 + place)`, with places from 1, and the sums
-/// rank. Scores of different scales are never mixed.
+/// Reciprocal rank fusion: each ranking gives a key `weight / (60 + rank)`, with ranks from 1, and the keys are sorted
+/// by their sums. Scores of different scales are never mixed.
 ///
 /// After Cormack, Clarke and Büttcher, *Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning
 /// Methods* (2009). Of equal sums the smaller key comes first.
@@ -52,11 +52,11 @@ pub fn reciprocal_rank_fusion<K: Ord + Clone>(rankings: &[Ranking<K>]) -> Vec<(K
     fused
 }
 
-/// Maximal marginal relevance: picks one after another what is relevant and unlike what was picked before.
-/// Returns the places of at most `limit` picks, in their order.
+/// Maximal marginal relevance: picks one candidate after another that is relevant and unlike the earlier picks. Returns
+/// the positions of at most `limit` picks, in order.
 ///
-/// `relevance` has a number for each candidate, `similarity` compares two of them, both from 0 to 1; `lambda` is
-/// from 1 (only relevance counts) to 0 (only difference counts). After Carbonell and Goldstein, *The Use of MMR,
+/// `relevance` has a number for each candidate, and `similarity` compares two of them; both are from 0 to 1. `lambda`
+/// is from 1 (only relevance counts) to 0 (only difference counts). After Carbonell and Goldstein, *The Use of MMR,
 /// Diversity-Based Reranking* (1998). Of equals the earlier one is picked.
 pub fn maximal_marginal_relevance(
     relevance: &[f64],
@@ -66,7 +66,7 @@ pub fn maximal_marginal_relevance(
 ) -> Vec<usize> {
     let lambda = lambda.clamp(0.0, 1.0);
     let mut left: Vec<usize> = (0..relevance.len()).collect();
-    // How alike each candidate is to what was picked, at the most.
+    // The greatest similarity of each candidate to the picks so far.
     let mut nearest = vec![0.0_f64; relevance.len()];
     let mut picked = Vec::new();
     while picked.len() < limit {
@@ -76,7 +76,7 @@ pub fn maximal_marginal_relevance(
                 - (1.0 - lambda) * nearest.get(candidate).copied().unwrap_or_default()
         };
         let best = left.iter().copied().enumerate().max_by(|(_, a), (_, b)| {
-            // Of equals the earlier one is the greater.
+            // Of equals the earlier one counts as greater.
             match gain(*a).total_cmp(&gain(*b)) {
                 Ordering::Equal => b.cmp(a),
                 other => other,

@@ -8,28 +8,28 @@ use ghostlight_actors::contract::{
 
 use crate::terms::content_terms;
 
-/// The lengths of the pieces of words that count.
+/// The lengths of word pieces.
 const PIECES: std::ops::RangeInclusive<usize> = 3..=5;
-/// How much all pieces of a word count beside the word itself.
+/// The weight of all pieces of a word beside the word itself.
 const PIECES_WEIGHT: f32 = 0.5;
 
-/// An embedder that needs no model, no file and no network: words, and pieces of words, are hashed to the numbers
-/// of a vector.
+/// An embedder that needs no model, no file and no network: words, and pieces of words, are hashed to the components of
+/// a vector.
 ///
-/// It is lexical and says so: texts are alike when they share words or parts of them. It forgives spelling and
-/// endings (*resume*, *resumption*), and knows nothing of meaning: *car* and *automobile* are strangers. Signed
-/// hashing is after Weinberger and others, *Feature Hashing for Large Scale Multitask Learning* (2009); pieces of
-/// words after Bojanowski and others, *Enriching Word Vectors with Subword Information* (2017).
+/// It is purely lexical: texts are alike if they share words or parts of them. It forgives spelling and endings
+/// (*resume*, *resumption*), and knows nothing of meaning: *car* and *automobile* have nothing in common. Signed
+/// hashing is after Weinberger and others, *Feature Hashing for Large Scale Multitask Learning* (2009); pieces of words
+/// after Bojanowski and others, *Enriching Word Vectors with Subword Information* (2017).
 #[derive(Clone, Debug)]
 pub struct LexicalEmbedder {
     dimension: usize,
 }
 
 impl LexicalEmbedder {
-    /// How many numbers a vector has where it is not said.
+    /// The default dimension of vectors.
     pub const DEFAULT_DIMENSION: usize = 512;
 
-    /// An embedder of vectors of so many numbers, at least one.
+    /// An embedder with vectors of this dimension, at least one.
     pub fn new(dimension: usize) -> Self {
         Self {
             dimension: dimension.max(1),
@@ -74,7 +74,7 @@ impl Default for LexicalEmbedder {
 
 impl Embedder for LexicalEmbedder {
     fn space(&self) -> EmbeddingSpace {
-        // The version changes whenever a text gets another vector.
+        // The version must change whenever a text gets another vector.
         let name = format!("lexical-hash-1/{}", self.dimension);
         EmbeddingSpace::new(name, self.dimension, EmbeddingKind::Lexical)
     }
@@ -88,8 +88,8 @@ impl Embedder for LexicalEmbedder {
     }
 }
 
-/// FNV-1a of 64 bits, whose bits are then mixed (the end of MurmurHash3). Vectors are kept, so it must be the same
-/// in every version of Rust.
+/// FNV-1a of 64 bits, followed by the finalizer of MurmurHash3. Vectors are stored, so the hash must be the same in
+/// every version of Rust.
 fn hash(text: &str) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in text.bytes() {

@@ -1,15 +1,15 @@
-//! What stands at the left edge of source code: items, and what encloses a place.
+//! The left edge of source code: the beginnings of items, and the line that encloses a position.
 
 use std::sync::Arc;
 
 use super::{Headings, bounded_heading};
 
-/// Where items begin, by indentation alone, so that it serves every language that indents.
+/// The outline of a source file by its indentation alone, which serves every language that indents.
 #[derive(Debug)]
 pub(super) struct Outline {
-    /// Where an item begins, with the comments and attributes above it.
+    /// The beginnings of items, including the comments and attributes above them.
     pub(super) items: Vec<usize>,
-    /// Lines at the left edge that others are indented below.
+    /// The lines at the left edge with indented lines below them.
     heads: Vec<Head>,
 }
 
@@ -30,7 +30,7 @@ impl Outline {
             if content.is_empty() {
                 begins = true;
             } else if is_edge && is_closing {
-                // What follows the end of an item is another one.
+                // After the end of an item another one begins.
                 begins = true;
             } else if is_edge {
                 if begins {
@@ -50,7 +50,7 @@ impl Outline {
         Self { items, heads }
     }
 
-    /// The line at the left edge that encloses a place, where it stands inside of something.
+    /// The line at the left edge that encloses a position, if there is one.
     pub(super) fn enclosing(&self, text: &str, place: usize) -> Headings {
         let line = text.get(place..).unwrap_or_default();
         let begins = text
@@ -70,7 +70,7 @@ impl Outline {
     }
 }
 
-/// Whether a line says something about the item below it.
+/// Whether a line belongs to the item below it, such as a comment.
 fn is_remark(line: &str) -> bool {
     ["//", "#", "/*", "*", "@", "--", ";"]
         .iter()

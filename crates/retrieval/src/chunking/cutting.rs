@@ -1,25 +1,25 @@
-//! Cutting a part of a text at the strongest places that make its pieces small enough.
+//! Cuts a part of a text at the strongest boundaries that make its pieces small enough.
 
 use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-/// Where a text may be cut.
+/// The boundaries at which a text may be cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Level<'m> {
-    /// At these places, in their order.
+    /// These positions, in order.
     Marks(&'m [usize]),
-    /// Behind a line without anything.
+    /// After empty lines.
     Paragraphs,
     /// Between lines.
     Lines,
-    /// Between sentences, as Unicode has them (UAX 29).
+    /// Between sentences, as Unicode defines them (UAX 29).
     Sentences,
-    /// Between words, as Unicode has them (UAX 29).
+    /// Between words, as Unicode defines them (UAX 29).
     Words,
-    /// Between what people see as characters (UAX 29).
+    /// Between grapheme clusters, which people see as characters (UAX 29).
     Graphemes,
-    /// Between characters: a single thing that people see can have thousands of them.
+    /// Between code points: a single grapheme cluster can have thousands of them.
     Chars,
 }
 
@@ -40,7 +40,7 @@ pub(super) const SENTENCES: [Level<'static>; 4] = [
 ];
 
 impl Level<'_> {
-    /// The places within a part of a text, and its end.
+    /// The boundaries within a part of a text, and its end.
     fn places<'a>(
         &'a self,
         text: &'a str,
@@ -86,17 +86,17 @@ impl Level<'_> {
     }
 }
 
-/// How a text is cut.
+/// The way in which a text is cut.
 pub(super) struct Cutting<'a> {
     pub(super) text: &'a str,
-    /// Where it may be cut, the strongest places first.
+    /// The boundaries for cuts, the strongest first.
     pub(super) levels: &'a [Level<'a>],
     pub(super) max: usize,
     pub(super) measure: &'a (dyn Fn(&str) -> usize + Send + Sync),
 }
 
 impl Cutting<'_> {
-    /// The pieces of a part, which cover it, each of at most the size, as far as there is a place to cut.
+    /// The pieces of a part. They cover it, and each has at most the size, as far as there are boundaries.
     pub(super) fn pieces(&self, part: Range<usize>) -> Vec<Range<usize>> {
         let mut pieces = Vec::new();
         self.cut(part, self.levels, &mut pieces);
@@ -112,7 +112,7 @@ impl Cutting<'_> {
             pieces.push(part);
             return;
         }
-        // The parts that were gathered for a piece, and their size.
+        // The parts that are gathered for a piece, and their size.
         let (mut gathered, mut size) = (part.start..part.start, 0);
         for place in level.places(self.text, &part) {
             let next = gathered.end..place;
@@ -133,7 +133,7 @@ impl Cutting<'_> {
         }
     }
 
-    /// A place at most so much before another one, between words and not before the start.
+    /// A word boundary at most this far before another position, and not before the start.
     pub(super) fn back(&self, start: usize, from: usize, size: usize) -> usize {
         let before = self.text.get(start..from).unwrap_or_default();
         let (mut place, mut left) = (from, size);

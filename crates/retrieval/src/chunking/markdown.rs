@@ -6,19 +6,19 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::{Headings, bounded_heading};
 
-/// What stands below one heading.
+/// The text below one heading.
 #[derive(Debug)]
 pub(super) struct Section {
     pub(super) headings: Headings,
-    /// Where its text stands, without the heading.
+    /// The range of its text, without the heading.
     pub(super) range: Range<usize>,
-    /// Where its blocks begin.
+    /// The beginnings of its blocks.
     pub(super) blocks: Vec<usize>,
-    /// Where blocks inside of these begin, such as the items of a list.
+    /// The beginnings of nested blocks, such as the items of a list.
     pub(super) inner: Vec<usize>,
 }
 
-/// The sections of a text, in their order. A heading inside of a quotation or a list begins none.
+/// The sections of a text, in order. A heading in a quotation or a list begins no section.
 pub(super) fn sections(text: &str) -> Vec<Section> {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES

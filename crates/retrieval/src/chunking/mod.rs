@@ -1,8 +1,8 @@
-//! Cutting texts into chunks that are found and read alone.
+//! Cutting texts into chunks that can be found and read on their own.
 //!
-//! A [`Chunker`] cuts at the strongest place that there is: between sections, then blocks, paragraphs, lines,
-//! sentences, words, and, where there is nothing else, between what people see as characters. A chunk knows where
-//! it stands in its text and below which headings.
+//! A [`Chunker`] cuts at the strongest boundary that there is: between sections, then blocks, paragraphs, lines,
+//! sentences, words, and, as a last resort, between grapheme clusters. A chunk knows its position in the text and the
+//! headings above it.
 
 mod code;
 mod cutting;
@@ -14,30 +14,30 @@ use serde::{Deserialize, Serialize};
 
 use self::cutting::{Cutting, Level};
 
-/// The most characters of a heading that are kept. Each chunk below it has it, so a line of a
-/// megabyte that begins like a heading would stand before each of thousands.
+/// The most characters of a heading that are kept. Each chunk below a heading has a copy, so a line of a megabyte that
+/// looks like a heading would be repeated thousands of times.
 pub const MAX_HEADING_CHARS: usize = 120;
 
-/// The headings above a place, from the outermost to the nearest. The chunks of a section share them.
+/// The headings above a position, from the outermost to the nearest. The chunks of a section share them.
 pub type Headings = Arc<[Arc<str>]>;
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
-    /// Where it stands in its text, in bytes.
+    /// Its range in the text, in bytes.
     pub range: Range<usize>,
     /// The line on which it begins, from 1.
     pub line: usize,
-    /// The headings above it, each of at most [`MAX_HEADING_CHARS`] characters: of sections in Markdown, of what
-    /// encloses it in code.
+    /// The headings above it, each of at most [`MAX_HEADING_CHARS`] characters: section headings in Markdown, enclosing
+    /// lines in code.
     pub headings: Headings,
-    /// What stands there.
+    /// Its text.
     pub text: String,
 }
 
 impl Chunk {
-    /// The chunk with what says where it is from, so that it is found by that and can be read alone: the title of
-    /// its document, its headings, its text.
+    /// The chunk with its context, so that it can be found by the context and read on its own: the title of its
+    /// document, its headings, its text.
     pub fn in_context(&self, title: &str) -> String {
         let above = [title]
             .into_iter()
@@ -50,7 +50,7 @@ impl Chunk {
     }
 }
 
-/// What kind of text it is, which says where it is best cut.
+/// The kind of a text, which decides its boundaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Structure {
@@ -61,11 +61,11 @@ pub enum Structure {
     Sentences,
     /// Sections and blocks of Markdown. Front matter is left out.
     Markdown,
-    /// Source code of any language that indents what is inside of something.
+    /// Source code of any language that indents nested code.
     Code,
 }
 
-/// Says how large a text is. Of two texts that follow each other it says about the sum.
+/// Measures the size of a text. The size of two adjacent texts is about the sum of their sizes.
 type Measure = Arc<dyn Fn(&str) -> usize + Send + Sync>;
 
 /// Cuts texts into chunks of a size.
@@ -88,7 +88,7 @@ pub struct Chunker {
 }
 
 impl Chunker {
-    /// Cuts texts of this structure into chunks of at most so many characters, at least one.
+    /// Cuts texts of this structure into chunks of at most this many characters, at least one.
     pub fn new(structure: Structure, max_chars: usize) -> Self {
         Self {
             structure,
@@ -118,7 +118,7 @@ impl Chunker {
         Self::new(Structure::Code, max_chars)
     }
 
-    /// Has each chunk begin with so much of what stands before it in its section, in the same unit as the size. It
+    /// Lets each chunk begin with this much of the text before it in its section, in the unit of the size. The overlap
     /// counts for the size, and is at most half of it.
     #[must_use]
     pub fn overlap(mut self, overlap: usize) -> Self {
@@ -126,22 +126,22 @@ impl Chunker {
         self
     }
 
-    /// Measures sizes with this, such as with a counter of tokens, instead of in characters. Of two texts that
-    /// follow each other it should give about the sum.
+    /// Measures sizes with this function, such as a counter of tokens, instead of in characters. For two adjacent texts
+    /// it should give about the sum of their sizes.
     #[must_use]
     pub fn measured_by(mut self, measure: impl Fn(&str) -> usize + Send + Sync + 'static) -> Self {
         self.measure = Arc::new(measure);
         self
     }
 
-    /// Cuts another kind of text with the same sizes.
+    /// Uses the same sizes for another kind of text.
     #[must_use]
     pub fn structured(mut self, structure: Structure) -> Self {
         self.structure = structure;
         self
     }
 
-    /// The chunks of a text, in their order. What is nothing but white space is in none.
+    /// The chunks of a text, in order. Text that is only white space is in none.
     pub fn chunks(&self, text: &str) -> Vec<Chunk> {
         let whole = |levels: &'static [Level<'static>]| {
             let headings: Headings = Arc::from([]);
@@ -229,7 +229,7 @@ impl fmt::Debug for Chunker {
     }
 }
 
-/// A heading of bounded length.
+/// A heading, cut to its maximal length.
 fn bounded_heading(title: &str) -> Arc<str> {
     match title.char_indices().nth(MAX_HEADING_CHARS) {
         Some(_) => {
@@ -244,7 +244,7 @@ fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
     let Some(piece) = text.get(range.clone()) else {
         return 0..0;
     };
-    // Empty lines go, and the indentation of the first line that is none stays: it means something in code.
+    // Empty lines are dropped; the indentation of the first other line stays, since it means something in code.
     let content = piece.len() - piece.trim_start().len();
     let line = piece.get(..content).and_then(|blank| blank.rfind('\n'));
     let start = range.start + line.map_or(0, |end| end + 1);
@@ -265,7 +265,7 @@ fn chunk(text: &str, range: Range<usize>, headings: &Headings, lines: &mut Lines
     }
 }
 
-/// Counts the lines of a text, from place to place.
+/// Counts the lines of a text from position to position.
 struct Lines<'t> {
     text: &'t str,
     place: usize,
@@ -281,7 +281,7 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// The line of a place, from 1. Places with overlap may go back.
+    /// The line of a position, from 1. Positions with overlap may go back.
     fn at(&mut self, place: usize) -> usize {
         let newlines = |from: usize, to: usize| {
             let part = self.text.as_bytes().get(from..to).unwrap_or_default();

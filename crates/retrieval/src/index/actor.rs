@@ -13,27 +13,27 @@ use super::{
 };
 use crate::vectors::Scan;
 
-/// What an index is asked.
+/// The requests to an index.
 pub(super) enum Request {
     Search(Query, RpcReplyPort<Result<Vec<Found>, IndexError>>),
     Documents(RpcReplyPort<Result<Vec<DocumentRow>, IndexError>>),
     Statistics(RpcReplyPort<Result<IndexStatistics, IndexError>>),
-    /// What is known of the documents of a folder.
+    /// The known documents of a folder.
     Known(String, RpcReplyPort<Result<Vec<Known>, IndexError>>),
-    /// The vectors of these texts, by their digests, as far as there are any.
+    /// The stored vectors of these texts, by their digests.
     Vectors(
         Arc<[[u8; 32]]>,
         RpcReplyPort<Result<Vec<Option<Vec<f32>>>, IndexError>>,
     ),
-    /// Puts a document in the place of what is known of it.
+    /// Stores a document in the place of its earlier version.
     Put(
         Arc<DocumentRow>,
         Arc<[Content]>,
         RpcReplyPort<Result<(), IndexError>>,
     ),
-    /// Takes out what is known of a document.
+    /// Removes a document.
     Remove(Arc<DocumentRow>, RpcReplyPort<Result<(), IndexError>>),
-    /// A task of this life panicked: what it left may be half done.
+    /// A task of this life panicked, and may have left its work half done.
     Broken,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Debug for Request {
     }
 }
 
-/// What outlives the actor: the file, and which life may use it.
+/// The state that outlives the actor: the file, and the number of the life that may use it.
 #[derive(Debug)]
 pub(super) struct Book(Mutex<(IndexFile, u64)>);
 
@@ -53,7 +53,7 @@ impl Book {
     }
 }
 
-/// What a life shares with its tasks.
+/// The state that a life shares with its tasks.
 #[derive(Debug)]
 pub(super) struct Life {
     book: Arc<Book>,
@@ -64,7 +64,7 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// Begins a life: what the file holds is brought to memory, and tasks of earlier lives may do nothing more.
+    /// Begins a life: loads the file into memory, and bars tasks of earlier lives from it.
     fn begin(book: Arc<Book>) -> Result<Self, IndexError> {
         let mut kept = book.0.lock();
         kept.1 += 1;
@@ -79,7 +79,7 @@ impl Life {
         })
     }
 
-    /// Uses the file, unless a later life has it. What another process wrote is brought to memory before.
+    /// Uses the file, unless a later life owns it. Changes by another process are loaded before.
     fn with<T>(
         &self,
         act: impl FnOnce(&mut IndexFile, &RwLock<Loaded>) -> Result<T, IndexError>,
@@ -97,7 +97,7 @@ impl Life {
     }
 
     fn search(&self, query: &Query) -> Result<Vec<Found>, IndexError> {
-        // The file is held no longer than to see whether it changed: searches go on beside each other.
+        // The file is locked only for a check of changes, so searches run concurrently.
         self.with(|_, _| Ok(()))?;
         if query.scan == Scan::Approximate {
             self.arrange();
@@ -106,8 +106,8 @@ impl Life {
         self.with(|file, loaded| file.found(ranked, &loaded.read()))
     }
 
-    /// Arranges the vectors for approximate searches where that pays. It takes seconds for a large index: other
-    /// searches go on meanwhile, and approximate ones are exact until it is done.
+    /// Arranges the vectors for approximate searches if that pays. It takes seconds for a large index; searches go on
+    /// meanwhile, and approximate ones are exact until it is done.
     fn arrange(&self) {
         let Some(_arranging) = self.arranging.try_lock() else {
             return;
@@ -193,7 +193,7 @@ impl Actor for IndexActor {
     }
 }
 
-/// Does work that takes time where it keeps neither the mailbox nor the runtime waiting.
+/// Does slow work without blocking the mailbox or the runtime.
 fn serve<T: Send + 'static>(
     actor: ActorRef<Request>,
     port: RpcReplyPort<Result<T, IndexError>>,
@@ -201,7 +201,7 @@ fn serve<T: Send + 'static>(
 ) {
     tokio::spawn(async move {
         match tokio::task::spawn_blocking(work).await {
-            // The caller may have gone; what a closed index does not answer, its next life does.
+            // The caller may have gone; a request that a closed index does not answer is answered by its next life.
             Ok(Err(IndexError::Closed)) => {}
             Ok(answer) => drop(port.send(answer)),
             Err(_) => drop(actor.cast(Request::Broken)),

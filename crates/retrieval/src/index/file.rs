@@ -17,12 +17,12 @@ use super::{
 };
 use crate::chunking::Chunk;
 
-/// Says that a file is an index: the letters `GLix`.
+/// The application id of an index file: the letters `GLix`.
 const APPLICATION: i32 = i32::from_be_bytes(*b"GLix");
-/// The form of the file. An index of another form is emptied.
+/// The version of the file format. An index of another version is emptied.
 const VERSION: i32 = 1;
 
-/// How long a process waits for another one that writes.
+/// How long to wait for another process that writes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const TABLES: &str = "
@@ -53,33 +53,33 @@ const TABLES: &str = "
     CREATE INDEX chunks_by_digest ON chunks (digest);
 ";
 
-/// What became of a document.
+/// The status of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentStatus {
     /// Its chunks are in the index.
     Indexed,
-    /// It could not be read: why, and whether the next sync tries again although the file is the same.
+    /// It could not be read, for this reason. Says whether the next sync tries again although the file is the same.
     Failed {
-        /// Why.
+        /// The reason.
         error: String,
         /// Whether it is tried again.
         retry: bool,
     },
 }
 
-/// What is known of a document.
+/// The stored data of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentRow {
     /// The folder that was indexed, or the name of another source.
     pub folder: String,
     /// Its path below the folder, with `/` between its parts, or its name in another source.
     pub name: String,
-    /// What it calls itself, where it does.
+    /// Its own title, if it has one.
     pub title: Option<String>,
-    /// How large the file is.
+    /// The size of the file.
     pub bytes: u64,
-    /// When it was changed, in nanoseconds since 1970, or what another source gives as its version.
+    /// The time of its last change, in nanoseconds since 1970, or the version that another source gives.
     pub modified: i64,
     /// The BLAKE3 digest of the file's bytes.
     pub digest: [u8; 32],
@@ -87,7 +87,7 @@ pub struct DocumentRow {
     pub status: DocumentStatus,
 }
 
-/// What a sync knows of a document before it looks at the file.
+/// The data of a document that a sync needs before it examines the file.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) row: DocumentRow,
@@ -97,31 +97,31 @@ pub(super) struct Known {
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     pub(super) chunk: Chunk,
-    /// The digest of the text whose vector it is.
+    /// The digest of the text that was embedded.
     pub(super) digest: [u8; 32],
     pub(super) vector: Option<Vec<f32>>,
 }
 
 impl Content {
-    /// The text by whose words it is found. The nearest heading stands in it twice: a word there says more than
-    /// one in the text.
+    /// The text for the search by words. It contains the nearest heading twice, since a word there says more than one
+    /// in the text.
     pub(super) fn searched(&self, title: &str) -> String {
         let nearest = self.chunk.headings.last().map_or("", |heading| heading);
         format!("{nearest} {}", self.chunk.in_context(title))
     }
 }
 
-/// The open file.
+/// An open index file.
 #[derive(Debug)]
 pub(super) struct IndexFile {
     path: PathBuf,
     connection: Connection,
     dimension: Option<usize>,
-    /// What SQLite says of changes by other connections.
+    /// SQLite's counter of changes by other connections.
     seen: i64,
 }
 
-/// Where an index is kept.
+/// The place of an index.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     File(PathBuf),
@@ -137,11 +137,11 @@ impl Place {
     }
 }
 
-/// What made an index's vectors: its name, their dimension, their kind.
+/// The vector space of an index: the embedder's name, the dimension, and the kind.
 type Space = (String, i64, String);
 
 impl IndexFile {
-    /// Opens a file, and empties an index whose vectors are of another space where that is allowed.
+    /// Opens a file. An index with vectors of another space is emptied if that is allowed.
     pub(super) fn open(
         place: &Place,
         space: Option<&EmbeddingSpace>,
@@ -226,7 +226,7 @@ impl IndexFile {
         read.optional()
     }
 
-    /// Makes the tables, instead of those that are there.
+    /// Creates the tables, and drops existing ones.
     fn make(&mut self, space: Option<Space>) -> rusqlite::Result<()> {
         self.connection
             .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")?;
@@ -246,12 +246,12 @@ impl IndexFile {
         transaction.commit()
     }
 
-    /// How many numbers its vectors have.
+    /// The dimension of its vectors.
     pub(super) fn dimension(&self) -> Option<usize> {
         self.dimension
     }
 
-    /// Whether another process wrote since this was asked last.
+    /// Whether another process has written since the last call.
     pub(super) fn changed_elsewhere(&mut self) -> Result<bool, IndexError> {
         let version: i64 = self
             .connection
@@ -288,7 +288,7 @@ impl IndexFile {
         read().map_err(|error| self.failed(&error))
     }
 
-    /// The vectors that are kept for texts of these digests.
+    /// The stored vectors of texts with these digests.
     pub(super) fn vectors(
         &self,
         digests: &[[u8; 32]],
@@ -306,7 +306,7 @@ impl IndexFile {
         read().map_err(|error| self.failed(&error))
     }
 
-    /// Puts a document in the place of what is there under its name, in one commit. Gives the numbers of its chunks.
+    /// Replaces the document with this name in one commit, and returns the numbers of its chunks.
     pub(super) fn put(
         &mut self,
         row: &DocumentRow,
@@ -360,7 +360,7 @@ impl IndexFile {
         write().map_err(|error| failed_at(&path, &error))
     }
 
-    /// Takes out what is known of a document, in one commit.
+    /// Removes a document in one commit.
     pub(super) fn remove(&mut self, row: &DocumentRow) -> Result<(), IndexError> {
         let path = self.path.clone();
         let mut write = || {
@@ -371,7 +371,7 @@ impl IndexFile {
         write().map_err(|error| failed_at(&path, &error))
     }
 
-    /// Gives each document with its chunks and their numbers, one after another.
+    /// Visits each document with its chunks and their numbers.
     pub(super) fn each_document(
         &mut self,
         mut take: impl FnMut(&DocumentRow, &[Content], &[i64]) -> Result<(), IndexError>,
@@ -405,7 +405,7 @@ impl IndexFile {
         Ok(())
     }
 
-    /// What the file says of these chunks. One that was taken out since is left out.
+    /// The stored data of these chunks. A chunk that was removed meanwhile is left out.
     pub(super) fn found(
         &mut self,
         ranked: Vec<RankedChunk>,
@@ -517,7 +517,7 @@ fn document_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, DocumentRow)>
     Ok((row.get("id")?, document))
 }
 
-/// The chunk whose start, line, headings and text stand from this column on.
+/// The chunk in the columns from this one on: start, line, headings and text.
 fn chunk(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Chunk> {
     let (start, line): (i64, i64) = (row.get(first)?, row.get(first + 1)?);
     let headings: String = row.get(first + 2)?;
@@ -546,7 +546,7 @@ fn numbers(bytes: &[u8]) -> Vec<f32> {
         .collect()
 }
 
-/// Makes an empty file that only its user can read, where there is none.
+/// Creates an empty file that only its user can read, if there is none.
 fn make_private(path: &Path) -> std::io::Result<()> {
     if let Ok(found) = std::fs::metadata(path) {
         return match found.is_file() {
@@ -567,7 +567,7 @@ fn make_private(path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
-        // Another process was faster.
+        // Another process has created it first.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         opened => opened.map(drop),
     }

@@ -1,4 +1,4 @@
-//! What an index keeps in memory: both rankings, and to which document a place in them belongs.
+//! The part of an index in memory: both rankings, and the document of each position in them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,16 +12,16 @@ use crate::{
     vectors::{Partition, VectorIndex},
 };
 
-/// How many candidates each ranking gives for each that is wanted, and at least.
+/// How many candidates each ranking gives for each wanted result, and the least number of candidates.
 const POOL: (usize, usize) = (4, 50);
 
-/// How large an index is.
+/// The size of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexStatistics {
     /// How many documents were indexed.
     pub documents: usize,
-    /// How many could not be.
+    /// How many could not be indexed.
     pub failed: usize,
     /// How many chunks there are.
     pub chunks: usize,
@@ -33,21 +33,21 @@ pub struct IndexStatistics {
     pub file_bytes: u64,
 }
 
-/// A document as the rankings know it.
+/// A document in the rankings.
 #[derive(Debug)]
 struct Document {
     folder: Arc<str>,
     name: Arc<str>,
-    /// The places of its chunks.
+    /// The positions of its chunks.
     places: std::ops::Range<usize>,
 }
 
-/// The rankings. The chunk at a place of one is the chunk at the same place of the other.
+/// The rankings. A position is the same chunk in both.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
     words: Bm25Index,
     vectors: Option<VectorIndex>,
-    /// Of each place, which chunk of the file and which document it is.
+    /// The chunk's number in the file and the document, for each position.
     places: Vec<(i64, usize)>,
     documents: Vec<Option<Document>>,
     by_name: HashMap<(Arc<str>, Arc<str>), usize>,
@@ -71,7 +71,7 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// Adds the chunks of a document, which the file has under these numbers.
+    /// Adds the chunks of a document, with their numbers in the file.
     pub(super) fn add(
         &mut self,
         row: &DocumentRow,
@@ -124,7 +124,7 @@ impl Loaded {
         }
     }
 
-    /// Loads the file again when most of the places belong to nothing any more.
+    /// Loads the file again if most positions are unused.
     pub(super) fn make_anew_where_it_pays(
         &mut self,
         file: &mut IndexFile,
@@ -135,19 +135,19 @@ impl Loaded {
         Ok(())
     }
 
-    /// How the vectors could be arranged for approximate searches, where that pays.
+    /// A partition of the vectors for approximate searches, if that pays.
     pub(super) fn plan(&self) -> Option<Partition> {
         self.vectors.as_ref()?.plan()
     }
 
-    /// Arranges the vectors. The plan must be of these.
+    /// Arranges the vectors by a plan, which must have been made for them.
     pub(super) fn arrange(&mut self, partition: Partition) {
         if let Some(vectors) = &mut self.vectors {
             vectors.arrange(partition);
         }
     }
 
-    /// The best chunks, by the rankings that are wanted, fused.
+    /// The best chunks by the wanted rankings, fused.
     pub(super) fn rank(&self, query: &Query) -> Result<Vec<RankedChunk>, IndexError> {
         let admitted: Vec<bool> = self
             .documents
@@ -187,7 +187,7 @@ impl Loaded {
             if let Some((vectors, vector)) = vectors {
                 let hits = vectors.search_where(vector, pool, query.scan, wanted);
                 let hits = hits.map_err(|error| IndexError::Query(error.to_string()))?;
-                // What has nothing in common is not found, however few there are.
+                // A vector with nothing in common with the query is no result, however few there are.
                 let near = hits.into_iter().filter(|hit| hit.score > 0.0);
                 rankings.push(Ranking::new(near.map(|hit| hit.place)).weight(probe.weight));
             }
@@ -196,7 +196,7 @@ impl Loaded {
         Ok(self.chosen(fused, query))
     }
 
-    /// As many as are wanted, unlike each other as far as that is wanted.
+    /// The wanted number of results, diversified as far as the query wants.
     fn chosen(&self, mut fused: Vec<(usize, f64)>, query: &Query) -> Vec<RankedChunk> {
         if query.diversity > 0.0
             && let Some(vectors) = &self.vectors
@@ -235,7 +235,7 @@ impl Loaded {
         ranked.collect()
     }
 
-    /// The name of the document that has this place.
+    /// The name of the document at this position.
     pub(super) fn document_of(&self, place: usize) -> Option<Arc<str>> {
         let (_, document) = self.places.get(place)?;
         let document = self.documents.get(*document)?.as_ref()?;

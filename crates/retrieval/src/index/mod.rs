@@ -1,9 +1,8 @@
-//! An index of documents: what is found by words and by vectors, in a file of its own.
+//! An index of documents, searched by words and by vectors, in a file of its own.
 //!
-//! An [`Index`] is a supervised actor over one SQLite file. The file holds what was made of the documents (chunks,
-//! their vectors, what is known of each file), and nothing that could not be made again: delete it, and the next
-//! [`Index::sync`] makes another one. The actor keeps both rankings in memory, and is made anew from the file when it
-//! dies. Another process that writes the file is noticed.
+//! An [`Index`] is a supervised actor over one SQLite file. The file holds derived data only (chunks, their vectors,
+//! the state of each source file): if it is deleted, the next [`Index::sync`] makes another one. The actor keeps both
+//! rankings in memory, and rebuilds them from the file after a crash. It notices when another process writes the file.
 //!
 //! ```
 //! use ghostlight_retrieval::{LexicalEmbedder, index::{Index, Query, SyncOptions}};
@@ -57,49 +56,49 @@ pub use self::{
     sync::{Progress, SyncOptions, SyncReport},
 };
 
-/// How often and in what time the actor may die before the index is given up.
+/// How many crashes of the actor, in which time, end the index.
 const RESTARTS: (u32, Duration) = (10, Duration::from_secs(60));
 
-/// Why an index cannot do what is asked.
+/// Why an index operation failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
     /// The file of the index cannot be used.
     #[error("the index {}: {message}", path.display())]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// What is wrong with it, and what to do.
         message: String,
     },
-    /// The file holds vectors of another embedder.
+    /// The file has vectors of another embedder.
     #[error(
         "the index {} was made with {kept}, and not with {wanted}: open it with the same embedder, or have it emptied \
          and index again",
         path.display()
     )]
     OtherVectors {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What made its vectors.
+        /// The embedder of its vectors.
         kept: String,
-        /// What would make them now.
+        /// The embedder that was given.
         wanted: String,
     },
     /// A folder cannot be read.
     #[error("{}: {message}", path.display())]
     Folder {
-        /// Which.
+        /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// The rows of a database cannot be had.
+    /// The rows of a database cannot be read.
     #[error("the database {}: {message}", file.display())]
     Rows {
-        /// Which file.
+        /// The database file.
         file: PathBuf,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         message: String,
     },
     /// No vectors can be made.
@@ -108,12 +107,12 @@ pub enum IndexError {
     /// The query cannot be answered.
     #[error("{0}")]
     Query(String),
-    /// The index was closed, or died too often.
+    /// The index was closed, or crashed too often.
     #[error("the index is closed, or died too often; open it again")]
     Closed,
 }
 
-/// An index of documents. Cloning shares it. See the [module](self).
+/// An index of documents. Clones share it. See the [module](self).
 #[derive(Clone)]
 pub struct Index {
     path: Arc<Path>,
@@ -123,12 +122,11 @@ pub struct Index {
 }
 
 impl Index {
-    /// Opens the index in this file, and makes it where there is none. With an embedder it finds by vectors too. An
-    /// index of an older form is emptied: the next sync fills it again.
+    /// Opens the index in this file, or creates it. With an embedder it searches by vectors, too. An index of an older
+    /// version is emptied: the next sync fills it again.
     ///
     /// # Errors
-    /// When the file cannot be used, is no index, or holds vectors of another embedder: nothing of it is changed
-    /// then.
+    /// The file cannot be used, is no index, or has vectors of another embedder. Then it is left unchanged.
     pub async fn open(
         path: impl Into<PathBuf>,
         embedder: Option<EmbedderHandle>,
@@ -136,11 +134,10 @@ impl Index {
         Self::start(Place::File(path.into()), embedder, false).await
     }
 
-    /// Opens the index in this file, and empties it where it was made with another embedder: the next sync fills it
-    /// again.
+    /// Opens the index in this file, and empties it if it was made with another embedder: the next sync fills it again.
     ///
     /// # Errors
-    /// When the file cannot be used, or is no index: nothing of it is changed then.
+    /// The file cannot be used, or is no index. Then it is left unchanged.
     pub async fn open_for(
         path: impl Into<PathBuf>,
         embedder: Option<EmbedderHandle>,
@@ -148,7 +145,7 @@ impl Index {
         Self::start(Place::File(path.into()), embedder, true).await
     }
 
-    /// An index that is kept in memory, as long as one of its handles.
+    /// An index in memory, which exists as long as one of its handles.
     ///
     /// # Errors
     /// When there is no memory for it.
@@ -188,7 +185,7 @@ impl Index {
         })
     }
 
-    /// The file that it is kept in; `:memory:` for one in memory.
+    /// The path of its file; `:memory:` for an index in memory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -198,12 +195,12 @@ impl Index {
         self.embedder.as_ref()
     }
 
-    /// Its supervisor, to look at it.
+    /// Its supervisor, for inspection.
     pub fn supervisor(&self) -> &Supervisor {
         &self.running.0
     }
 
-    /// The chunks that fit a query, the best first.
+    /// The chunks that match a query, the best first.
     ///
     /// # Errors
     /// When the query is empty or too long, no vector of it can be made, or the index cannot be read.
@@ -223,7 +220,7 @@ impl Index {
         self.ask(|port| Request::Search(query.clone(), port)).await
     }
 
-    /// What is known of each document, by its folder and name.
+    /// The stored data of each document, sorted by folder and name.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -231,7 +228,7 @@ impl Index {
         self.ask(Request::Documents).await
     }
 
-    /// How large the index is.
+    /// The size of the index.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -239,7 +236,7 @@ impl Index {
         self.ask(Request::Statistics).await
     }
 
-    /// Ends the actor and closes the file. Other handles of this index fail from then on.
+    /// Stops the actor and closes the file. Other handles of this index fail from then on.
     pub async fn close(&self) {
         self.running.0.stop().await;
     }
@@ -255,7 +252,7 @@ impl Index {
         }
     }
 
-    /// Asks the actor, and its next life where this one dies with the question: whatever is asked may be asked again.
+    /// Asks the actor, and asks its next life if this one dies with the question: every request may be repeated.
     async fn ask<T: Send + 'static>(
         &self,
         request: impl Fn(RpcReplyPort<Result<T, IndexError>>) -> Request,
@@ -268,13 +265,13 @@ impl Index {
             {
                 return answer;
             }
-            // The sender is gone when no further life will come.
+            // The sender is dropped when there will be no further life.
             lives.changed().await.map_err(|_| IndexError::Closed)?;
         }
     }
 }
 
-/// Ends the actor with the last handle.
+/// Stops the actor when the last handle is dropped.
 struct Running(Supervisor);
 
 impl Drop for Running {

@@ -12,29 +12,29 @@ use crate::{chunking::Headings, vectors::Scan};
 const MAX_QUERY_CHARS: usize = 10_000;
 /// The most probes of a query.
 const MAX_PROBES: usize = 16;
-/// The most chunks that are found.
+/// The most chunks of a result.
 const MAX_LIMIT: usize = 1_000;
 
 /// A query of an index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    /// The texts that are looked for: one as a rule, more for the same in other words. What fits several is better.
+    /// The texts to search for: usually one, or several wordings of it. A match of several counts more.
     pub probes: Vec<Probe>,
-    /// By what chunks are ranked.
+    /// The rankings to use.
     pub ranked: Ranked,
-    /// The documents that are searched.
+    /// The documents to search.
     pub filter: Filter,
-    /// How many chunks are wanted, at most 1,000.
+    /// The number of results, at most 1,000.
     pub limit: usize,
-    /// How much it counts that results are unlike each other, from 0 (not at all, the default) to 1: see
+    /// The weight of diversity among the results, from 0 (none, the default) to 1: see
     /// [`maximal_marginal_relevance`](crate::fusion::maximal_marginal_relevance).
     pub diversity: f64,
-    /// How much of the vectors is read: all of them, or a part in an index of many. See [`Scan`].
+    /// How many of the vectors to read: all, or in a large index a part. See [`Scan`].
     pub scan: Scan,
 }
 
 impl Query {
-    /// The ten chunks that fit this text best, by words and by vectors.
+    /// The ten best matches of this text, by words and by vectors.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             probes: vec![Probe::new(text)],
@@ -46,49 +46,49 @@ impl Query {
         }
     }
 
-    /// Sets how many chunks are wanted.
+    /// Sets the number of results.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Sets how chunks are ranked.
+    /// Sets the rankings to use.
     #[must_use]
     pub fn ranked(mut self, ranked: Ranked) -> Self {
         self.ranked = ranked;
         self
     }
 
-    /// Sets the documents that are searched.
+    /// Sets the documents to search.
     #[must_use]
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = filter;
         self
     }
 
-    /// Adds a text that is looked for.
+    /// Adds a text to search for.
     #[must_use]
     pub fn or(mut self, probe: Probe) -> Self {
         self.probes.push(probe);
         self
     }
 
-    /// Sets how much it counts that results are unlike each other.
+    /// Sets the weight of diversity among the results.
     #[must_use]
     pub fn diversity(mut self, diversity: f64) -> Self {
         self.diversity = diversity.clamp(0.0, 1.0);
         self
     }
 
-    /// Sets how much of the vectors is read.
+    /// Sets how many of the vectors to read.
     #[must_use]
     pub fn scan(mut self, scan: Scan) -> Self {
         self.scan = scan;
         self
     }
 
-    /// The first text that is looked for.
+    /// The first text to search for.
     pub fn text(&self) -> &str {
         self.probes.first().map_or("", |probe| &probe.text)
     }
@@ -115,16 +115,16 @@ impl Query {
     }
 }
 
-/// One text that is looked for.
+/// One text to search for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
     /// The text.
     pub text: String,
-    /// The purpose of its vector: a question, or a text such as the answer could be.
+    /// The purpose of its vector: a question, or a text like the answer.
     pub purpose: EmbeddingPurpose,
-    /// Its vector, where it is known already.
+    /// Its vector, if it is known already.
     pub vector: Option<Vec<f32>>,
-    /// How much it counts beside the others.
+    /// Its weight beside the other probes.
     pub weight: f64,
 }
 
@@ -139,7 +139,7 @@ impl Probe {
         }
     }
 
-    /// A text such as the answer could be.
+    /// A text like the answer.
     pub fn answer(text: impl Into<String>) -> Self {
         Self {
             purpose: EmbeddingPurpose::Document,
@@ -162,20 +162,20 @@ pub enum Ranked {
     Both,
 }
 
-/// The documents that are searched: those that meet all conditions.
+/// The documents to search: those that meet all conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filter {
-    /// In this folder, as it was indexed.
+    /// Documents of this folder, as it was indexed.
     pub folder: Option<String>,
-    /// With a name that begins with one of these; any when there is none.
+    /// Documents whose name begins with one of these; all if there are none.
     pub under: Vec<String>,
-    /// With a name that ends with one of these, such as `.md`; any when there is none.
+    /// Documents whose name ends with one of these, such as `.md`; all if there are none.
     pub endings: Vec<String>,
 }
 
 impl Filter {
-    /// Whether a document meets it.
+    /// Whether a document meets the conditions.
     pub fn admits(&self, folder: &str, name: &str) -> bool {
         self.folder.as_deref().is_none_or(|wanted| wanted == folder)
             && (self.under.is_empty() || self.under.iter().any(|start| name.starts_with(&**start)))
@@ -188,17 +188,17 @@ impl Filter {
 pub struct Found {
     /// The document's name: its path below the folder that was indexed.
     pub document: Arc<str>,
-    /// What the document calls itself, where it does.
+    /// The document's own title, if it has one.
     pub title: Option<Arc<str>>,
     /// The headings above the chunk.
     pub headings: Headings,
     /// The line of the document's text on which it begins, from 1.
     pub line: usize,
-    /// Where it stands in the document's text, in bytes.
+    /// Its range in the document's text, in bytes.
     pub range: Range<usize>,
-    /// What it says.
+    /// Its text.
     pub text: String,
-    /// How well it fits, which compares only within one answer.
+    /// Its score; scores of different searches cannot be compared.
     pub score: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Where documents come from: a folder, the rows of a database, or a place of one's own.
+//! The sources of documents: a folder, the rows of a database, or an own implementation.
 
 use std::{
     collections::BTreeSet,
@@ -11,33 +11,33 @@ use rusqlite::{Connection, OpenFlags, types::ValueRef};
 use super::{IndexError, SyncOptions, walk};
 use crate::readers::ReadError;
 
-/// The most bytes of all texts that one query of a database gives: 256 MiB.
+/// The most bytes of all texts of one database query: 256 MiB.
 const MAX_ROWS_BYTES: usize = 256 << 20;
 /// The most bytes of a row's key.
 const MAX_KEY_BYTES: usize = 1_024;
-/// How long a database that another program writes is waited for.
+/// How long to wait for a database that another program writes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A place that documents come from. [`Index::sync_from`](super::Index::sync_from) asks it for everything that is
-/// there, and reads what is new or changed.
+/// A source of documents. [`Index::sync_from`](super::Index::sync_from) lists all of its entries, and reads those that
+/// are new or changed.
 pub trait Source: Send + Sync + 'static {
-    /// Its name in the index, which must be the same each time: what stands there under this name and is not among
-    /// the entries is taken out.
+    /// Its name in the index, which must be the same each time: documents under this name that are no longer among the
+    /// entries are removed.
     fn name(&self) -> String;
 
-    /// Everything that is there, each name once.
+    /// All entries, each name once.
     ///
     /// # Errors
-    /// When it cannot be told: nothing of the index is changed then.
+    /// The entries cannot be listed. Then the index is left unchanged.
     fn entries(
         &self,
         options: &SyncOptions,
     ) -> impl Future<Output = Result<Vec<SourceEntry>, IndexError>> + Send;
 
-    /// The bytes of an entry that does not hold them, at most [`SyncOptions::file_bytes`].
+    /// The bytes of an entry that does not contain them, at most [`SyncOptions::file_bytes`].
     ///
     /// # Errors
-    /// [`ReadError::Failed`] when they cannot be read: the next sync tries again.
+    /// [`ReadError::Failed`] if they cannot be read: the next sync tries again.
     fn read(
         &self,
         entry: &SourceEntry,
@@ -45,23 +45,23 @@ pub trait Source: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<u8>, ReadError>> + Send;
 }
 
-/// A document that a [`Source`] has.
+/// A document of a [`Source`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceEntry {
     /// Its name in the source.
     pub name: String,
-    /// The name by whose ending a reader is chosen, such as `page.html`.
+    /// The name whose ending chooses the reader, such as `page.html`.
     pub read_as: String,
     /// How many bytes it has.
     pub bytes: u64,
-    /// Anything that is another number when the document has changed, such as its time. Where this and the size are
-    /// as before, the document is not read.
+    /// A number that differs when the document has changed, such as its time. A document with the same version and size
+    /// as before is not read.
     pub version: i64,
-    /// Its bytes, where the source has them at hand.
+    /// Its bytes, if the source has them already.
     pub held: Option<Vec<u8>>,
 }
 
-/// The files of a folder; links are not followed, and what is hidden or ignored by a `.gitignore` is passed over.
+/// The files of a folder. Links are not followed; files that are hidden or ignored by a `.gitignore` are skipped.
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
@@ -69,7 +69,7 @@ impl Folder {
     /// This folder.
     ///
     /// # Errors
-    /// When there is none.
+    /// There is no such folder.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, IndexError> {
         let path = path.into();
         let found = blocking(move || std::fs::canonicalize(&path).map_err(|error| (path, error)));
@@ -102,10 +102,9 @@ impl Source for Folder {
     }
 }
 
-/// The rows that a query of a SQLite database gives: its first column is the name of a document, its second the text,
-/// which may be Markdown.
+/// The rows of a SQLite query: the first column is the name of a document, the second its text, which may be Markdown.
 ///
-/// The file is opened to read only, and the query must be one that reads. A row has changed when its text has.
+/// The file is opened read-only, and the query must only read. A row counts as changed if its text has changed.
 ///
 /// ```no_run
 /// use ghostlight_retrieval::index::{Index, Rows, SyncOptions};
@@ -123,7 +122,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The rows that this query gives of this file.
+    /// The rows of this query on this file.
     pub fn new(file: impl Into<PathBuf>, select: impl Into<String>) -> Self {
         Self {
             file: file.into(),
@@ -144,7 +143,7 @@ impl Source for Rows {
     }
 
     async fn read(&self, _: &SourceEntry, _: &SyncOptions) -> Result<Vec<u8>, ReadError> {
-        // The text of a row that was too large was not kept.
+        // The text of a row that is too large was not kept.
         Err(ReadError::Failed(String::from(
             "the row's text was not read",
         )))

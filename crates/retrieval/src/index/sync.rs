@@ -1,4 +1,4 @@
-//! Bringing an index up to what a source holds.
+//! Synchronising an index with a source.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -15,28 +15,28 @@ use crate::{
     readers::{Document, ReadError, Readers, SourceFile},
 };
 
-/// How many documents are read at the same time.
+/// How many documents are read concurrently.
 const AT_ONCE: usize = 4;
 
-/// How often what may go well later is tried, and the first pause before it is tried again.
+/// How many attempts a temporary failure gets, and the first pause between them.
 const ATTEMPTS: (u32, Duration) = (3, Duration::from_secs(1));
 /// The longest pause.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// How a folder is read.
+/// The options of a sync.
 #[derive(Clone, Debug)]
 pub struct SyncOptions {
-    /// What makes texts of files. Files that none of them reads are passed over.
+    /// The readers of files. Files that no reader accepts are skipped.
     pub readers: Readers,
-    /// What cuts texts, each with the structure that its reader found.
+    /// The chunker of texts, which uses the structure that the reader found.
     pub chunker: Chunker,
-    /// The files that are read.
+    /// The files to read.
     pub filter: Filter,
     /// The most files of a folder, or rows of a database.
     pub files: usize,
-    /// The most bytes of a file; a larger one has failed.
+    /// The most bytes of a file; a larger one counts as failed.
     pub file_bytes: u64,
-    /// The most folders inside each other.
+    /// The deepest nesting of folders.
     pub depth: usize,
 }
 
@@ -61,9 +61,9 @@ pub struct Progress {
     pub done: usize,
     /// How many there are.
     pub all: usize,
-    /// The document that was done last.
+    /// The latest document.
     pub name: String,
-    /// Why it failed, where it did.
+    /// Its error, if it failed.
     pub error: Option<String>,
 }
 
@@ -71,27 +71,27 @@ pub struct Progress {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SyncReport {
-    /// Documents that are new or were changed.
+    /// New or changed documents.
     pub indexed: usize,
-    /// Documents that were as before.
+    /// Unchanged documents.
     pub unchanged: usize,
-    /// Documents that are there no more.
+    /// Documents that do not exist any more.
     pub removed: usize,
-    /// Chunks that were made.
+    /// New chunks.
     pub chunks: usize,
-    /// Vectors that were made; those of texts that the index knew are used again.
+    /// New vectors; those of texts that the index knew are used again.
     pub embedded: usize,
     /// Bytes of the files that were read.
     pub bytes: u64,
-    /// Documents that could not be read, and why. What was indexed of them before is gone.
+    /// Documents that could not be read, with the reasons. Their earlier content is removed from the index.
     pub failed: Vec<(String, String)>,
 }
 
-/// What is to be done for one document.
+/// The action for one document.
 enum Prepared {
-    /// It is as before, with this failure where it had failed.
+    /// It is unchanged; if it had failed before, this is the failure.
     AsBefore(Option<String>),
-    /// It is put in the place of what is known of it.
+    /// It replaces its earlier version.
     Put {
         row: DocumentRow,
         contents: Vec<Content>,
@@ -100,16 +100,16 @@ enum Prepared {
 }
 
 impl Index {
-    /// Brings the index up to what a folder holds: new and changed documents are read, those that are gone are
-    /// taken out, and nothing is done for the rest. Each document is one commit, so a sync that is broken off goes
-    /// on where it was. `told` hears of each document.
+    /// Synchronises the index with a folder: new and changed documents are read, deleted ones are removed, and the rest
+    /// is left alone. Each document is one commit, so an interrupted sync continues where it was. `told` is called for
+    /// each document.
     ///
-    /// A document that cannot be read is told in the report and fails alone. It is tried again when it changes, and
-    /// at each sync where another attempt may help.
+    /// A document that cannot be read is listed in the report, and does not stop the others. It is tried again when it
+    /// changes, and at each sync if another attempt may help.
     ///
     /// # Errors
-    /// When the folder cannot be read, the index fails, or no vectors can be made after several attempts. What was
-    /// indexed until then stays.
+    /// The folder cannot be read, the index fails, or no vectors can be made after several attempts. Documents that
+    /// were indexed until then stay.
     pub async fn sync(
         &self,
         folder: impl Into<PathBuf>,
@@ -120,11 +120,11 @@ impl Index {
         self.sync_from(&folder, options, told).await
     }
 
-    /// Brings the index up to what any source holds, as [`sync`](Self::sync) does for a folder.
+    /// Synchronises the index with any source, as [`sync`](Self::sync) does with a folder.
     ///
     /// # Errors
-    /// When the source cannot tell what there is, the index fails, or no vectors can be made after several attempts.
-    /// What was indexed until then stays.
+    /// The source cannot list its entries, the index fails, or no vectors can be made after several attempts. Documents
+    /// that were indexed until then stay.
     pub async fn sync_from<S: Source>(
         &self,
         source: &S,
@@ -161,7 +161,7 @@ impl Index {
                     (name, document.await)
                 }
             })
-            // Documents are put in the order of their names, so that the same folder gives the same index.
+            // Documents are stored in the order of their names, so that the same folder gives the same index.
             .buffered(AT_ONCE);
         let mut done = 0;
         while let Some((name, prepared)) = documents.next().await {
@@ -205,7 +205,7 @@ impl Index {
         Ok(report)
     }
 
-    /// Brings the index up to one document.
+    /// Synchronises one document.
     async fn document<S: Source>(
         &self,
         source: &S,
@@ -251,7 +251,7 @@ impl Index {
         row.digest = *blake3::hash(&bytes).as_bytes();
         if let Some(before) = before.filter(|before| before.digest == row.digest && !again(before))
         {
-            // It was touched and not changed. The file's time is looked at again next time, which costs a reading.
+            // The file was touched and not changed. Its stored time stays, so the next sync reads the file once more.
             return Ok(as_before(&before));
         }
         row.bytes = bytes.len() as u64;
@@ -275,7 +275,7 @@ impl Index {
         })
     }
 
-    /// The chunks with their vectors; those of texts that the index knows are not made again.
+    /// The chunks with their vectors; known texts are not embedded again.
     async fn contents(
         &self,
         row: &DocumentRow,
@@ -325,7 +325,7 @@ impl Index {
     }
 }
 
-/// A document that could not be read: nothing of it is found any more.
+/// A document that could not be read: none of it is found any more.
 fn failed(mut row: DocumentRow, error: String, retry: bool) -> Prepared {
     row.status = DocumentStatus::Failed { error, retry };
     Prepared::Put {
@@ -340,7 +340,7 @@ async fn read(options: &SyncOptions, name: &str, bytes: Vec<u8>) -> Result<Docum
     patiently(read, |error: &ReadError| error.is_retryable()).await
 }
 
-/// Tries something again, with pauses that double, as long as another attempt can help.
+/// Repeats an operation, with pauses that double, while another attempt can help.
 async fn patiently<T, E, F>(attempt: impl Fn() -> F, can_help: impl Fn(&E) -> bool) -> Result<T, E>
 where
     F: Future<Output = Result<T, E>>,

@@ -9,8 +9,8 @@ use std::{
 
 use super::{IndexError, SourceEntry, SyncOptions};
 
-/// The files below a folder that may be read, by name. Links are not followed; what is hidden, or ignored by a
-/// `.gitignore` or `.ignore`, is passed over.
+/// The files below a folder that may be read, sorted by name. Links are not followed; files that are hidden, or ignored
+/// by a `.gitignore` or `.ignore`, are skipped.
 pub(super) fn files(
     folder: &Path,
     options: &SyncOptions,
@@ -29,7 +29,7 @@ pub(super) fn files(
     for entry in walk {
         let entry = match entry {
             Ok(entry) => entry,
-            // The folder itself must be there: otherwise all its documents would seem to be deleted.
+            // The folder itself must exist: otherwise all its documents would seem to be deleted.
             Err(error) if error.depth() == Some(0) || error.depth().is_none() => {
                 return Err(failed(error.to_string()));
             }
@@ -38,7 +38,7 @@ pub(super) fn files(
                 continue;
             }
         };
-        // The type of the entry itself: a link is no file.
+        // The type is that of the entry itself: a link is no file.
         if !entry.file_type().is_some_and(|kind| kind.is_file()) {
             continue;
         }
@@ -47,7 +47,7 @@ pub(super) fn files(
             continue;
         }
         let Ok(found) = entry.metadata() else {
-            // It went away meanwhile.
+            // The entry is gone.
             continue;
         };
         if files.len() == options.files {
@@ -73,9 +73,9 @@ pub(super) fn files(
     Ok(files)
 }
 
-/// What a file holds, of at most so many bytes.
+/// The content of a file of at most this many bytes.
 pub(super) fn read(path: &Path, folder: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Somebody may have put a link where the file was a moment ago.
+    // The file may have been replaced by a link a moment ago.
     let real = fs::canonicalize(path)?;
     if !real.starts_with(fs::canonicalize(folder)?) {
         return Err(io::Error::other(
