@@ -121,7 +121,7 @@ fn id_of(id: &str) -> String {
     own
 }
 
-/// A block for a file: an image, PDF or text in its own form, any other file as a link in a text.
+/// A block for a file: an image, a PDF or embedded text in its own form, any other link as text.
 fn attachment(data: &Data) -> Value {
     let kind = data.media_type.as_str();
     let name = data.name.as_deref().unwrap_or("attachment");
