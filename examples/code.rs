@@ -2,8 +2,8 @@
 //!
 //!     cargo run --example code --features code
 //!
-//! The model is scripted. The program is real: it runs in a Python interpreter that can read only the system's libraries,
-//! and has neither network nor other processes.
+//! The model is scripted. The program is real: it runs in a Python interpreter that can read only the system's
+//! libraries, and reaches neither the network nor other processes.
 #![allow(clippy::print_stdout)]
 
 #[cfg(not(all(feature = "code", target_os = "linux")))]
