@@ -1,8 +1,8 @@
-//! The addresses of resources: percent-encoded, as RFC 3986 has it.
+//! The addresses of resources, percent-encoded by RFC 3986.
 
 use std::fmt::Write as _;
 
-/// What the addresses of sessions and artifacts begin with.
+/// The prefix of the addresses of sessions and artifacts.
 const SESSIONS: &str = "ghostlight://sessions/";
 const ARTIFACTS: &str = "ghostlight://artifacts/";
 
@@ -10,7 +10,7 @@ const ARTIFACTS: &str = "ghostlight://artifacts/";
 pub(super) const SESSION_TEMPLATE: &str = "ghostlight://sessions/{team}/{session}";
 pub(super) const ARTIFACT_TEMPLATE: &str = "ghostlight://artifacts/{team}/{session}/{name}";
 
-/// What an address leads to.
+/// The target of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
     /// A session of a team.

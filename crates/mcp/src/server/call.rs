@@ -1,4 +1,4 @@
-//! A call: a turn of a team's session.
+//! A tool call as a turn of a team's session.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,16 +32,16 @@ use super::{
     tasks,
 };
 
-/// The keys of the metadata under which a client names a call and a conversation.
+/// The metadata keys by which a client names a call and a conversation.
 const IDEMPOTENCY_KEY: &str = "ghostlight/idempotencyKey";
 const SESSION: &str = "ghostlight/session";
 /// The longest name of a session or turn, in characters.
 const NAME: usize = 200;
-/// How many artifacts one result has.
+/// The most artifacts of one result.
 const MAX_ARTIFACTS: usize = 20;
-/// How many pieces of progress are told of one call.
+/// The most progress notifications of one call.
 const MAX_PROGRESS: u32 = 10_000;
-/// How long a result waits at most until what happened before it was told.
+/// How long a result may wait until the earlier progress was sent.
 const REST: Duration = Duration::from_secs(1);
 
 /// A call of a team.
@@ -52,7 +52,7 @@ pub(super) struct Call {
     answers: Answers,
 }
 
-/// Where the turn of a call stands. A client gives it back when it has answered questions.
+/// The place of a call's turn. The client returns it after it has answered questions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Place {
     session: String,
@@ -89,7 +89,7 @@ impl Call {
             value.map(str::to_owned)
         };
         let given = match handler.served.input_of(&team) {
-            // The arguments are what the team says that it takes.
+            // The arguments follow the team's own input schema.
             Some(_) => Given {
                 message: arguments.to_string(),
                 session: None,
@@ -102,7 +102,7 @@ impl Call {
             asked: None,
         };
         let place = match params.request_state {
-            // Nothing stands in it that the client could not say by itself, so it need not be signed.
+            // The state needs no signature: it holds nothing that the client could not choose by itself.
             Some(state) => {
                 let place: Place = serde_json::from_str(&state)
                     .map_err(|_| wrong("`requestState` is none of this server".to_owned()))?;
@@ -230,7 +230,7 @@ impl Call {
         result
     }
 
-    /// A result that says where it comes from.
+    /// A result with its session and run.
     fn shown(&self, run: &Run, text: String, status: &str) -> CallToolResult {
         let mut result = shown(run, Some(&self.place.session), text, status);
         if let Some(meta) = &mut result.meta {
@@ -240,7 +240,7 @@ impl Call {
     }
 }
 
-/// What a run has come to, whoever asked for it.
+/// The result of a run, whichever request asks for it.
 pub(super) async fn result_of(
     handler: &Handler,
     context: &RequestContext<RoleServer>,
@@ -300,7 +300,7 @@ async fn saved(
     session: &SessionId,
 ) -> Vec<ArtifactInfo> {
     let kept = handler.system(context).session(&session.team, &session.key);
-    // Most sessions keep none, and their journals need not be read again.
+    // Most sessions have no artifacts, so their journals need not be read again.
     if kept
         .artifacts(Scope::Session)
         .await
@@ -330,7 +330,7 @@ async fn saved(
     saved
 }
 
-/// A result that says where it comes from.
+/// A result with its session and run.
 fn shown(run: &Run, session: Option<&str>, text: String, status: &str) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
     let meta = json!({
@@ -342,7 +342,7 @@ fn shown(run: &Run, session: Option<&str>, text: String, status: &str) -> CallTo
     result
 }
 
-/// Waits for as long as a call is no task; for ever, where the client knows none.
+/// Waits for the time after which a call becomes a task; for ever if the client knows no tasks.
 async fn takes_long(handler: &Handler, context: &RequestContext<RoleServer>) {
     let knows = context.client_capabilities();
     match handler.served.tasks_after {
@@ -357,8 +357,8 @@ fn failed(error: &dyn std::fmt::Display) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(error.to_string())])
 }
 
-/// Waits until the client has closed the call. In the newest revision over HTTP that is how it cancels; anywhere
-/// else a connection that is lost cancels nothing, and who cancels says so.
+/// Waits until the client has closed the call. In the newest revision over HTTP this cancels the call; elsewhere a lost
+/// connection cancels nothing, and a client cancels by a notification.
 async fn gone(context: &RequestContext<RoleServer>) {
     let request = context.extensions.get::<http::request::Parts>();
     let Some(request) = request.filter(|_| questions::is_newest(context)) else {
@@ -371,12 +371,12 @@ async fn gone(context: &RequestContext<RoleServer>) {
     }
 }
 
-/// What a client is told while a call goes on.
+/// The notifications to a client during a call.
 struct Told<'a> {
     team: &'a str,
-    /// Where progress is told.
+    /// The token for progress, if the client wants progress.
     token: Option<ProgressToken>,
-    /// Whether messages of a log are wanted.
+    /// Whether the client wants log messages.
     logs: bool,
     told: u32,
 }
@@ -391,12 +391,12 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// Whether the client wants to be told anything.
+    /// Whether the client wants any notifications.
     fn is_wanted(&self) -> bool {
         self.logs || self.token.is_some()
     }
 
-    /// Tells what happened before the end, when the end was seen first.
+    /// Sends the notifications of the events before the end, if the end came first.
     async fn rest(&mut self, events: &mut EventStream, context: &RequestContext<RoleServer>) {
         if !self.is_wanted() {
             return;
@@ -426,7 +426,7 @@ impl<'a> Told<'a> {
         }
         self.told += 1;
         let message = ghostlight_actors::safety::sanitize_line(&message, NAME);
-        // A client that is gone needs no telling.
+        // The client may be gone.
         if self.logs {
             let _ = logging::tell(&context.peer, self.team, &message).await;
         }

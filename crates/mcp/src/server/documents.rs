@@ -1,4 +1,4 @@
-//! What a program itself offers to read.
+//! The documents that a program itself offers as resources.
 
 use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc};
 
@@ -13,7 +13,7 @@ pub(super) struct Document {
 
 type Reading = Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send>>;
 
-/// Documents at addresses of one form, which every client may read.
+/// A template of document addresses; every client may read the documents.
 #[derive(Clone)]
 pub(super) struct DocumentTemplate {
     pub(super) template: String,

@@ -1,4 +1,4 @@
-//! What a client asks for.
+//! The handler of clients' requests.
 
 use std::{
     collections::HashMap,
@@ -39,15 +39,15 @@ use super::{
     tasks,
 };
 
-/// Serves one client, or over HTTP one session or request of it.
+/// Serves one client; over HTTP, one of its sessions or requests.
 #[derive(Clone, Debug)]
 pub struct Handler {
     pub(super) served: Arc<Served>,
     /// The runs of calls that are under way, by request.
     under_way: Arc<Mutex<HashMap<RequestId, Run>>>,
-    /// Whether a client of the older wire wants messages of a log.
+    /// Whether a client of an older revision wants log messages.
     logs: Arc<AtomicBool>,
-    /// What a client of the older wire watches.
+    /// The addresses that a client of an older revision watches.
     watched: Arc<Watched>,
 }
 
@@ -61,7 +61,7 @@ impl Handler {
         }
     }
 
-    /// The System, acting for whom the request comes from.
+    /// The System, acting for the owner of the request.
     pub(super) fn system(&self, context: &RequestContext<RoleServer>) -> System {
         match owner(context) {
             Some(owner) => self.served.system.acting_for(owner),
@@ -69,7 +69,7 @@ impl Handler {
         }
     }
 
-    /// What there is to read for whom the request comes from.
+    /// The resources that the owner of the request may read.
     pub(super) fn resources(&self, context: &RequestContext<RoleServer>) -> Resources<'_> {
         Resources {
             system: self.system(context),
@@ -80,7 +80,7 @@ impl Handler {
         }
     }
 
-    /// Whether the client wants messages of a log with this request.
+    /// Whether the client wants log messages for this request.
     pub(super) fn logs(&self, context: &RequestContext<RoleServer>) -> bool {
         match questions::is_newest(context) {
             true => context.meta.log_level().is_some_and(logging::are_wanted),
@@ -88,7 +88,7 @@ impl Handler {
         }
     }
 
-    /// Keeps the run of a request, for as long as what is given back.
+    /// Registers the run of a request until the returned value is dropped.
     pub(super) fn keep(&self, request: &RequestId, run: &Run) -> UnderWay {
         self.under_way.lock().insert(request.clone(), run.clone());
         UnderWay {
@@ -98,7 +98,7 @@ impl Handler {
     }
 }
 
-/// For whom a request comes.
+/// The owner for whom a request acts.
 fn owner(context: &RequestContext<RoleServer>) -> Option<&str> {
     let parts = context.extensions.get::<http::request::Parts>()?;
     let Owner(owner) = parts.extensions.get::<Owner>()?;
@@ -108,7 +108,7 @@ fn owner(context: &RequestContext<RoleServer>) -> Option<&str> {
 /// Says a turn for a request.
 ///
 /// # Errors
-/// Why it was not said.
+/// The reason why the turn was not sent.
 pub(super) async fn send(
     context: &RequestContext<RoleServer>,
     session: &Session,
@@ -121,7 +121,7 @@ pub(super) async fn send(
     }
 }
 
-/// How whom a request comes from names sessions.
+/// The names that the owner of a request has for sessions.
 pub(super) fn space(context: &RequestContext<RoleServer>) -> Space {
     Space::of(owner(context))
 }
@@ -138,7 +138,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// The tool that is a team.
+/// The tool of a team.
 fn tool(served: &Served, name: &str, description: &str) -> Tool {
     let schema = served.input_of(name).unwrap_or_else(message_schema);
     let schema = schema.as_object().cloned().unwrap_or_default();
@@ -149,7 +149,7 @@ fn tool(served: &Served, name: &str, description: &str) -> Tool {
     }
 }
 
-/// What a team takes that does not say it.
+/// The input schema of a team that has none of its own.
 fn message_schema() -> Value {
     json!({
         "type": "object",
@@ -373,7 +373,7 @@ impl ServerHandler for Handler {
                 );
                 completing.await?
             }
-            // Nobody but the client's person knows what stands in a template's places.
+            // Only the client's user knows the values of a document template.
             _ => CompletionInfo::default(),
         };
         Ok(CompleteResult::new(completed))

@@ -1,4 +1,4 @@
-//! Streamable HTTP, as a service to nest.
+//! Streamable HTTP, as a service to nest into a router.
 
 use std::{
     fmt,
@@ -18,17 +18,17 @@ use super::{Served, handler::Handler};
 
 type Inner = StreamableHttpService<Handler, LocalSessionManager>;
 
-/// How a server over HTTP is reached.
+/// The options of a server over HTTP.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// The names under which it is reached, such as `example.com` or `example.com:8080`; without any those of this
-    /// machine alone. A request for another name is refused, so that no web page reaches a server of its
-    /// reader's machine by a name of its own.
+    /// The host names of the server, such as `example.com` or `example.com:8080`; when empty only those of this
+    /// machine. A request for another name is refused, so that no web page reaches a local server by a name of its own
+    /// (DNS rebinding).
     pub hosts: Vec<String>,
-    /// The origins of web pages that may use it, such as `https://app.example.com:443`; without any no page may.
+    /// The origins of web pages that may use it, such as `https://app.example.com:443`; when empty no page may.
     pub origins: Vec<String>,
-    /// Whether something in front of it has refused other names and origins: then it serves all that comes.
+    /// Whether a service in front of it has already checked host names and origins. Then it serves every request.
     pub guarded: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What agents do as messages of a log. The newest revision deprecates these: older clients know nothing else that needs
-//! no token, and a client of the newest has to ask for them with each request.
+//! The agents' actions as log messages. The newest revision deprecates log messages, and its clients have to ask for
+//! them with each request; older clients know no other notification that needs no token.
 #![expect(deprecated, reason = "clients of older revisions have it")]
 
 use rmcp::{
@@ -8,15 +8,15 @@ use rmcp::{
     service::{Peer, ServiceError},
 };
 
-/// What a client of the older wire sets.
+/// The level that a client of an older revision sets.
 pub(super) type SetLevel = SetLevelRequestParams;
 
-/// Whether a client that sets this level wants what agents do.
+/// Whether a client that sets this level wants the agents' actions.
 pub(super) fn wants(set: &SetLevel) -> bool {
     are_wanted(set.level)
 }
 
-/// Whether messages of the level at which agents are told of are wanted.
+/// Whether this level includes the messages about agents.
 pub(super) fn are_wanted(level: LoggingLevel) -> bool {
     matches!(level, LoggingLevel::Debug | LoggingLevel::Info)
 }

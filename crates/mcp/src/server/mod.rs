@@ -1,4 +1,4 @@
-//! Teams as tools, for clients.
+//! The server: teams as tools for MCP clients.
 
 mod addresses;
 mod call;
@@ -39,56 +39,56 @@ pub use self::{
 
 /// The largest message that is read from a client, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
-/// After how long a call becomes a task, where nothing else is said.
+/// The default time after which a call becomes a task.
 const TASKS_AFTER: Duration = Duration::from_secs(30);
 
 /// Teams of a [`System`] as a server of the Model Context Protocol.
 ///
-/// Each team is a tool. A call is a turn: it says something to the team and returns the answer. Its result names
-/// the session, which a later call may name to go on with the conversation.
+/// Each team is a tool. A call is a turn: it sends the team a message and returns the answer. The result names the
+/// session; a later call that names it continues the conversation.
 ///
 /// - A turn has an id: the argument `turn_id`, or `ghostlight/idempotencyKey` in the call's `_meta`. The same call
-///   made twice is one run, also over a restart of this process.
-/// - What the agents do is told as progress, to a client that asks for it, and as messages of a log to one that sets a
-///   level for these.
+///   made twice is one run, even across a restart of this process.
+/// - The agents' actions are sent as progress to a client that asks for it, and as log messages to one that sets a level
+///   for these.
 /// - A call that the client cancels cancels its run. A connection that is lost does not.
-/// - What the agents ask people is asked through the client (elicitation), where it offers that. Otherwise the
-///   call returns what is asked, and the same call goes on once somebody has answered.
-/// - A team whose agent says what it takes ([`Agent::input`](ghostlight_actors::run::Agent::input)) and gives is a
-///   tool of that schema. The session and the turn are named in the call's `_meta` then.
-/// - A call that takes long becomes a task for a client that knows tasks. Its id is the run's, so it is there after a
+/// - The agents' questions are asked through the client (elicitation), if it supports that. Otherwise the call returns
+///   the questions, and the same call continues once they are answered.
+/// - A team whose agent has an input schema ([`Agent::input`](ghostlight_actors::run::Agent::input)) or an output schema
+///   is a tool with these schemas. The session and the turn are then named in the call's `_meta`.
+/// - A long call becomes a task for a client that supports tasks. The task's id is the run's, so it still exists after a
 ///   restart.
-/// - The sessions and their artifacts are resources, with templates for their addresses; what a turn saves comes
-///   with its result. A client may ask to be told when one of them changes, which it is within a second. Documents of
-///   the program's own are resources as well.
-/// - Templates are prompts, with what stands at addresses of resources.
+/// - The sessions and their artifacts are resources, with templates for their addresses; artifacts that a turn saves are
+///   in its result. A client may subscribe to their changes, and is notified within a second. Documents of the program's
+///   own are resources as well.
+/// - Templates are prompts, which may contain resources.
 #[derive(Clone, Debug)]
 pub struct McpServer(Arc<Served>);
 
 #[derive(Clone, Debug)]
 struct Served {
     system: System,
-    /// What each team is for, by its name.
+    /// The description of each team, by its name.
     teams: BTreeMap<String, String>,
     documents: BTreeMap<String, Document>,
     document_templates: Vec<DocumentTemplate>,
     prompts: BTreeMap<String, PromptTemplate>,
-    /// After how long a call becomes a task.
+    /// The time after which a call becomes a task; `None` for never.
     tasks_after: Option<Duration>,
 }
 
 impl Served {
-    /// What a team says that it takes.
+    /// The input schema of a team.
     fn input_of(&self, team: &str) -> Option<Value> {
         self.schema(team, |agent| agent.input.clone())
     }
 
-    /// What a team says that it gives.
+    /// The output schema of a team.
     fn output_of(&self, team: &str) -> Option<Value> {
         self.schema(team, |agent| agent.output.clone())
     }
 
-    /// Whether a client may ask to be told when what is at this address changes. Documents do not change.
+    /// Whether a client can subscribe to this address. Documents do not change.
     fn is_watchable(&self, uri: &str) -> bool {
         let is_served = match Address::read(uri) {
             Some(Address::Session { team, .. } | Address::Artifact { team, .. }) => {
@@ -113,26 +113,26 @@ impl Served {
     }
 }
 
-/// For whom a request over HTTP acts: the middleware that knows it puts this into the request's extensions.
-/// Sessions belong to owners then ([`System::acting_for`]), and each owner has names of its own for them: the key of
-/// what it calls `s` is `OWNER/s`.
+/// The owner for whom a request over HTTP acts: the middleware that knows it puts this into the request's extensions.
+/// Sessions then belong to owners ([`System::acting_for`]), and each owner has names of its own for them: the key of
+/// the session with the name `s` is `OWNER/s`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner(pub String);
 
-/// Says when the server stops: the middleware that knows it puts this into a request's extensions. A call that ends
-/// because of it goes on, as one that the client has closed does not.
+/// Cancelled when the server stops: the middleware that knows it puts this into a request's extensions. A call that
+/// ends because of it goes on, unlike a call that the client has closed.
 #[derive(Clone, Debug)]
 pub struct Stopping(pub CancellationToken);
 
 type Said = Pin<Box<dyn Future<Output = Result<Run, String>> + Send>>;
 
-/// How the turns of a request are said, where they are not simply sent to their session: the middleware that bounds them
-/// puts this into a request's extensions.
+/// The way to send the turns of a request, if they are not simply sent to their session: the middleware that bounds
+/// them puts this into a request's extensions.
 #[derive(Clone)]
 pub struct Sender(Arc<dyn Fn(SessionId, Turn) -> Said + Send + Sync>);
 
 impl Sender {
-    /// Says turns by this function, whose error is why a turn was not said.
+    /// Sends turns by this function, whose error is the reason why a turn was not sent.
     pub fn new<F, R>(send: F) -> Self
     where
         F: Fn(SessionId, Turn) -> R + Send + Sync + 'static,
@@ -154,7 +154,7 @@ impl fmt::Debug for Sender {
 pub struct ServeError(String);
 
 impl McpServer {
-    /// A server over a System, with no team yet.
+    /// A server over a System, without teams at first.
     pub fn new(system: System) -> Self {
         Self(Arc::new(Served {
             system,
@@ -166,7 +166,7 @@ impl McpServer {
         }))
     }
 
-    /// Offers a team as a tool of its name, with words for the client's model.
+    /// Offers a team as a tool with this name and this description for the client's model.
     #[must_use]
     pub fn team(mut self, name: impl Into<String>, description: impl Into<String>) -> Self {
         let served = Arc::make_mut(&mut self.0);
@@ -199,9 +199,9 @@ impl McpServer {
         self
     }
 
-    /// Offers documents at addresses of one form as resources, to every client: the template has places such as
-    /// `{id}`, which stand for some characters without a slash, and `read` gets their values, percent-decoded. `None`
-    /// means that there is no such document.
+    /// Offers documents at addresses of one form as resources to every client. The template has variables such as
+    /// `{id}`, each of which matches some characters without a slash; `read` gets their percent-decoded values. It
+    /// returns `None` if there is no such document.
     ///
     /// ```
     /// # fn of(server: ghostlight_mcp::McpServer) -> ghostlight_mcp::McpServer {
@@ -228,19 +228,19 @@ impl McpServer {
         self
     }
 
-    /// Sets after how long a call becomes a task, for clients that know tasks: 30 seconds when it is not said, and
-    /// `None` for never.
+    /// Sets the time after which a call becomes a task, for clients that know tasks: 30 seconds by default, `None` for
+    /// never.
     #[must_use]
     pub fn tasks_after(mut self, after: Option<Duration>) -> Self {
         Arc::make_mut(&mut self.0).tasks_after = after;
         self
     }
 
-    /// Serves one client on the standard streams, until its end of them is closed. Nothing else may write to
-    /// standard output.
+    /// Serves one client on the standard streams, until the client closes them. Nothing else may write to standard
+    /// output.
     ///
     /// # Errors
-    /// When the client and this server do not understand each other.
+    /// The client does not follow the protocol.
     pub async fn serve_stdio(&self) -> Result<(), ServeError> {
         self.serve(tokio::io::stdin(), tokio::io::stdout()).await
     }
@@ -248,7 +248,7 @@ impl McpServer {
     /// Serves one client over these streams.
     ///
     /// # Errors
-    /// When the client and this server do not understand each other.
+    /// The client does not follow the protocol.
     pub async fn serve<R, W>(&self, read: R, write: W) -> Result<(), ServeError>
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -264,7 +264,7 @@ impl McpServer {
             .map_err(|error| ServeError(error.to_string()))
     }
 
-    /// The server over streamable HTTP, to nest into a router. It authenticates nobody.
+    /// The server over streamable HTTP, to nest into a router. It does not authenticate clients.
     pub fn http(&self, options: &HttpOptions) -> HttpService {
         HttpService::new(self.0.clone(), options)
     }

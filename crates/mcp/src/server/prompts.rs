@@ -22,10 +22,10 @@ use super::{
 
 /// The longest value of an argument, in bytes.
 const MAX_VALUE: usize = 64 << 10;
-/// The name under which the client is asked for arguments that are missing.
+/// The key of the request to the client for missing arguments.
 const ARGUMENTS: &str = "arguments";
 
-/// A template that clients offer to people as a prompt: a text with places such as `{topic}`, each of which is an
+/// A template that clients offer to people as a prompt: a text with variables such as `{topic}`, each of which is an
 /// argument of the prompt.
 ///
 /// ```
@@ -39,12 +39,12 @@ pub struct PromptTemplate {
     name: String,
     description: String,
     text: String,
-    /// The addresses of resources that come with the text, which may have places as well.
+    /// The addresses of resources that come with the text; they may have variables, too.
     resources: Vec<String>,
 }
 
 impl PromptTemplate {
-    /// A prompt of this name. What stands in braces and is no name stays as it is.
+    /// A prompt with this name. Braces around a text that is no name stay as they are.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -58,9 +58,8 @@ impl PromptTemplate {
         }
     }
 
-    /// Puts a resource of the server before the text: a document, a session or an artifact at this address, in
-    /// which there may be places as well. Pictures and sound come as such, and of what has more than 1 MiB the
-    /// address comes.
+    /// Adds a resource of the server before the text: a document, a session or an artifact at this address, which may
+    /// have variables, too. Images and audio are embedded; a resource of more than 1 MiB is given by its address.
     ///
     /// ```
     /// # use ghostlight_mcp::PromptTemplate;
@@ -78,7 +77,7 @@ impl PromptTemplate {
         &self.name
     }
 
-    /// The arguments, in the order of their first places: of the text, and then of the resources.
+    /// The arguments, in the order in which they first occur, those of the text before those of the resources.
     pub fn arguments(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         let texts = std::iter::once(&self.text).chain(&self.resources);
@@ -115,12 +114,12 @@ pub(super) fn list(prompts: &BTreeMap<String, PromptTemplate>) -> ListPromptsRes
     ListPromptsResult::with_all_items(prompts.collect())
 }
 
-/// A prompt with its arguments. Where some are missing, a client of the newest revision that can ask its person for
-/// them is to do so.
+/// A prompt filled with its arguments. If some are missing, a client of the newest revision is asked to get them from
+/// its user, if it can.
 ///
 /// # Errors
-/// Where there is none of this name, or an argument is missing, unknown or too large, or there is nothing at the
-/// address of one of its resources.
+/// There is no prompt with this name, an argument is missing, unknown or too large, or one of its resources does not
+/// exist.
 pub(super) async fn get(
     prompts: &BTreeMap<String, PromptTemplate>,
     params: GetPromptRequestParams,
@@ -169,7 +168,7 @@ pub(super) async fn get(
     Ok(result.into())
 }
 
-/// The arguments that the client's person gave.
+/// The arguments that the client's user gave.
 fn answered(answers: InputResponses) -> JsonObject {
     let answer = answers.into_iter().find(|(key, _)| key == ARGUMENTS);
     let answer = answer.and_then(|(_, answer)| ElicitResult::deserialize(answer).ok());

@@ -1,4 +1,4 @@
-//! What agents ask people, asked through a client.
+//! Agents' questions to people, asked through a client.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,27 +21,27 @@ use serde_json::{Value, json};
 /// The field of a form that holds the answer.
 const ANSWER: &str = "answer";
 
-/// What became of the questions of a run.
+/// The state of a run's questions.
 pub(super) enum Asked {
-    /// They were answered, here or elsewhere.
+    /// They were answered, by this client or elsewhere.
     Answered,
-    /// The client is to ask, and to make the call again with the answers; and which question each request is.
+    /// The client must ask, and repeat the call with the answers. Has the question of each request, too.
     Required(InputRequests, BTreeMap<String, OperationId>),
-    /// Nobody can be asked here: what is asked, in words.
+    /// The client cannot ask. Has the questions as text.
     Open(String),
 }
 
-/// What a client brings with a call that it makes again.
+/// The answers of a client in a repeated call.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     /// The answers, by the keys of the requests.
     pub(super) given: InputResponses,
-    /// The questions that these keys stood for, where the call has a state that says it.
+    /// The questions of these keys, if the call's state has them.
     pub(super) asked: Option<BTreeMap<String, OperationId>>,
 }
 
 impl Answers {
-    /// Takes the answer to a question, which may be one that was not asked yet when the answer was given.
+    /// Takes the answer to a question; it may have been given before the question was asked.
     fn take(&mut self, key: &str, operation: OperationId) -> Option<Value> {
         let is_meant = match &self.asked {
             Some(asked) => asked.get(key) == Some(&operation),
@@ -52,8 +52,8 @@ impl Answers {
     }
 }
 
-/// Answers what a run asks now with what the client brought, and asks the client the rest, but for what was answered in
-/// this call: the run may not have taken it yet.
+/// Answers a run's open questions with the client's answers, and asks the client the rest. Questions that were answered
+/// in this call are left out: the run may not have taken the answer yet.
 pub(super) async fn ask(
     run: &Run,
     context: &RequestContext<RoleServer>,
@@ -106,7 +106,7 @@ pub(super) async fn ask(
     Ok(Asked::Answered)
 }
 
-/// Gives a run an answer; `false` where it does not fit the question, which is asked again then.
+/// Gives a run an answer; `false` if it does not fit, and the question has to be asked again.
 async fn took(run: &Run, open: &Open, answer: &Value) -> Result<bool, SystemError> {
     match run.answer(open.operation, answer.clone()).await {
         Ok(()) => Ok(true),
@@ -118,9 +118,9 @@ async fn took(run: &Run, open: &Open, answer: &Value) -> Result<bool, SystemErro
     }
 }
 
-/// A question that waits for its answer.
+/// An open question.
 struct Open {
-    /// The name under which a client is asked: the form's title, or the operation.
+    /// The key of the request to the client: the form's title, or the operation.
     key: String,
     operation: OperationId,
     question: Question,
@@ -144,19 +144,19 @@ async fn open_questions(run: &Run) -> Result<Vec<Open>, SystemError> {
     Ok(open)
 }
 
-/// Whether the client can ask its person.
+/// Whether the client can ask its user.
 fn offers(context: &RequestContext<RoleServer>) -> bool {
     let offers = context.client_capabilities();
     offers.is_some_and(|offers| offers.elicitation.is_some())
 }
 
-/// Whether the client speaks the newest revision, in which it makes a call again with the answers.
+/// Whether the client uses the newest revision, in which it repeats a call with the answers.
 pub(super) fn is_newest(context: &RequestContext<RoleServer>) -> bool {
     let version = context.protocol_version();
     version.is_some_and(|version| version >= ProtocolVersion::NO_INITIALIZE)
 }
 
-/// A result that makes the client ask its person for a form, if it can.
+/// A result that makes the client show its user a form, if it can.
 pub(super) fn required(
     context: &RequestContext<RoleServer>,
     key: &str,
@@ -170,15 +170,14 @@ pub(super) fn required(
     Some(InputRequiredResult::new(Some(requests), None))
 }
 
-/// What a run asks now, as requests that a client answers; `None` where it asks nothing that a client may be
-/// asked.
+/// A run's open questions as requests to a client; `None` if there are none that a client may be asked.
 pub(super) async fn open(run: &Run) -> Result<Option<InputRequests>, SystemError> {
     let open = open_questions(run).await?;
     let may_be_asked = !open.is_empty() && !open.iter().any(|open| is_secret(&open.question));
     Ok(may_be_asked.then(|| requests(&open)).flatten())
 }
 
-/// A password is nothing for a form that a client's model may see.
+/// Whether a question asks for a secret, which must not be in a form that a client's model may see.
 fn is_secret(question: &Question) -> bool {
     question.kind == QuestionKind::Authentication
 }
@@ -192,7 +191,7 @@ fn requests(open: &[Open]) -> Option<InputRequests> {
     requests.collect()
 }
 
-/// Takes an answer to what a task asks. One to a question that is over changes nothing.
+/// Takes an answer to a task's question. An answer to a question that is closed changes nothing.
 pub(super) async fn take(run: &Run, key: &str, answer: &Value) -> Result<(), SystemError> {
     let open = open_questions(run).await?;
     let asked = open
@@ -207,7 +206,7 @@ pub(super) async fn take(run: &Run, key: &str, answer: &Value) -> Result<(), Sys
     }
 }
 
-/// The answer that a person gave; `None` where they gave none. Who declines what may be denied denies it.
+/// The answer that a person gave; `None` if they gave none. Declining a question that can be denied denies it.
 fn given(question: &Question, result: ElicitResult) -> Option<Value> {
     let yes_or_no = matches!(
         question.kind,
@@ -240,7 +239,7 @@ fn form(question: &Question) -> Option<ElicitRequestParams> {
     form_of(said(question), schema)
 }
 
-/// A form with these fields; `None` where the protocol has no form for such a schema.
+/// A form with these fields; `None` if the protocol does not support such a schema.
 fn form_of(message: String, schema: Value) -> Option<ElicitRequestParams> {
     Some(ElicitRequestParams::FormElicitationParams {
         meta: None,

@@ -21,15 +21,15 @@ use super::{
     space::Space,
 };
 
-/// How many sessions are listed, the latest first, and of how many of them the artifacts.
+/// How many sessions are listed, the latest first, and how many of these with their artifacts.
 const LISTED: usize = 500;
 const WITH_ARTIFACTS: usize = 50;
 /// How many artifacts of one session are listed.
 const ARTIFACTS: usize = 200;
-/// The largest artifact that is put into a result; of a larger one its address is.
+/// The largest artifact that is embedded in a result; a larger one is given by its address.
 const MAX_EMBEDDED: u64 = 1 << 20;
 
-/// What there is to read for clients that act for somebody.
+/// The resources for a client that acts for an owner.
 pub(super) struct Resources<'a> {
     pub(super) system: System,
     pub(super) space: Space,
@@ -86,14 +86,15 @@ impl Resources<'_> {
         Ok(sessions.collect())
     }
 
-    /// What an address leads to, as a resource.
+    /// The resource at an address.
     pub(super) async fn read(&self, uri: &str) -> Result<ReadResourceResponse, ErrorData> {
         let found = self.found(uri).await?;
         let contents = contents(uri, &found.media_type, &found.content);
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 
-    /// What an address leads to, as a part of a message: pictures and sound as such, and of what is large the address.
+    /// The resource at an address as a part of a message: images and audio are embedded, a large resource is given by
+    /// its address.
     pub(super) async fn embedded(&self, uri: &str) -> Result<ContentBlock, ErrorData> {
         let found = self.found(uri).await?;
         let size = found.content.len() as u64;
@@ -108,7 +109,7 @@ impl Resources<'_> {
         Ok(ContentBlock::resource_link(link))
     }
 
-    /// What an address leads to.
+    /// The document at an address.
     async fn found(&self, uri: &str) -> Result<Document, ErrorData> {
         let unknown = || {
             let about = serde_json::json!({ "uri": uri });
@@ -158,7 +159,7 @@ impl Resources<'_> {
         }
     }
 
-    /// The values of a template's variable that begin so.
+    /// The values of a template's variable that begin with this text.
     pub(super) async fn complete(
         &self,
         template: &str,
@@ -185,8 +186,7 @@ impl Resources<'_> {
             .map_err(|reason| ErrorData::internal_error(reason, None))
     }
 
-    /// Artifacts as parts of a result: pictures, sound and texts themselves where they are not large, and else their
-    /// addresses.
+    /// Artifacts as parts of a result: small images, audio and texts are embedded, others are given by their addresses.
     pub(super) async fn shown(
         &self,
         session: &SessionId,
@@ -235,7 +235,7 @@ pub(super) fn templates(documents: &[DocumentTemplate]) -> ListResourceTemplates
     ListResourceTemplatesResult::with_all_items(all.collect())
 }
 
-/// A picture or a sound as what it is.
+/// An image or audio as content of that kind.
 fn picture_or_sound(media_type: &str, content: &[u8]) -> Option<ContentBlock> {
     if media_type.starts_with("image/") {
         return Some(ContentBlock::image(BASE64.encode(content), media_type));

@@ -1,7 +1,7 @@
-//! How clients name sessions.
+//! Clients' names of sessions.
 
-/// The keys of sessions as a client names them. Each owner has a space of its own, the same as over the other protocols
-/// of a server: nobody can name or take another's session.
+/// The session names of one owner. Each owner has a space of its own, the same as in the other protocols of a server:
+/// nobody can name or take another owner's session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Space(Option<String>);
 

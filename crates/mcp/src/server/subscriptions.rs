@@ -1,4 +1,4 @@
-//! Clients that are told when a session or an artifact changes.
+//! Notifications to clients about changed sessions and artifacts.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,17 +15,17 @@ use rmcp::{RoleServer, model::ResourceUpdatedNotificationParam, service::Peer};
 
 use super::{addresses::Address, space::Space};
 
-/// How often it is looked what has changed. Other processes change sessions of the same store.
+/// The pause between two checks for changes. They are necessary since other processes may change sessions of the store.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// How many addresses a connection may watch.
 pub(super) const MAX_WATCHED: usize = 200;
-/// How many sessions are looked at, those that changed last.
+/// How many of the latest sessions are checked.
 const LOOKED_AT: usize = 500;
 
-/// The addresses that a client of the older wire watches.
+/// The addresses that a client of an older revision watches.
 pub(super) type Watched = Mutex<BTreeSet<String>>;
 
-/// Tells a client of the older wire what changes, until its connection is gone.
+/// Notifies a client of an older revision of changes, until its connection is gone.
 pub(super) async fn tell(mut changes: Changes, watched: Weak<Watched>, peer: Peer<RoleServer>) {
     loop {
         tokio::time::sleep(LOOK).await;
@@ -42,25 +42,25 @@ pub(super) async fn tell(mut changes: Changes, watched: Weak<Watched>, peer: Pee
     }
 }
 
-/// How a session stood.
+/// The state of a session at a check.
 type Standing = (Timestamp, u64, Option<RunId>);
 
-/// What changes from one look to the next.
+/// The changes from one check to the next.
 pub(super) struct Changes {
     system: System,
     space: Space,
-    /// The sessions that changed last, as they stood.
+    /// The sessions that changed last, with their states.
     sessions: HashMap<SessionId, Standing>,
     since: Timestamp,
-    /// The versions of artifacts that are watched.
+    /// The versions of the watched artifacts.
     versions: BTreeMap<String, Option<u64>>,
 }
 
 impl Changes {
-    /// All that changes from now on.
+    /// All changes from now on.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The error of the store.
     pub(super) async fn of(system: System, space: Space) -> Result<Self, SystemError> {
         let mut changes = Self {
             system,
@@ -73,7 +73,7 @@ impl Changes {
         Ok(changes)
     }
 
-    /// The addresses of these at which something changed since the last look. A store that fails is looked at again.
+    /// The watched addresses that have changed since the last check. If the store fails, the next check tries again.
     pub(super) async fn among(&mut self, watched: &BTreeSet<String>) -> Vec<String> {
         self.versions.retain(|uri, _| watched.contains(uri));
         let changed = match self.look(LOOKED_AT).await {
@@ -108,7 +108,7 @@ impl Changes {
         told
     }
 
-    /// The sessions that changed since the last look.
+    /// The sessions that have changed since the last check.
     async fn look(&mut self, limit: usize) -> Result<BTreeSet<SessionId>, SystemError> {
         let mut query = SessionQuery::default();
         (query.since, query.limit) = (Some(self.since), limit);
@@ -122,13 +122,13 @@ impl Changes {
             }
             sessions.insert(found.session, standing);
         }
-        // Later looks see only what changed in the last moment of this one, or later.
+        // Later checks see only changes from the last moment of this one on.
         sessions.retain(|_, (updated_at, ..)| *updated_at >= self.since);
         self.sessions = sessions;
         Ok(changed)
     }
 
-    /// Whether an artifact has another version than at the last look.
+    /// Whether an artifact has another version than at the last check.
     async fn is_new(&mut self, uri: &str, session: &SessionId, name: &str, changed: bool) -> bool {
         if !changed && self.versions.contains_key(uri) {
             return false;

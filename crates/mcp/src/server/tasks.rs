@@ -1,4 +1,4 @@
-//! Long calls as tasks: a task is a run, and its id the run's, so it is there after a restart of this process as well.
+//! Long calls as tasks: a task is a run and has its id, so it still exists after a restart of this process.
 
 use std::time::Duration;
 
@@ -19,19 +19,19 @@ use serde_json::Value;
 
 use super::{call, handler::Handler, questions};
 
-/// How often a client is asked to look after a task.
+/// How often a client should poll a task.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The task that a run is from now on.
+/// The task of a run.
 pub(super) async fn made(run: &Run) -> Result<CreateTaskResult, SystemError> {
     let row = run.status().await?;
     Ok(CreateTaskResult::new(task(&row, TaskStatus::Working)))
 }
 
-/// How a task stands.
+/// The state of a task.
 ///
 /// # Errors
-/// Where there is no such task for this client.
+/// There is no such task for this client.
 pub(super) async fn get(
     handler: &Handler,
     context: &RequestContext<RoleServer>,
@@ -62,10 +62,10 @@ pub(super) async fn get(
     Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
 }
 
-/// Takes answers to what a task asks.
+/// Takes answers to a task's questions.
 ///
 /// # Errors
-/// Where there is no such task for this client, or an answer is none to its question.
+/// There is no such task for this client, or an answer does not fit its question.
 pub(super) async fn update(
     handler: &Handler,
     context: &RequestContext<RoleServer>,
@@ -83,7 +83,7 @@ pub(super) async fn update(
 /// Cancels a task.
 ///
 /// # Errors
-/// Where there is no such task for this client.
+/// There is no such task for this client.
 pub(super) async fn cancel(
     handler: &Handler,
     context: &RequestContext<RoleServer>,
@@ -97,7 +97,7 @@ pub(super) async fn cancel(
     Ok(())
 }
 
-/// The run of a task, if it belongs to a team that is served, and to whom the client acts for.
+/// The run of a task, if it belongs to a served team and to the client's owner.
 async fn find(
     handler: &Handler,
     context: &RequestContext<RoleServer>,
@@ -115,7 +115,7 @@ async fn find(
 }
 
 fn task(row: &RunRow, status: TaskStatus) -> Task {
-    // The calendar ends before the numbers do.
+    // A timestamp may be out of the calendar's range.
     let at = |time: Timestamp| {
         let millis = i64::try_from(time.0).unwrap_or(i64::MAX);
         jiff::Timestamp::from_millisecond(millis)

@@ -1,4 +1,4 @@
-//! Texts with places such as `{name}`: filled with values, and read back from a text that was filled.
+//! Texts with variables such as `{name}`: filling them with values, and matching a filled text.
 
 use std::{borrow::Borrow, collections::BTreeMap};
 
@@ -10,7 +10,7 @@ pub(super) enum Piece<'a> {
     Place(&'a str),
 }
 
-/// A template in pieces. What stands in braces and is no name is text.
+/// The pieces of a template. Braces around a text that is no name are text.
 pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
     let is_name = |name: &str| {
         let fits = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
@@ -34,8 +34,7 @@ pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// The text with these values in its places, and nothing where there is none. What stands in a value is not read as
-/// a template.
+/// The text filled with these values; a variable without a value becomes empty. Variables in values are not expanded.
 pub(super) fn filled<V: Borrow<str>>(text: &str, values: &BTreeMap<&str, V>) -> String {
     let mut filled = String::with_capacity(text.len());
     for piece in pieces(text) {
@@ -47,8 +46,8 @@ pub(super) fn filled<V: Borrow<str>>(text: &str, values: &BTreeMap<&str, V>) -> 
     filled
 }
 
-/// The values of the places of a template of addresses (RFC 6570, level 1) in an address: each is some characters without
-/// a slash, percent-decoded.
+/// The values of an address template's variables (RFC 6570, level 1) in an address: each matches some characters
+/// without a slash, and is percent-decoded.
 pub(super) fn matched(template: &str, address: &str) -> Option<BTreeMap<String, String>> {
     let (mut values, mut rest) = (BTreeMap::new(), address);
     let mut place: Option<&str> = None;
