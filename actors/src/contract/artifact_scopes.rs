@@ -1,5 +1,5 @@
-//! The shared-state scopes in which a store keeps what it knows of artifacts, beside the scope that
-//! has the artifacts. Their contents are blobs.
+//! The scopes of shared state in which a store keeps the descriptions of artifacts. A description lies in a scope of
+//! its own, beside the scope that has the artifact; the content is a blob.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub fn versions(scope: &str) -> String {
     format!("{REFERRING}{scope}")
 }
 
-/// The scope whose artifacts are kept in this one; a scope of another sort is itself.
+/// The scope that has the artifacts which this scope describes. Any other scope is returned unchanged.
 pub fn of(scope: &str) -> &str {
     let inner = scope.strip_prefix(REFERRING);
     inner
@@ -28,28 +28,27 @@ pub fn of(scope: &str) -> &str {
         .unwrap_or(scope)
 }
 
-/// The key of a version: the number ends at the first slash, whatever the name holds.
+/// The key of a version: the number, a slash, and the name. The name may contain slashes.
 pub fn key(name: &str, version: u64) -> String {
     format!("{version}/{name}")
 }
 
-/// The scopes that go with a tree of runs: its working memory and its artifacts.
+/// The scopes of a tree of runs: its working memory and its artifacts.
 pub fn of_tree(root: crate::vocabulary::RunId) -> [String; 3] {
     let scope = format!("run:{root}");
     [latest(&scope), versions(&scope), scope]
 }
 
-/// The scopes that go with a session: its state and its artifacts.
+/// The scopes of a session: its state and its artifacts.
 pub fn of_session(session: &crate::vocabulary::SessionId) -> [String; 3] {
     let scope = format!("session:{session}");
     [latest(&scope), versions(&scope), scope]
 }
 
-/// The blob to which a value of a [`REFERRING`] scope refers. A value of a later version that does
-/// not read refers to one that nobody knows.
+/// The blob to which a value of a [`REFERRING`] scope refers.
 ///
 /// # Errors
-/// When it does not read.
+/// The value has another form: a later version may have written it, and its blob is not known.
 pub fn referred(value: &Value) -> Result<Digest, serde_json::Error> {
     #[derive(Deserialize)]
     struct Referring {

@@ -17,16 +17,17 @@ use tokio::{sync::Notify, time::Instant};
 use super::BoxFuture;
 use crate::vocabulary::Timestamp;
 
-/// Tells the time and waits for it. Nothing else in the engine does either.
+/// Tells the time and waits for it. The engine does neither in any other way.
 ///
-/// There are two times. The *wall's* is what people read: it jumps when the machine was asleep or
-/// somebody corrects it, and schedules, expiries and deadlines follow it. The *monotonic* one only
-/// counts: intervals are measured and waited for by it, and no jump touches them.
+/// There are two times. *Wall-clock* time is what people read: it jumps when the machine was asleep or somebody
+/// corrects the clock. Schedules, expiries and deadlines follow it. *Monotonic* time measures intervals and pauses,
+/// and no jump changes it.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The wall's time. It may be earlier than the last time that it was asked for.
+    /// The wall-clock time. It may be earlier than the time that the last call returned.
     fn now(&self) -> Timestamp;
 
-    /// A time that goes on at one pace, from any beginning; only its differences say something.
+    /// The monotonic time. It starts anywhere and never jumps; only differences between two such times have a
+    /// meaning.
     fn monotonic(&self) -> Timestamp;
 
     /// The sum of all steps by which the wall clock was set back since this process started, in
@@ -42,11 +43,11 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
         Timestamp(now.0.saturating_add(self.set_back_ms()))
     }
 
-    /// Waits as long as this, by the monotonic time.
+    /// Waits this long in monotonic time.
     fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()>;
 
-    /// Waits until it is that time by the wall, also when that jumps meanwhile; a time that has
-    /// passed is now.
+    /// Waits until this wall-clock time, also when the clock jumps meanwhile. It returns at once when the time has
+    /// passed.
     fn sleep_until(&self, time: Timestamp) -> BoxFuture<'static, ()>;
 }
 
@@ -74,16 +75,16 @@ struct Machine {
     monotonic: std::time::Instant,
 }
 
-/// Where the wall's time stands against the monotonic one.
+/// How far the wall clock differs from the monotonic one.
 #[derive(Debug, Default)]
 struct Wall {
-    /// How far all its jumps put it forward, in milliseconds.
+    /// The sum of all jumps, in milliseconds; positive when the wall clock is ahead.
     ahead_ms: AtomicI64,
-    /// How far those that set it back did so, in milliseconds.
+    /// The sum of the jumps that set the wall clock back, in milliseconds.
     set_back_ms: AtomicU64,
-    /// Held while a jump is noted, so that it is noted once.
+    /// Held while a jump is recorded, so that each jump is recorded once.
     noting: Mutex<()>,
-    // A `watch` channel would wake those who wait in an order that tokio draws by itself.
+    // A `watch` channel would wake its waiters in an order that tokio draws at random.
     jumped: Notify,
 }
 
@@ -111,13 +112,13 @@ impl SystemClock {
         }
     }
 
-    /// Moves the wall's time, forward or back.
+    /// Moves the wall clock, forward or back.
     pub(crate) fn jump(&self, by_ms: i64) {
         let _noting = self.wall.noting.lock();
         self.wall.note(by_ms);
     }
 
-    /// Compares the machine's clocks.
+    /// Compares the machine's two clocks, and records a jump.
     fn look(&self) {
         let Some(machine) = self.machine else { return };
         let by_ms = |measured: i64| measured - self.wall.ahead_ms.load(Ordering::Acquire);
@@ -133,7 +134,7 @@ impl SystemClock {
 }
 
 impl Machine {
-    /// How far the wall's time went ahead of the monotonic one, in milliseconds.
+    /// How far the wall clock has gained on the monotonic one, in milliseconds.
     fn ahead_ms(self) -> i64 {
         let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let wall = match SystemTime::now().duration_since(self.wall) {
@@ -203,10 +204,10 @@ impl Clock for SystemClock {
     }
 }
 
-/// Waits until what is to last some time is over: see [`Clock::forward`].
+/// Waits until a time of [`Clock::forward`], at which a pause ends.
 pub(crate) fn pause_until(clock: &dyn Clock, time: Timestamp) -> BoxFuture<'static, ()> {
     let left = time.since(clock.forward());
-    // By the wall where that goes forward, and otherwise by what passes.
+    // Whichever is first: the wall clock reaches the time, or the pause has passed in monotonic time.
     let (wall, passed) = (
         clock.sleep_until(clock.now().after(left)),
         clock.sleep(left),
@@ -220,21 +221,21 @@ pub(crate) fn pause_until(clock: &dyn Clock, time: Timestamp) -> BoxFuture<'stat
     })
 }
 
-/// A jump of the wall's time.
+/// A jump of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ClockJump {
-    /// What time it was after it.
+    /// The wall-clock time after the jump.
     pub at: Timestamp,
-    /// How far it went, in milliseconds: forward where the machine was asleep or behind, back where
-    /// it was ahead.
+    /// The size of the jump in milliseconds: positive where the machine was asleep or its clock was behind, negative
+    /// where its clock was ahead.
     pub by_ms: i64,
 }
 
-/// Notices when the wall's time jumps, by any clock.
+/// Notices jumps of the wall clock.
 #[derive(Debug)]
 pub(crate) struct WallWatch {
-    /// How far the wall's time is ahead of the monotonic one, in milliseconds.
+    /// How far the wall clock is ahead of the monotonic one, in milliseconds.
     ahead_ms: i64,
 }
 
@@ -266,7 +267,7 @@ fn ahead_ms(clock: &dyn Clock) -> i64 {
 mod tests {
     use super::*;
 
-    /// A machine that slept for as long as this, or whose clock was set back by it.
+    /// The clock of a machine that slept this long, or that was set back this far.
     fn after(jump: Duration, back: bool) -> SystemClock {
         let mut clock = SystemClock::new();
         if let Some(machine) = &mut clock.machine {
@@ -308,7 +309,7 @@ mod tests {
         let clock = SystemClock::new();
         let (hour, asked) = (Duration::from_secs(3_600), Instant::now());
         let waits = clock.sleep_until(clock.now().after(hour));
-        // Nobody notifies it: the machine's clock is only read.
+        // Nothing notifies the waiting task here.
         clock.wall.ahead_ms.store(3_600_000, Ordering::Release);
         let mut quiet = clock.clone();
         quiet.machine = None;

@@ -1,4 +1,4 @@
-//! What a store holds, copied into another one of whatever kind.
+//! Copies what a store holds into another store, of the same kind or another.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,22 +10,22 @@ use super::{
 };
 use crate::vocabulary::{Digest, JournalId, RunId, Timestamp};
 
-/// Where a copy says that it is not finished.
+/// The scope and key of the value that marks an unfinished copy.
 const MARK: (&str, &str) = ("copy", "unfinished");
 /// How many entries, values or items are moved together.
 const PAGE: usize = 1_000;
-/// How many bytes of entries or blobs are committed together, about.
+/// About how many bytes of entries or blobs are committed together.
 const PAGE_BYTES: usize = 4 << 20;
 
-/// The names of everything that a store holds, also of what its other listings leave out.
+/// The names of everything that a store holds, including what its other listings leave out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inventory {
     /// Each journal that was ever claimed, and the epoch of its latest claim, by the journal's text.
     pub journals: Vec<(JournalId, u64)>,
-    /// Each value of shared state by scope and key, and its version, also where it was deleted.
+    /// The scope, key and version of each value of shared state, deleted ones included.
     pub values: Vec<(String, String, u64)>,
-    /// The id of each inbox item, in the order in which they were posted, also of those that were taken.
+    /// The id of each inbox item in the order of posting, taken ones included.
     pub items: Vec<(RunId, String)>,
     /// The hashes of the blobs, in their order.
     pub blobs: Vec<Digest>,
@@ -56,21 +56,21 @@ pub struct Copied {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
-    /// The copy would be mixed with what is there.
+    /// The target holds something already, with which the copy would be mixed.
     #[error("{place} is not empty: copy into a new store")]
     NotEmpty {
         /// The store that was to become the copy.
         place: String,
     },
-    /// Somebody works with the store.
+    /// A living process uses the store.
     #[error("{place} is in use: a process that lives carries {journal}; stop it, then copy again")]
     InUse {
         /// The store that was to be copied.
         place: String,
-        /// A journal that it owns.
+        /// A journal that this process owns.
         journal: JournalId,
     },
-    /// Somebody wrote to the store meanwhile.
+    /// The store was written to during the copy.
     #[error(
         "{place} was changed while it was copied: delete the copy, stop who writes, then copy again"
     )]
@@ -162,7 +162,7 @@ struct Copy<'s, P> {
 }
 
 impl<P: FnMut(Copied)> Copy<'_, P> {
-    /// Says that the copy is not finished, or that it is.
+    /// Marks the copy as unfinished, or removes the mark.
     async fn mark(&mut self, from: Option<String>) -> Result<(), CopyError> {
         let (scope, key) = MARK;
         self.write(scope, key, from.map(Into::into), Expected::Any)?;
@@ -306,7 +306,7 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
         Ok(())
     }
 
-    /// Posts each item, and takes those again that were taken, so that their ids stay known.
+    /// Posts each item, and takes those that the source has as taken, so that their ids stay known.
     async fn items(&mut self, items: &[(RunId, String)]) -> Result<(), CopyError> {
         let mut waiting: HashMap<RunId, HashMap<String, InboxItem>> = HashMap::new();
         let runs: HashSet<RunId> = items.iter().map(|(run, _)| *run).collect();
@@ -334,7 +334,7 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
         Ok(())
     }
 
-    /// Claims each journal until it has the epoch that it had, so that no epoch comes a second time.
+    /// Claims each journal until it has the epoch of the source, so that no epoch is used twice.
     async fn epochs(&mut self, journals: &[(JournalId, u64)]) -> Result<(), CopyError> {
         let now = self.to.inventory().await?.journals;
         let now: HashMap<JournalId, u64> = now.into_iter().collect();
@@ -360,7 +360,7 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
         Ok(())
     }
 
-    /// Counts a row of so many bytes, and commits when there are many.
+    /// Counts a row of this size, and commits once enough bytes are collected.
     async fn added(&mut self, bytes: usize) -> Result<(), CopyError> {
         self.rows += 1;
         self.bytes += bytes;

@@ -1,4 +1,4 @@
-//! What a person gives to one tool call and to nobody else.
+//! A secret that a person gives for one tool call.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use secrecy::{ExposeSecret, SecretString};
 
 /// A password, code or key that a person gave for one tool call.
 ///
-/// It lives in the memory of this process only: no journal, event, log or model sees it, it is
-/// wiped when it is dropped, and where it stands in the tool's output it is replaced.
+/// It lives in the memory of this process only: no journal, event, log or model sees it. It is wiped when it is
+/// dropped, and replaced wherever the tool's output contains it.
 #[derive(Clone)]
 pub struct Credential(SecretString);
 
 impl Credential {
-    /// Keeps what a person gave.
+    /// Keeps a secret.
     pub fn new(secret: impl Into<String>) -> Self {
         Self(SecretString::from(secret.into()))
     }

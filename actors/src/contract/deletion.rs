@@ -1,4 +1,4 @@
-//! Deletion of ended trees: which may be deleted, and what was deleted.
+//! Deletion of ended trees.
 
 use crate::vocabulary::Timestamp;
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{BoxFuture, ModelError};
 use crate::vocabulary::ErrorKind;
 
-/// Makes vectors of texts, so that texts that are alike have vectors that point the same way.
+/// Makes vectors of texts, such that similar texts have vectors of similar direction.
 ///
 /// An implementation makes one attempt for each call: retries are the caller's. It is used through an
 /// [`EmbedderHandle`], which cuts requests into batches, checks the answer and brings each vector to
@@ -41,13 +41,13 @@ use crate::vocabulary::ErrorKind;
 /// assert_eq!(embedder.space().dimension, 2);
 /// ```
 pub trait Embedder: Send + Sync + 'static {
-    /// Describes its vectors. Called once, when the handle is made.
+    /// Describes the embedder's vectors. Called once, when the handle is made.
     fn space(&self) -> EmbeddingSpace;
 
     /// One vector for each of these texts, in their order, each of [`EmbeddingSpace::dimension`] numbers.
     ///
     /// # Errors
-    /// Why there are none; [`ModelError::retryable`](struct@ModelError) says whether another attempt can help.
+    /// The cause of the failure; [`ModelError::retryable`](struct@ModelError) says whether another attempt can help.
     fn embed(
         &self,
         texts: &[&str],
@@ -61,7 +61,7 @@ pub trait Embedder: Send + Sync + 'static {
 }
 
 /// A vector of a text. From an [`EmbedderHandle`] it has length 1, so that the product of two is the cosine of the
-/// angle between them. Only a text of which nothing can be said has a vector of zeros.
+/// angle between them. A text without anything to measure has a vector of zeros.
 pub type Embedding = Vec<f32>;
 
 /// Describes the vectors of an embedder. Vectors of different spaces cannot be compared: store the space beside the
@@ -77,7 +77,7 @@ pub struct EmbeddingSpace {
 }
 
 impl EmbeddingSpace {
-    /// The space of this name.
+    /// A space with this name.
     pub fn new(name: impl Into<String>, dimension: usize, kind: EmbeddingKind) -> Self {
         let name = name.into();
         Self {
@@ -160,8 +160,8 @@ impl EmbedderHandle {
     /// One vector of length 1 for each of these texts, in their order; one batch is asked after another.
     ///
     /// # Errors
-    /// What the embedder failed with, and an answer that has not one vector of the right dimension for each
-    /// text, or a number that is none.
+    /// The embedder's own error, or an answer without exactly one vector of the right dimension for each text, or
+    /// with a component that is not a finite number.
     pub async fn embed(
         &self,
         texts: &[&str],

@@ -1,4 +1,4 @@
-//! What comes to a run from outside.
+//! What reaches a run from outside.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::vocabulary::{
     Budget, Message, OperationId, RunId, SessionId, Timestamp, ToolDefinition,
 };
 
-/// Something from outside for a run.
+/// An item of a run's inbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InboxItem {
@@ -17,7 +17,7 @@ pub struct InboxItem {
     pub id: String,
     /// When it was posted.
     pub at: Timestamp,
-    /// What it is.
+    /// The item's content.
     pub body: InboxBody,
 }
 
@@ -32,7 +32,7 @@ impl InboxItem {
     }
 }
 
-/// What comes from outside.
+/// The content of an inbox item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -67,17 +67,17 @@ pub enum InboxBody {
         turn: String,
         /// What is said.
         message: Message,
-        /// Who says it.
+        /// The speaker.
         owner: Option<String>,
         /// The bounds of its run, if it has one.
         budget: Budget,
         /// When that run must have ended.
         deadline: Option<Timestamp>,
     },
-    /// A turn of a session that another process owns. It is posted to the inbox of the run that it
-    /// will become, and the owner begins it.
+    /// A turn of a session that another process owns. It is posted to the inbox of the run that will answer it, and
+    /// the session's owner begins that run.
     Begin(Box<PostedTurn>),
-    /// Tells the process that posted a turn what became of it, where it became no run of its own.
+    /// Tells the process that posted a turn what became of the turn, where it got no run of its own.
     Begun {
         /// The run that received it, or why it was refused.
         turn: Result<RunId, String>,
@@ -105,7 +105,7 @@ pub struct PostedTurn {
     pub turn: String,
     /// What is said.
     pub message: Message,
-    /// Who says it.
+    /// The speaker.
     pub owner: Option<String>,
     /// The bounds of its run.
     pub budget: Budget,

@@ -1,4 +1,4 @@
-//! What wraps real attempts.
+//! Interceptors wrap real attempts.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,13 +14,12 @@ use crate::vocabulary::{
     ToolDefinition, ToolResult,
 };
 
-/// Something around the calls to models and tools: it may change what is asked, answer by
-/// itself, ask again, wait, refuse, or only look on.
+/// Wraps the calls to models and tools: it may change a request, answer by itself, ask again, wait, refuse, or only
+/// observe.
 ///
-/// Interceptors stand outside of the replayed function, at the gateway and the executor. They
-/// run when a call is really made and never in replay; what they change is in the recorded
-/// result. The first that is installed is the outermost. State of their own lives as long as the
-/// process.
+/// Interceptors run in the gateway and the executor, outside of the replayed function. They run when a call is really
+/// made and never in replay; the recorded result includes what they changed. The interceptor that is installed first
+/// is the outermost. Their own state lives as long as the process.
 ///
 /// A tool whose effect is `once` is called at most once, whatever an interceptor does: a second
 /// [`NextTool::call`] is refused, and a call whose end was not heard of stays in doubt.
@@ -74,17 +73,17 @@ pub trait Interceptor: Send + Sync + 'static {
     }
 }
 
-/// A tool call that has its result without an attempt.
+/// A tool call that got its result without an attempt.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Unattempted<'a> {
-    /// When.
+    /// When the result was given.
     pub at: Timestamp,
     /// The run.
     pub run: RunId,
     /// The place of the answer in the run's journal.
     pub operation: OperationId,
-    /// For whom the call would have been made.
+    /// On whose behalf the call would have been made.
     pub origin: &'a Origin,
     /// What the model reads.
     pub result: &'a ToolResult,
@@ -102,7 +101,7 @@ impl InterceptorHandle {
         Self(Arc::new(interceptor))
     }
 
-    /// Tells it of a call that has its result without an attempt.
+    /// Tells the interceptor of a call that got its result without an attempt.
     pub(crate) fn unattempted(&self, call: &Unattempted<'_>) {
         self.0.unattempted(call);
     }

@@ -1,4 +1,4 @@
-//! How the in-memory store lets go of ended trees.
+//! How the in-memory store deletes ended trees.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -8,7 +8,7 @@ use crate::{
     vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp},
 };
 
-/// Runs that were deleted, as far as they are known.
+/// The most recently deleted runs.
 #[derive(Default)]
 pub(super) struct Deletions {
     at: HashMap<RunId, Timestamp>,
@@ -31,13 +31,13 @@ impl Deletions {
     }
 }
 
-/// The trees that ended last, of which a store keeps so many.
+/// The trees that ended last, up to the number that the store keeps.
 pub(super) struct Ended {
     roots: VecDeque<RunId>,
     keep: usize,
-    /// When the last one ended.
+    /// When the latest of them ended.
     at: Timestamp,
-    /// How many went since it was looked last for contents to which nothing refers.
+    /// How many trees were deleted since the last search for unused blobs.
     gone: usize,
 }
 
@@ -53,22 +53,22 @@ impl Default for Ended {
 }
 
 impl Memory {
-    /// Keeps so many of the trees that ended last.
+    /// Sets how many of the trees that ended last are kept.
     pub(super) fn keep(&mut self, trees: usize) {
         self.ended.keep = trees;
         self.keep_within_bound();
     }
 
-    /// Keeps in mind that the root of a tree ended then.
+    /// Notes when the root of a tree ended.
     pub(super) fn root_ended(&mut self, root: RunId, at: Timestamp) {
         self.ended.at = at;
         self.ended.roots.push_back(root);
     }
 
-    /// Lets go of the trees that ended first, where there are more than are kept.
+    /// Deletes the trees that ended first, where there are more than are kept.
     pub(super) fn keep_within_bound(&mut self) {
         let at = self.ended.at;
-        // Each is looked at once: one that has an open run below it has its turn again later.
+        // Each tree is tried once: a tree with an open run goes to the end of the queue.
         for _ in 0..self.ended.roots.len().saturating_sub(self.ended.keep) {
             let Some(root) = self.ended.roots.pop_front() else {
                 return;
@@ -164,7 +164,7 @@ impl Memory {
             .values()
             .filter_map(|journal| journal.lines.first());
         let entries: Result<Vec<Entry>, _> = first.map(|stored| stored.line.decode()).collect();
-        // An entry of a later version may refer to any of them.
+        // An unreadable entry of a later version may refer to any blob.
         let Ok(entries) = entries else { return 0 };
         let mut used: HashSet<Digest> = entries.iter().filter_map(Entry::blob).collect();
         let referring = self.scopes.range(artifact_scopes::REFERRING.to_owned()..);
@@ -180,7 +180,7 @@ impl Memory {
                     .map(|found| artifact_scopes::referred(&found.value))
                 {
                     Some(Ok(digest)) => used.insert(digest),
-                    // A value of a later version may refer to any of them.
+                    // An unreadable value of a later version may refer to any blob.
                     Some(Err(_)) => return 0,
                     None => continue,
                 };

@@ -1,4 +1,4 @@
-//! What the in-memory store remembers, and the rules by which it changes.
+//! What the in-memory store holds, and the rules of its changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
@@ -48,8 +48,8 @@ pub(super) struct IndexedRun {
     made: usize,
 }
 
-/// A value with its version. A deleted value keeps its version, so that one that is written
-/// later never looks like the one that was read before.
+/// A value with its version. The version of a deleted value is kept, so that a value that is written later never has
+/// the version of one that was read before.
 pub(super) struct Versioned {
     value: Option<Box<RawValue>>,
     version: u64,
@@ -62,17 +62,17 @@ pub(super) struct Inbox {
     by_run: HashMap<RunId, Posted>,
 }
 
-/// What was posted to a run: places in the order of posts.
+/// The items of one run, by their places in the order of posts.
 #[derive(Default)]
 struct Posted {
     by_id: HashMap<String, usize>,
-    /// Those that no commit took.
+    /// The items that no commit has taken.
     waiting: BTreeSet<usize>,
 }
 
 struct Post {
     run: RunId,
-    /// `None` once a commit took it.
+    /// `None` once a commit has taken the item.
     item: Option<InboxItem>,
 }
 
@@ -114,7 +114,7 @@ impl Memory {
         })
     }
 
-    /// Refuses where this is not the epoch of a journal that this process owns.
+    /// Refuses unless this process owns the journal at this epoch.
     pub(super) fn check_epoch(
         &self,
         process: u64,
@@ -128,13 +128,13 @@ impl Memory {
         Err(stale(id, epoch, journal.map_or(0, |it| it.epoch)))
     }
 
-    /// Whether another process that lives owns a journal.
+    /// Whether another living process owns a journal.
     pub(super) fn is_held(&self, process: u64, id: &JournalId) -> bool {
         let journal = self.journals.get(id);
         journal.is_some_and(|it| it.owner != process && self.living.contains(&it.owner))
     }
 
-    /// Refuses where another process that lives owns a journal.
+    /// Refuses where another living process owns a journal.
     pub(super) fn check_owner(&self, process: u64, id: &JournalId) -> Result<(), StoreError> {
         match self.journals.get(id) {
             Some(journal) if self.is_held(process, id) => Err(owned(id, journal.owner)),
@@ -442,7 +442,7 @@ impl Inbox {
         }
     }
 
-    /// What waits for a run and has a mark after this one.
+    /// The items that wait for a run and have marks after this one.
     pub(super) fn of(&self, run: RunId, after: u64) -> Vec<(u64, InboxItem)> {
         let from = usize::try_from(after).unwrap_or(usize::MAX);
         let posted = self.by_run.get(&run).into_iter();
@@ -466,7 +466,7 @@ impl Inbox {
             .collect()
     }
 
-    /// Forgets a run's items; their places stay taken, since they are marks.
+    /// Forgets a run's items. Their places stay in use, because marks are places.
     pub(super) fn delete(&mut self, run: RunId) {
         for place in self.by_run.remove(&run).unwrap_or_default().waiting {
             if let Some(post) = self.posts.get_mut(place) {
@@ -509,7 +509,7 @@ fn stale(journal: &JournalId, epoch: u64, current: u64) -> StoreError {
     }
 }
 
-/// A stored value as callers see it.
+/// Decodes a stored value for callers.
 pub(super) fn visible(scope: &str, key: &str, slot: &Versioned) -> Result<StateSlot, StoreError> {
     let value = slot.value.as_ref();
     let value = value.map(|raw| serde_json::from_str(raw.get())).transpose();

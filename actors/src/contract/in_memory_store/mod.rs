@@ -18,10 +18,9 @@ use crate::{
 
 /// A store that forgets everything when its last handle is dropped.
 ///
-/// It keeps the [1,000](Self::KEPT) trees of runs that ended last, or as many as it is
-/// [told to](Self::keeping); of those before them it knows only that they were there
-/// ([`StoreError::Deleted`]). What was said in them stays in their sessions, and runs that are open,
-/// wait or are parked are kept in any case.
+/// It keeps the [1,000](Self::KEPT) trees of runs that ended last, or as many as [`keeping`](Self::keeping) says. Of
+/// earlier trees it knows only that they were deleted ([`StoreError::Deleted`]). Their conversations stay in their
+/// sessions. Runs that are open, wait or are parked are always kept.
 ///
 /// It keeps the runs of teams whose durability is `memory`, and serves tests. Clones are the same process to the
 /// store; [`another_process`](Self::another_process) gives a handle on the same memory that owns
@@ -33,18 +32,18 @@ pub struct InMemoryStore {
 }
 
 impl InMemoryStore {
-    /// How many ended trees it keeps where it is told nothing.
+    /// How many ended trees are kept by default.
     pub const KEPT: usize = 1_000;
 
-    /// The same store, which keeps so many of the trees that ended last; `usize::MAX` keeps all, as long
-    /// as there is memory for them. It holds for all handles on the same memory.
+    /// The same store, which keeps this many of the trees that ended last; `usize::MAX` keeps all. The number holds
+    /// for all handles on the same memory.
     #[must_use]
     pub fn keeping(self, trees: usize) -> Self {
         self.memory.lock().keep(trees);
         self
     }
 
-    /// An empty store and the first process that has it open.
+    /// An empty store, opened by its first process.
     pub fn new() -> Self {
         let mut memory = Memory::default();
         let process = memory.begin_process();
@@ -64,9 +63,8 @@ impl InMemoryStore {
         }
     }
 
-    /// Ends the process that this handle and its clones stand for, between two commits: what it
-    /// owned is free at once, and everything that it asks from now on is refused as
-    /// [`StoreError::Closed`].
+    /// Ends the process that this handle and its clones stand for, between two commits. The journals that it owned
+    /// are free at once, and each later call of it is refused as [`StoreError::Closed`].
     pub fn crash(&self) {
         self.memory.lock().living.remove(&self.process);
     }
