@@ -3,19 +3,19 @@
 use ghostlight_actors::contract::{EmbedderHandle, EmbeddingPurpose, ModelError};
 use tokio::sync::OnceCell;
 
-/// Finds among several routes the one whose examples are nearest to a request, by their vectors.
+/// Finds the route whose examples are nearest to a request, by their vectors.
 ///
-/// A route is as near as the mean of its nearest examples, three at the most, so that one odd example does not
-/// decide alone.
+/// The score of a route is the mean of its nearest examples, at most three, so that one odd example does not decide
+/// alone.
 #[derive(Debug)]
 pub struct ExampleRouter {
     embedder: EmbedderHandle,
-    /// The name of a route, and one of its examples.
+    /// The examples, each with the name of its route.
     examples: Vec<(String, String)>,
     vectors: OnceCell<Vec<Vec<f32>>>,
 }
 
-/// How near a route is.
+/// The score of a route.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nearness {
     /// The route.
@@ -46,7 +46,7 @@ impl ExampleRouter {
     /// All routes, the nearest first. The vectors of the examples are made once.
     ///
     /// # Errors
-    /// When no vectors can be made.
+    /// No vectors can be made.
     pub async fn nearest(&self, request: &str) -> Result<Vec<Nearness>, ModelError> {
         let made = self.vectors.get_or_try_init(|| async {
             let texts: Vec<&str> = self
@@ -54,7 +54,7 @@ impl ExampleRouter {
                 .iter()
                 .map(|(_, example)| &**example)
                 .collect();
-            // An example is a question, as the request is.
+            // An example is embedded as a question, as the request is.
             self.embedder.embed(&texts, EmbeddingPurpose::Query).await
         });
         let vectors = made.await?;

@@ -1,4 +1,4 @@
-//! From text to the terms by which it is found: words in one form.
+//! From text to normalised terms.
 //!
 //! Words are lower-cased runs of letters and digits. English endings are cut off, so that
 //! *resume*, *resumes*, *resumed* and *resuming* are one term; words of other languages that use
@@ -20,7 +20,7 @@ const STOP_WORDS: &[&str] = &[
     "your",
 ];
 
-/// The shortest word that is left when an ending of several letters is cut off.
+/// The shortest stem after an ending of several letters is cut off.
 const MIN_STEM: usize = 4;
 
 /// All terms of a text, in order.
@@ -29,8 +29,7 @@ pub fn terms(text: &str) -> Vec<String> {
     terms_of(words(&text))
 }
 
-/// The terms of a text that say what it is about: without English stop words. Where nothing
-/// else is left, they stay.
+/// The terms of a text without English stop words, unless it has no other terms.
 pub fn content_terms(text: &str) -> Vec<String> {
     let text = plain(text);
     let content = terms_of(words(&text).filter(|word| !is_stop_word(word)));
@@ -40,7 +39,7 @@ pub fn content_terms(text: &str) -> Vec<String> {
     }
 }
 
-/// Whether a word says little about what a text is about. It is expected in lower case.
+/// Whether a lower-case word is an English stop word.
 pub fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
@@ -56,8 +55,7 @@ fn words(plain: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.is_empty())
 }
 
-/// The terms of these words: their stems, and pairs where characters of a script without spaces
-/// stand.
+/// The terms of these words: their stems, and character pairs for scripts without spaces.
 fn terms_of<'t>(words: impl Iterator<Item = &'t str>) -> Vec<String> {
     let mut terms = Vec::new();
     for word in words {
@@ -87,9 +85,9 @@ fn is_unspaced(character: char) -> bool {
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{2fa1f}')
 }
 
-/// An English word without its ending. The rules follow the first step of Martin Porter's
-/// stemmer (*An algorithm for suffix stripping*, 1980), and bring *-ate*, *-ation* and *-ator*
-/// together. Two words of one stem need not mean the same.
+/// An English word without its ending. The rules follow the first step of Martin Porter's stemmer (*An algorithm for
+/// suffix stripping*, 1980), and map *-ate*, *-ation* and *-ator* to one stem. Two words with the same stem may differ
+/// in meaning.
 fn stem(word: &str) -> String {
     if word.len() < MIN_STEM || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return word.to_owned();
@@ -145,7 +143,7 @@ fn without_inflection(word: &str) -> &str {
         return word;
     };
     match stem.as_bytes() {
-        // *running* is *run*, but *falling* is *fall*.
+        // *running* becomes *run*, but *falling* becomes *fall*.
         [.., a, b] if a == b && !b"lsz".contains(b) && !b"aeiou".contains(b) => {
             &stem[..stem.len() - 1]
         }

@@ -49,18 +49,18 @@ const TASKS_AFTER: Duration = Duration::from_secs(30);
 ///
 /// - A turn has an id: the argument `turn_id`, or `ghostlight/idempotencyKey` in the call's `_meta`. The same call
 ///   made twice is one run, even across a restart of this process.
-/// - The agents' actions are sent as progress to a client that asks for it, and as log messages to one that sets a level
-///   for these.
+/// - The agents' actions are sent as progress to a client that asks for it, and as log messages to one that sets a
+///   level for these.
 /// - A call that the client cancels cancels its run. A connection that is lost does not.
 /// - The agents' questions are asked through the client (elicitation), if it supports that. Otherwise the call returns
 ///   the questions, and the same call continues once they are answered.
-/// - A team whose agent has an input schema ([`Agent::input`](ghostlight_actors::run::Agent::input)) or an output schema
-///   is a tool with these schemas. The session and the turn are then named in the call's `_meta`.
-/// - A long call becomes a task for a client that supports tasks. The task's id is the run's, so it still exists after a
-///   restart.
-/// - The sessions and their artifacts are resources, with templates for their addresses; artifacts that a turn saves are
-///   in its result. A client may subscribe to their changes, and is notified within a second. Documents of the program's
-///   own are resources as well.
+/// - A team whose agent has an input schema ([`Agent::input`](ghostlight_actors::run::Agent::input)) or an output
+///   schema is a tool with these schemas. The session and the turn are then named in the call's `_meta`.
+/// - A long call becomes a task for a client that supports tasks. The task's id is the run's, so it still exists after
+///   a restart.
+/// - The sessions and their artifacts are resources, with templates for their addresses; artifacts that a turn saves
+///   are in its result. A client may subscribe to their changes, and is notified within a second. Documents of the
+///   program's own are resources as well.
 /// - Templates are prompts, which may contain resources.
 #[derive(Clone, Debug)]
 pub struct McpServer(Arc<Served>);

@@ -1,4 +1,4 @@
-//! Documents of word processors: the text of DOCX.
+//! Word processor documents: the text of DOCX.
 
 use std::io::{Cursor, Read as _};
 
@@ -10,11 +10,10 @@ use quick_xml::{
 use super::{Document, MAX_TEXT_BYTES, ReadError, Reader, SourceFile, blocking, extension, text};
 use crate::chunking::Structure;
 
-/// The most bytes of XML that are unpacked, four times the text: an archive of a megabyte can hold a thousand.
+/// The most bytes of unpacked XML, four times the text limit: an archive can unpack to a thousand times its size.
 const MAX_XML_BYTES: u64 = 4 * MAX_TEXT_BYTES as u64;
 
-/// Reads DOCX to Markdown: paragraphs, headings by their style, and the text of tables. What was deleted with
-/// changes tracked is left out.
+/// Reads DOCX to Markdown: paragraphs, headings by their style, and the text of tables. Tracked deletions are left out.
 #[derive(Clone, Copy, Debug)]
 pub struct DocxReader;
 
@@ -40,9 +39,9 @@ fn malformed(error: impl std::fmt::Display) -> ReadError {
     ReadError::Malformed(error.to_string())
 }
 
-/// The part of the archive that holds the text.
+/// The part of the archive that contains the text.
 fn document_xml(bytes: Vec<u8>) -> Result<Vec<u8>, ReadError> {
-    // What a word processor encrypts is no archive any more, but a file of an older kind.
+    // A document that a word processor has encrypted is not an archive, but a compound file.
     if bytes.starts_with(&[0xd0, 0xcf, 0x11, 0xe0]) {
         return Err(ReadError::Encrypted);
     }
@@ -88,7 +87,8 @@ fn paragraphs(xml: &str) -> Result<String, ReadError> {
                 text.push_str(&said.xml10_content());
             }
             Event::GeneralRef(name) if in_text => {
-                // The five names of XML and numbers; others need a definition, which is not read.
+                // XML's five predefined entities and character references; other entities need a definition, which is
+                // not read.
                 match name.resolve_char_ref().map_err(malformed)? {
                     Some(character) => text.push(character),
                     None => {
@@ -106,7 +106,7 @@ fn paragraphs(xml: &str) -> Result<String, ReadError> {
     }
 }
 
-/// Writes the mark of a heading, where the style of a paragraph is that of one.
+/// Writes the mark of a heading if the paragraph has the style of one.
 fn style(tag: &BytesStart<'_>, text: &mut String) {
     let values = tag.attributes().flatten();
     let mut values = values.filter(|attribute| attribute.key.local_name().as_ref() == "val");

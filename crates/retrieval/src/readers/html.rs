@@ -13,11 +13,10 @@ use html5ever::{
 use super::{Document, ReadError, Reader, SourceFile, blocking, extension, text};
 use crate::chunking::Structure;
 
-/// Reads HTML to Markdown: headings, paragraphs, lists, code and the text of tables; nothing of scripts, styles,
-/// forms and what is hidden.
+/// Reads HTML to Markdown: headings, paragraphs, lists, code and the text of tables, without scripts, styles, forms and
+/// hidden elements.
 ///
-/// It goes through the tags in their order and builds no tree, so that a page with a million tags inside of each
-/// other is a text like any other.
+/// It reads the tags in order and builds no tree, so a page with a million nested tags is a text like any other.
 #[derive(Clone, Copy, Debug)]
 pub struct HtmlReader;
 
@@ -31,12 +30,12 @@ impl Reader for HtmlReader {
     }
 }
 
-/// What a page says.
+/// The document of a page.
 fn document(html: &str) -> Document {
     let input = BufferQueue::default();
     input.push_back(StrTendril::from_slice(html));
     let tokenizer = Tokenizer::new(Page::default(), TokenizerOpts::default());
-    // The end of a script stops the tokenizer, and nobody runs it here.
+    // The tokenizer stops at the end of a script; no script is run here.
     while !input.is_empty() {
         let _ = tokenizer.feed(&input);
     }
@@ -50,7 +49,7 @@ fn document(html: &str) -> Document {
     }
 }
 
-/// Takes the tags of a page.
+/// Takes the tokens of a page.
 #[derive(Default)]
 struct Page(RefCell<Written>);
 
@@ -58,12 +57,12 @@ struct Page(RefCell<Written>);
 struct Written {
     title: String,
     text: String,
-    /// How many of these are open: what nobody sees, the title, what keeps its lines.
+    /// How many of these elements are open: invisible ones, the title, preformatted ones.
     unseen: usize,
     in_title: bool,
     verbatim: usize,
     in_item: bool,
-    /// A space is to be written before the next word.
+    /// Whether to write a space before the next word.
     space: bool,
 }
 
@@ -87,7 +86,7 @@ impl Written {
         match &*tag.name {
             "script" | "style" | "noscript" | "template" | "svg" | "math" | "iframe" | "select"
             | "button" | "object" => {
-                // A tag that closes itself, such as an empty drawing, has no end.
+                // A self-closing tag, such as an empty drawing, has no end tag.
                 if !tag.self_closing {
                     self.unseen(begins);
                 }
@@ -155,7 +154,7 @@ impl Written {
         TokenSinkResult::Continue
     }
 
-    /// Begins or ends what nobody sees. An end without a beginning is passed over.
+    /// Begins or ends an invisible element. An end without a beginning is ignored.
     fn unseen(&mut self, begins: bool) {
         self.unseen = match begins {
             true => self.unseen + 1,
@@ -203,7 +202,7 @@ impl Written {
         if self.unseen > 0 || self.verbatim > 0 {
             return;
         }
-        // The paragraph of an item stands in its line.
+        // The paragraph of a list item stays in the item's line.
         let begins_item = self.text == "- " || self.text.ends_with("\n- ");
         if !self.text.is_empty() && !self.text.ends_with('\n') && !begins_item {
             self.text.push('\n');

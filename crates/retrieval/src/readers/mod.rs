@@ -1,8 +1,8 @@
 //! From a file to its text.
 //!
-//! A [`Reader`] makes a [`Document`] of a file's bytes. What is read was written by others: every reader bounds what
-//! it takes and gives, and none can bring the process down. [`Readers::default`] knows text, Markdown, source code,
-//! HTML, CSV and DOCX; PDF is read by a process of its own, which has to be named ([`PdfReader`]).
+//! A [`Reader`] makes a [`Document`] from a file's bytes. The files are untrusted: every reader bounds its input and
+//! output, and none can bring the process down. [`Readers::default`] reads text, Markdown, source code, HTML, CSV and
+//! DOCX; PDF is read by a process of its own, whose program has to be named ([`PdfReader`]).
 
 mod docx;
 mod html;
@@ -23,15 +23,15 @@ pub use self::{
 };
 use crate::chunking::Structure;
 
-/// The most bytes of text that are taken of a file, whatever it is: 16 MiB.
+/// The most bytes of text that are taken from a file of any kind: 16 MiB.
 pub const MAX_TEXT_BYTES: usize = 16 << 20;
 
-/// A file as it was found.
+/// A file to read.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// Its path below the folder that is read, with `/` between the parts.
+    /// Its path below the source's folder, with `/` between the parts.
     pub name: String,
-    /// What is in it.
+    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -53,60 +53,60 @@ impl SourceFile {
 /// The text of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
-    /// What it calls itself, where it does.
+    /// The document's own title, if it has one.
     pub title: Option<String>,
     /// Its text.
     pub text: String,
-    /// How its text is best cut.
+    /// The structure of its text, for chunking.
     pub structure: Structure,
 }
 
-/// Why a file could not be read. Its name is told by whoever asked.
+/// Why a file could not be read. The caller knows the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// No reader knows such a file.
+    /// No reader accepts this kind of file.
     #[error("no reader for this kind of file")]
     Unknown,
-    /// It is no text, although its name says so.
+    /// Its bytes are not text, although its name says so.
     #[error("it holds bytes that are no text")]
     NotText,
-    /// It holds no text, as pictures of pages do.
+    /// It has no text, such as a scan of pages.
     #[error("it holds no text; if it is a scan, have its letters recognised first")]
     NoText,
     /// A password is needed.
     #[error("it is encrypted; save it without a password")]
     Encrypted,
-    /// It is not what its name says.
+    /// It is malformed, or of another kind than its name says.
     #[error("it is damaged, or not what its name says: {0}")]
     Malformed(String),
-    /// It is larger than is read, or becomes so when it is unpacked.
+    /// It is too large, or becomes too large when it is unpacked.
     #[error("it has more than {0} bytes of text")]
     TooLarge(usize),
     /// It took too long.
     #[error("it was not read within {0} seconds")]
     TimedOut(u64),
-    /// What should read it could not do so; another attempt may.
+    /// The reader failed; another attempt may succeed.
     #[error("it could not be read now: {0}")]
     Failed(String),
 }
 
 impl ReadError {
-    /// Whether another attempt can help where the file is the same.
+    /// Whether another attempt can succeed although the file is the same.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Failed(_) | Self::TimedOut(_))
     }
 }
 
-/// Makes documents of files of some kinds: here, in another process, or at a server.
+/// Turns files of some kinds into documents: in this process, in another one, or at a server.
 pub trait Reader: Send + Sync + 'static {
-    /// Whether it reads files of this name.
+    /// Whether it reads files with this name.
     fn reads(&self, name: &str) -> bool;
 
     /// The document of a file.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     fn read(&self, file: SourceFile) -> impl Future<Output = Result<Document, ReadError>> + Send;
 }
 
@@ -125,7 +125,7 @@ impl<R: Reader> ErasedReader for R {
     }
 }
 
-/// Readers of several kinds of files. Cloning shares them.
+/// Readers of several kinds of files. Clones share them.
 #[derive(Clone)]
 pub struct Readers(Vec<Arc<dyn ErasedReader>>);
 
@@ -135,26 +135,26 @@ impl Readers {
         Self(Vec::new())
     }
 
-    /// Adds a reader, which is asked before those that were added earlier.
+    /// Adds a reader, which takes precedence over earlier ones.
     #[must_use]
     pub fn with(mut self, reader: impl Reader) -> Self {
         self.0.insert(0, Arc::new(reader));
         self
     }
 
-    /// Whether files of this name are read.
+    /// Whether files with this name are read.
     pub fn reads(&self, name: &str) -> bool {
         self.0.iter().any(|reader| reader.reads(name))
     }
 
-    /// The document of a file. A reader that panics has failed, and nothing else has.
+    /// The document of a file. A reader's panic is only a failure of this file.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub async fn read(&self, file: SourceFile) -> Result<Document, ReadError> {
         let reader = self.0.iter().find(|reader| reader.reads(&file.name));
         let reader = reader.ok_or(ReadError::Unknown)?.clone();
-        // A task of its own contains a panic; it goes away with whoever waits for it.
+        // A task of its own contains a panic; it is aborted when the caller stops waiting.
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(async move { reader.read(file).await });
         let document = match tasks.join_next().await {
@@ -185,7 +185,7 @@ impl fmt::Debug for Readers {
     }
 }
 
-/// Reads where it keeps no other task of the runtime waiting.
+/// Reads without blocking other tasks of the runtime.
 async fn blocking<F>(read: F) -> Result<Document, ReadError>
 where
     F: FnOnce() -> Result<Document, ReadError> + Send + 'static,

@@ -17,20 +17,20 @@ use tokio::{
 use super::{Document, MAX_TEXT_BYTES, ReadError, Reader, SourceFile, extension};
 use crate::chunking::Structure;
 
-/// How long a document may take.
+/// The time limit of a document.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The most bytes of a document that a process reads.
 const MAX_PDF_BYTES: u64 = 256 << 20;
-/// How the answer of a process begins. What a library prints on its way stands before it.
+/// The mark before the process's answer. Output of a library may come before it.
 const TEXT: &[u8] = b"\0ghostlight pdf text\0";
 const ERROR: &[u8] = b"\0ghostlight pdf error\0";
 
 /// Reads PDF in a process that it starts for each file.
 ///
 /// A PDF is a program: it can unpack to any size, and a drawing in it can contain itself, which ends a process that
-/// follows it. So it is read where that harms nobody. The process is given the file on its stdin and answers on its
-/// stdout what [`serve_pdf`] writes; the `ghostlight` command is such a program when its first argument is
-/// `read-pdf`, and bounds its own memory and time.
+/// follows it. So it is read in a process that may die. That process gets the file on its stdin and writes the output
+/// of [`serve_pdf`] to its stdout; the `ghostlight` command is such a program if its first argument is `read-pdf`, and
+/// bounds its own memory and time.
 #[derive(Clone, Debug)]
 pub struct PdfReader {
     program: PathBuf,
@@ -63,7 +63,7 @@ impl PdfReader {
         let (input, output) = (process.stdin.take(), process.stdout.take());
         let send = async {
             if let Some(mut input) = input {
-                // A process that ended early says why on its stdout, or by its end.
+                // A process that ended early gives the reason on its stdout, or by its exit status.
                 let _ = input.write_all(bytes).await;
             }
         };
@@ -116,11 +116,11 @@ impl Reader for PdfReader {
     }
 }
 
-/// What a process of a [`PdfReader`] does: reads a PDF to the end of its input, and writes the text or why there is
-/// none. Bound the memory and the time of the process before.
+/// The work of a [`PdfReader`]'s process: reads a PDF to the end of its input, and writes the text or the reason why
+/// there is none. Bound the memory and the time of the process before.
 ///
 /// # Errors
-/// What reading and writing failed with.
+/// Reading or writing failed.
 pub fn serve_pdf(input: impl Read, mut output: impl Write) -> io::Result<()> {
     let mut bytes = Vec::new();
     input.take(MAX_PDF_BYTES).read_to_end(&mut bytes)?;
@@ -140,11 +140,11 @@ pub fn serve_pdf(input: impl Read, mut output: impl Write) -> io::Result<()> {
     output.flush()
 }
 
-/// The text of a PDF, read in this process. It may panic, take any memory and any time, and end the process: for
-/// documents that are trusted, and for processes that do nothing else.
+/// The text of a PDF, read in this process. It may panic, take any memory and any time, and end the process: use it for
+/// trusted documents, and in processes that do nothing else.
 ///
 /// # Errors
-/// When it is encrypted or no PDF.
+/// The document is encrypted or no PDF.
 pub fn pdf_text(bytes: &[u8]) -> Result<String, ReadError> {
     pdf_extract::extract_text_from_mem(bytes).map_err(|error| {
         let said = error.to_string();

@@ -3,8 +3,8 @@
 use super::{Document, MAX_TEXT_BYTES, ReadError, Reader, SourceFile, blocking, extension, text};
 use crate::chunking::Structure;
 
-/// Reads CSV and TSV with a line of names at its head. Each record becomes a paragraph with a line
-/// `name: value` for each value, so that it can be understood alone.
+/// Reads CSV and TSV with a header line. Each record becomes a paragraph with a line `name: value` for each value, so
+/// that it can be understood on its own.
 #[derive(Clone, Copy, Debug)]
 pub struct CsvReader;
 
@@ -57,7 +57,7 @@ fn records(table: &str, delimiter: u8) -> Result<String, ReadError> {
             text.push('\n');
         }
         text.push('\n');
-        // The names stand before each value, so a small table can become a large text.
+        // The column names are repeated before each value, so a small table can become a large text.
         if text.len() > MAX_TEXT_BYTES {
             return Err(ReadError::TooLarge(MAX_TEXT_BYTES));
         }

@@ -1,9 +1,9 @@
-//! Text as it is: prose, Markdown, source code.
+//! Plain text: prose, Markdown, source code.
 
 use super::{Document, ReadError, Reader, SourceFile, blocking, extension};
 use crate::chunking::Structure;
 
-/// Names of text without an ending that says so.
+/// The names of text files without an extension.
 const TEXT_NAMES: [&str; 5] = ["readme", "license", "changelog", "makefile", "dockerfile"];
 const TEXT: [&str; 8] = ["txt", "text", "log", "rst", "org", "adoc", "tex", "srt"];
 const MARKDOWN: [&str; 3] = ["md", "markdown", "mdx"];
@@ -13,9 +13,9 @@ const CODE: [&str; 40] = [
     "jl", "hs", "ex", "exs", "erl", "clj", "toml", "yaml", "yml", "json", "proto", "css",
 ];
 
-/// Reads text, Markdown and source code, by the ending of the name.
+/// Reads text, Markdown and source code, by the extension of the name.
 ///
-/// Text is UTF-8, or UTF-16 with a mark at its beginning; what is neither is taken for Windows' Latin letters.
+/// Text is UTF-8, or UTF-16 with a byte order mark; any other text is read as Windows-1252.
 #[derive(Clone, Copy, Debug)]
 pub struct TextReader;
 
@@ -64,7 +64,7 @@ fn first_heading(text: &str) -> Option<String> {
     Some(heading.trim().chars().take(200).collect())
 }
 
-/// The text that these bytes are.
+/// The bytes decoded to text.
 pub(super) fn decoded(bytes: &[u8]) -> Result<String, ReadError> {
     let marked = encoding_rs::Encoding::for_bom(bytes);
     let text = match marked {

@@ -1,4 +1,4 @@
-//! A question in other words.
+//! Rephrasing a question.
 
 use ghostlight_actors::{
     contract::{ModelContext, ModelError, ModelHandle},
@@ -7,17 +7,17 @@ use ghostlight_actors::{
 
 use crate::index::Probe;
 
-/// The most characters that are taken of what a model writes.
+/// The most characters of a model's answer that are used.
 const MAX_CHARS: usize = 2_000;
 
-/// How a model helps to find more.
+/// The ways in which a model can improve a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expansion {
-    /// It says the question in so many other ways (multi-query).
+    /// The model rephrases the question this many times (multi-query).
     Paraphrases(usize),
-    /// It writes how the answer could read, and that is looked for as well (HyDE: Gao and others, *Precise Zero-Shot
-    /// Dense Retrieval without Relevance Labels*, 2022). It may be wrong: only texts that are like it count.
+    /// The model writes a possible answer, and the search looks for it, too (HyDE: Gao and others, *Precise Zero-Shot
+    /// Dense Retrieval without Relevance Labels*, 2022). The answer may be wrong: only its likeness to texts counts.
     HypotheticalAnswer,
 }
 
@@ -29,7 +29,7 @@ pub struct QueryExpander {
 }
 
 impl QueryExpander {
-    /// Asks this model, in these ways.
+    /// Uses this model, in these ways.
     pub fn new(model: impl Into<ModelHandle>, how: impl IntoIterator<Item = Expansion>) -> Self {
         Self {
             model: model.into(),
@@ -37,10 +37,10 @@ impl QueryExpander {
         }
     }
 
-    /// What is to be looked for beside the question itself. Each counts half of it.
+    /// The probes beside the question itself. Each has half its weight.
     ///
     /// # Errors
-    /// What the model fails with.
+    /// The error of the model.
     pub async fn probes(&self, question: &str) -> Result<Vec<Probe>, ModelError> {
         let mut probes = Vec::new();
         for how in &self.how {

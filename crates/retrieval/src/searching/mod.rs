@@ -1,6 +1,6 @@
-//! A search in several stages: the query in other words, the index, a better order of what it found.
+//! A search in several stages: rephrasing the query, searching the index, reranking the results.
 //!
-//! Each stage beyond the index is optional, and one that fails is left out: the answer then says so.
+//! Each stage but the index is optional. A stage that fails is left out, and the result names it.
 
 mod expansion;
 mod rerank;
@@ -17,15 +17,15 @@ pub use self::{
 };
 use crate::index::{Found, Index, IndexError, Query};
 
-/// How many candidates are put in order for each that is wanted, and at the most.
+/// How many candidates are reranked for each wanted result, and the most candidates.
 const CANDIDATES: (usize, usize) = (4, 50);
 
-/// Puts what was found in a better order.
+/// Reranks results.
 pub trait Reranker: Send + Sync + 'static {
-    /// The same chunks, the best for this question first.
+    /// The same chunks, with the best for this question first.
     ///
     /// # Errors
-    /// Why there is no better order.
+    /// The reason why they cannot be reranked.
     fn rerank(
         &self,
         question: &str,
@@ -51,7 +51,7 @@ impl<R: Reranker> ErasedReranker for R {
     }
 }
 
-/// Searches an index in stages. Cloning shares it.
+/// Searches an index in stages. Clones share it.
 #[derive(Clone)]
 pub struct Searcher {
     index: Index,
@@ -98,7 +98,7 @@ impl Searcher {
         &self.index
     }
 
-    /// The chunks that fit a query best.
+    /// The chunks that match a query best.
     ///
     /// # Errors
     /// The errors of [`Index::search`].

@@ -1,4 +1,4 @@
-//! Better orders of what was found.
+//! Rerankers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +13,17 @@ use crate::{
     terms::{content_terms, terms},
 };
 
-/// How much the old order counts beside what the words say: as much as all the rest.
+/// The weight of the old order beside the words: as much as all the rest.
 const RANK_WEIGHT: f64 = 1.0;
 
-/// A cheap order by the words of the question: how many of them a chunk has, weighed by how rare they are among what
-/// was found, how near each other they stand, and whether they are in its headings. What the index found first counts
-/// too. It needs no model.
+/// A cheap order by the words of the question. It counts how many of them a chunk has, weighted by their rarity among
+/// the results, how near each other they are, and whether they are in its headings. The order of the index counts, too.
+/// It needs no model.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LexicalReranker;
 
 impl LexicalReranker {
-    /// The same chunks in the order of their words.
+    /// The same chunks, reordered by the words of the question.
     pub fn reordered(&self, question: &str, found: Vec<Found>) -> Vec<Found> {
         let wanted: BTreeSet<String> = content_terms(question).into_iter().collect();
         if wanted.is_empty() || found.is_empty() {
@@ -79,7 +79,7 @@ impl Reranker for LexicalReranker {
     }
 }
 
-/// How near each other wanted words stand: the share of neighbours among them, within eight words.
+/// How near each other the wanted words are: the share of neighbours among them, within eight words.
 fn nearness(words: &[String], wanted: &BTreeSet<String>) -> f64 {
     const WINDOW: usize = 8;
     let places: Vec<(usize, &String)> = words
@@ -100,13 +100,13 @@ fn nearness(words: &[String], wanted: &BTreeSet<String>) -> f64 {
     (pairs.len() as f64 / most).min(1.0)
 }
 
-/// An order by a model, which reads the beginning of each chunk and names the best.
+/// Reranks with a model, which reads the beginning of each chunk and names the best ones.
 #[derive(Clone, Debug)]
 pub struct ModelReranker {
     model: ModelHandle,
 }
 
-/// How many chunks a model reads, and how many characters of each.
+/// How many chunks the model reads, and how many characters of each.
 const READ: (usize, usize) = (20, 500);
 
 impl ModelReranker {
@@ -130,7 +130,7 @@ impl Reranker for ModelReranker {
         );
         for (place, found) in found.iter().take(READ.0).enumerate() {
             let text: String = found.text.chars().take(READ.1).collect();
-            // Each line is marked, so that none of a passage begins like another passage.
+            // Each line is marked, so that no line of a passage looks like the beginning of another passage.
             let text = text.replace('\n', "\n| ");
             asked.push_str(&format!(
                 "\nPassage {}: {}\n| {text}\n",
@@ -158,7 +158,7 @@ impl Reranker for ModelReranker {
     }
 }
 
-/// The numbers in the first brackets of a text that has some, or in all of it, as places from 0.
+/// The numbers in the first brackets of a text, or else in the whole text, as positions from 0.
 fn places(text: &str, count: usize) -> Vec<usize> {
     let inside = text
         .split_once('[')

@@ -1,4 +1,4 @@
-//! Search as a tool of agents.
+//! A search tool for agents.
 
 use ghostlight_actors::{
     contract::{Tool, ToolContext, ToolError, ToolOutput},
@@ -13,16 +13,16 @@ use crate::{
     vectors::Scan,
 };
 
-/// How many chunks a call gives where it does not say, and at the most.
+/// The number of chunks that a call returns: the default, and the maximum.
 const RESULTS: (u32, u32) = (5, 20);
 
 const ABOUT: &str = "Searches documents and gives the passages that fit best, each with a label such as [k3f9a]. \
     Cite the label behind what you take from a passage.";
 
-/// A `read` tool that searches an index, and gives what it found with labels to cite it by.
+/// A `read` tool that searches an index, and returns passages with labels for citing them.
 ///
-/// What is found was written by others, so each line of it is marked: nothing in a document can look like the
-/// document that follows, or like its label.
+/// Passages are untrusted, so each of their lines is marked: no text in a document can look like the next passage, or
+/// like a label.
 #[derive(Clone, Debug)]
 pub struct SearchTool {
     name: String,
@@ -62,7 +62,7 @@ impl SearchTool {
         }
     }
 
-    /// What such a tool says of itself, before there is anything to search.
+    /// The tool's definition, before there is anything to search.
     pub fn definition_of(name: &str) -> ToolDefinition {
         ToolDefinition::new(name, ABOUT)
             .effect(Effect::Read)
@@ -76,24 +76,24 @@ impl SearchTool {
         self
     }
 
-    /// Sets which documents the tool may find.
+    /// Limits the tool to these documents.
     #[must_use]
     pub fn within(mut self, filter: Filter) -> Self {
         self.filter = filter;
         self
     }
 
-    /// Sets how much of the vectors a search reads.
+    /// Sets how many of the vectors a search reads.
     #[must_use]
     pub fn scan(mut self, scan: Scan) -> Self {
         self.scan = scan;
         self
     }
 
-    /// What a model is told of this question.
+    /// The answer for a model to this question.
     ///
     /// # Errors
-    /// When nothing can be searched.
+    /// The search failed.
     pub async fn ask(
         &self,
         query: &str,
@@ -102,7 +102,7 @@ impl SearchTool {
     ) -> Result<String, ToolError> {
         let mut filter = self.filter.clone();
         if let Some(under) = under.filter(|under| !under.is_empty()) {
-            // It may narrow what the tool may find, and never widen it.
+            // A call may narrow the tool's own filter, and never widen it.
             let within = filter
                 .under
                 .iter()
@@ -184,8 +184,8 @@ pub fn shown(found: &Found) -> String {
     shown
 }
 
-/// The label of a passage: five letters and digits that its place and text decide, so that it is the same in every
-/// search, and nobody who writes a document knows the labels of others.
+/// The label of a passage: five letters and digits that depend on its position and text, so that it is the same in
+/// every search, and the author of a document cannot know the labels of others.
 pub fn label(found: &Found) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let mut hash = blake3::Hasher::new();
@@ -205,7 +205,7 @@ pub fn label(found: &Found) -> String {
     digest.as_bytes().iter().take(5).map(letter).collect()
 }
 
-/// A name without what would begin another line.
+/// A name without line breaks.
 fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })

@@ -1,12 +1,11 @@
 //! Ranking by vectors: an exact search that is fast, and an approximate one that is faster.
 //!
-//! Each vector is kept whole, and once more in whole numbers of 8 bits with a bound on what that rounded away. A
-//! search looks through the small ones, which is a quarter of the memory to read and whole numbers to multiply, and
-//! compares exactly only what can be among the best within those bounds. So it is as exact as a comparison with
-//! each vector, not an approximation.
+//! Each vector is stored as it is, and again as 8-bit integers with a bound on the rounding error. A search scans the
+//! integers, which takes a quarter of the memory bandwidth and integer arithmetic, and compares exactly only the
+//! vectors that can be among the best within those bounds. So its result is exact, and no approximation.
 //!
 //! A large index can be arranged in lists of vectors that are near each other ([`VectorIndex::plan`]). An approximate
-//! search ([`Scan::Approximate`]) reads only the lists nearest to the query; the exact one reads all of them as before.
+//! search ([`Scan::Approximate`]) reads only the lists nearest to the query; an exact one reads all of them.
 
 mod partition;
 
@@ -16,36 +15,36 @@ use serde::{Deserialize, Serialize};
 
 pub use partition::Partition;
 
-/// The share of the lists that an approximate search reads at least: one of so many.
+/// An approximate search reads at least one of this many lists.
 const PROBED: usize = 5;
-/// How many wanted vectors an approximate search compares at least for each that it is to find. A filter that leaves
-/// few vectors makes it read more lists.
+/// How many wanted vectors an approximate search compares, at least, for each result. A filter that leaves few vectors
+/// makes it read more lists.
 const COMPARED: usize = 100;
 
-/// Room for the rounding of the bounds themselves. Vectors have length 1, so it is far more than they need.
+/// A margin for rounding errors of the bounds themselves. Vectors have length 1, so it is far more than needed.
 const SLACK: f32 = 1e-5;
 
-/// An index over vectors of one dimension that are known by their place, compared by their product: the cosine of
-/// the angle between them, where they have length 1.
+/// An index of vectors of one dimension, identified by their positions. They are compared by their dot product, which
+/// is the cosine of the angle between vectors of length 1.
 ///
-/// The same vectors and the same query give the same result on every machine of one kind; of two that fit equally
-/// well the earlier one comes first.
+/// The same vectors and the same query give the same result on every machine of one kind; of two vectors with equal
+/// scores the earlier one comes first.
 #[derive(Clone, Debug)]
 pub struct VectorIndex {
     dimension: usize,
     numbers: Vec<f32>,
-    /// One list with everything, until the index is arranged in many.
+    /// The lists; a single one until the index is arranged.
     lists: Vec<List>,
-    /// The centres of the lists one after another, where there are many.
+    /// The centres of the lists, concatenated; empty for a single list.
     centres: Vec<f32>,
-    /// Of each place, its list and its row there; nothing where the vector was removed.
+    /// The list and the row of each position; `None` if the vector was removed.
     rows: Vec<Option<(u32, u32)>>,
     len: usize,
-    /// How many vectors there were when the lists were arranged.
+    /// The number of vectors when the lists were arranged.
     arranged: usize,
 }
 
-/// Small copies of vectors, one after another.
+/// The integer copies of some vectors, concatenated.
 #[derive(Clone, Debug, Default)]
 struct List {
     places: Vec<u32>,
@@ -53,11 +52,11 @@ struct List {
     coded: Vec<Coded>,
 }
 
-/// How much of an index a search by vectors reads.
+/// How many of an index's vectors a search reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scan {
-    /// All of it: the result is that of a comparison with each vector.
+    /// All of them: the result is exact.
     #[default]
     Exact,
     /// The lists nearest to the query, where the index is arranged in lists; otherwise all of it. Some of the nearest
@@ -65,22 +64,22 @@ pub enum Scan {
     Approximate,
 }
 
-/// A vector as `scale` times its whole numbers.
+/// A vector as `scale` times its integers.
 #[derive(Clone, Copy, Debug)]
 struct Coded {
     scale: f32,
-    /// The length of what it stands for.
+    /// The length of the vector that it represents.
     length: f32,
-    /// The length of what was rounded away.
+    /// The length of the rounding error.
     error: f32,
 }
 
 /// A vector that is near a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VectorHit {
-    /// Its place among the vectors, from 0.
+    /// Its position among the vectors, from 0.
     pub place: usize,
-    /// The product of both vectors.
+    /// The dot product of both vectors.
     pub score: f32,
 }
 
@@ -90,14 +89,14 @@ pub struct VectorHit {
     "a vector of {found} numbers was given to an index of vectors of {wanted}: make it with the embedder of the index, and of finite numbers"
 )]
 pub struct WrongVector {
-    /// How many numbers the index's vectors have.
+    /// The dimension of the index.
     pub wanted: usize,
-    /// How many this one has.
+    /// The dimension of this vector.
     pub found: usize,
 }
 
 impl VectorIndex {
-    /// An empty index of vectors of so many numbers.
+    /// An empty index of vectors of this dimension.
     pub fn new(dimension: usize) -> Self {
         Self {
             dimension,
@@ -110,12 +109,12 @@ impl VectorIndex {
         }
     }
 
-    /// How many numbers a vector has.
+    /// The dimension of the vectors.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// How many vectors there are, without those that were removed.
+    /// The number of vectors, without removed ones.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -125,7 +124,7 @@ impl VectorIndex {
         self.len == 0
     }
 
-    /// How many bytes it takes for each vector.
+    /// How many bytes each vector takes.
     pub fn bytes_per_vector(&self) -> usize {
         self.dimension * (size_of::<f32>() + size_of::<i8>())
             + size_of::<Coded>()
@@ -133,10 +132,10 @@ impl VectorIndex {
             + size_of::<Option<(u32, u32)>>()
     }
 
-    /// Adds a vector and returns its place.
+    /// Adds a vector and returns its position.
     ///
     /// # Errors
-    /// When it has another dimension, or a number that is not finite, or the index holds four billion already.
+    /// The vector has another dimension or a number that is not finite, or the index has four billion vectors already.
     pub fn add(&mut self, vector: &[f32]) -> Result<usize, WrongVector> {
         self.check(vector)?;
         let place = self.rows.len();
@@ -153,7 +152,7 @@ impl VectorIndex {
         Ok(place)
     }
 
-    /// Removes a vector: it is found no more, and its place is not used again.
+    /// Removes a vector: it is not found any more, and its position is not used again.
     pub fn remove(&mut self, place: usize) {
         let Some((list, row)) = self.rows.get_mut(place).and_then(Option::take) else {
             return;
@@ -170,7 +169,7 @@ impl VectorIndex {
         }
     }
 
-    /// The vector at this place, unless it was removed.
+    /// The vector at this position, unless it was removed.
     pub fn get(&self, place: usize) -> Option<&[f32]> {
         let is_there = self.rows.get(place)?.is_some();
         let from = place * self.dimension;
@@ -181,15 +180,15 @@ impl VectorIndex {
     /// The vectors nearest to this one, the best first.
     ///
     /// # Errors
-    /// When the query has another dimension, or a number that is not finite.
+    /// The query has another dimension, or a number that is not finite.
     pub fn search(&self, query: &[f32], limit: usize) -> Result<Vec<VectorHit>, WrongVector> {
         self.search_where(query, limit, Scan::Exact, |_| true)
     }
 
-    /// The vectors nearest to this one among those at the places that are wanted, the best first.
+    /// The vectors nearest to this one, limited to the wanted positions, the best first.
     ///
     /// # Errors
-    /// When the query has another dimension, or a number that is not finite.
+    /// The query has another dimension, or a number that is not finite.
     pub fn search_where(
         &self,
         query: &[f32],
@@ -251,8 +250,8 @@ impl VectorIndex {
             })
     }
 
-    /// Every place of these lists whose vector can be among their nearest `limit`: those whose product is at most as
-    /// small as the least that the best are known to have.
+    /// The positions in these lists whose vectors can be among their nearest `limit`: those whose product may be as
+    /// large as the least that the best are known to have.
     fn candidates<'l>(
         &self,
         query: &[f32],
@@ -265,7 +264,7 @@ impl VectorIndex {
         let length = product(query, query).sqrt();
         let slack = SLACK * length.max(1.0);
         let codes: Vec<i16> = codes.into_iter().map(i16::from).collect();
-        // The least products of the best so far, the smallest on top.
+        // The lower bounds of the best products so far, the smallest on top.
         let mut least: BinaryHeap<Reverse<Ordered>> =
             BinaryHeap::with_capacity(limit.min(self.len) + 1);
         let mut enough = f32::NEG_INFINITY;
@@ -326,7 +325,7 @@ impl List {
         (self.places.len() - 1) as u32
     }
 
-    /// Removes a row. The last one takes its place: which one that was is returned.
+    /// Removes a row. The last row takes its place, and its position is returned.
     fn remove(&mut self, row: usize, dimension: usize) -> Option<u32> {
         let last = self.places.len().checked_sub(1)?;
         if row > last {
@@ -341,7 +340,7 @@ impl List {
 }
 
 impl Coded {
-    /// Rounds a vector to whole numbers from -127 to 127.
+    /// Rounds a vector to integers from -127 to 127.
     fn of(vector: &[f32], codes: &mut [i8]) -> Self {
         let greatest = vector.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
         let scale = match greatest > 0.0 {
@@ -363,7 +362,7 @@ impl Coded {
     }
 }
 
-/// A number with an order, for a heap.
+/// A number with a total order, for a heap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ordered(f32);
 
@@ -381,8 +380,8 @@ impl Ord for Ordered {
     }
 }
 
-/// The product of two vectors. Sixteen sums at once, so that the compiler can add many numbers in one step: it
-/// may not change the order of a single sum.
+/// The dot product of two vectors. It uses sixteen sums, so that the compiler can add many numbers in one instruction:
+/// it must not change the order of a single sum.
 fn product(a: &[f32], b: &[f32]) -> f32 {
     const LANES: usize = 16;
     let mut sums = [0.0_f32; LANES];
@@ -401,7 +400,7 @@ fn product(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest
 }
 
-/// Which of these centres is nearest; 0 where there are none.
+/// The nearest of these centres; 0 if there are none.
 fn nearest(centres: &[f32], vector: &[f32]) -> usize {
     let mut best = (f32::NEG_INFINITY, 0);
     for (list, centre) in centres.chunks_exact(vector.len().max(1)).enumerate() {
@@ -413,8 +412,8 @@ fn nearest(centres: &[f32], vector: &[f32]) -> usize {
     best.1
 }
 
-/// The product of two vectors of whole numbers from -127 to 127. The compiler multiplies and adds eight pairs in one
-/// step, for which one of them stands in 16 bits already. It cannot overflow below 133,000 numbers.
+/// The dot product of two vectors of integers from -127 to 127. The compiler multiplies and adds eight pairs in one
+/// instruction, for which one of the vectors has 16 bits already. It cannot overflow below 133,000 dimensions.
 fn whole_product(a: &[i16], b: &[i8]) -> i32 {
     a.iter()
         .zip(b)

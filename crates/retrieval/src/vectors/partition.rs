@@ -1,22 +1,22 @@
-//! Arranging vectors in lists of such as are near each other.
+//! Arranging vectors in lists of near neighbours.
 
 use super::{List, VectorIndex, nearest, product};
 
-/// How many vectors an index has at least before lists pay: fewer are read exactly in a fraction of a millisecond.
+/// The fewest vectors for which lists pay: fewer vectors are scanned in a fraction of a millisecond.
 const WORTH: usize = 5_000;
-/// How many lists there are for each of the root of the number of vectors.
+/// The number of lists, as a multiple of the root of the number of vectors.
 const LISTS: usize = 4;
-/// How many vectors teach each list where its centre is.
+/// How many sampled vectors determine the centre of each list.
 const SAMPLED: usize = 8;
-/// How often the centres move.
+/// How many times the centres move.
 const ROUNDS: usize = 3;
 
-/// How the vectors of an index could be arranged. It is computed beside searches ([`VectorIndex::plan`]) and then put
-/// in force ([`VectorIndex::arrange`]).
+/// A plan for arranging the vectors of an index. It is computed concurrently with searches ([`VectorIndex::plan`]) and
+/// then applied ([`VectorIndex::arrange`]).
 #[derive(Clone, Debug)]
 pub struct Partition {
     centres: Vec<f32>,
-    /// The list of each place that there was.
+    /// The list of each position at that time.
     lists: Vec<u32>,
 }
 
@@ -26,8 +26,8 @@ impl VectorIndex {
     /// for Nearest Neighbor Search* (2011). It takes seconds for 100,000 vectors, and the same vectors give the same
     /// lists.
     ///
-    /// Nothing is returned where it would not pay: for fewer than 5,000 vectors, and where the index has been arranged
-    /// and has not doubled since.
+    /// `None` if it would not pay: for fewer than 5,000 vectors, and if the index was arranged and has not doubled
+    /// since.
     pub fn plan(&self) -> Option<Partition> {
         if self.len < WORTH.max(self.arranged * 2) || self.dimension == 0 {
             return None;
@@ -53,7 +53,7 @@ impl VectorIndex {
             let moved = sums.chunks_exact(self.dimension);
             for (centre, sum) in centres.chunks_exact_mut(self.dimension).zip(moved) {
                 let length = product(sum, sum).sqrt();
-                // A list that nothing is near to stays where it is.
+                // A list without near vectors keeps its centre.
                 if length > 0.0 {
                     for (number, sum) in centre.iter_mut().zip(sum) {
                         *number = sum / length;
@@ -72,8 +72,8 @@ impl VectorIndex {
         })
     }
 
-    /// Puts an arrangement of this index in force. Vectors that were added since it was planned join the list that is
-    /// nearest, as later ones do.
+    /// Applies a plan for this index. Vectors that were added since the plan was made join their nearest list, as later
+    /// ones do.
     pub fn arrange(&mut self, partition: Partition) {
         let count = partition.centres.len() / self.dimension.max(1);
         if count == 0 {
@@ -104,7 +104,7 @@ impl VectorIndex {
         self.arranged = self.len;
     }
 
-    /// In how many lists the vectors are: one until they are arranged.
+    /// The number of lists: one until the vectors are arranged.
     pub fn lists(&self) -> usize {
         self.lists.len()
     }
