@@ -3,7 +3,7 @@
 import { path, post } from "./api.js";
 import { ask, field, h } from "./dom.js";
 
-/** Says something to a run at work. */
+/** Sends a message to a run at work. */
 export function steerBox({ run, tell }) {
   const input = h("input", { name: "steer", "aria-label": "Say something to the run", placeholder: "Say something to the agent while it works", autocomplete: "off" });
   const told = h("span", { class: "quiet", role: "status" });

@@ -1,8 +1,8 @@
-// The JSON interface of the server, which everybody else can use too.
+// The JSON interface of the server, which other programs can use, too.
 
 const BASE = "/api/v1";
 
-/** What the server answers where it does not do what was asked. */
+/** The server's refusal of a request. */
 export class Refused extends Error {
   constructor(status, detail) {
     super(detail);
@@ -10,10 +10,10 @@ export class Refused extends Error {
   }
 }
 
-/** That the server does not answer at all. */
+/** The server does not answer at all. */
 export class Away extends Error {}
 
-/** A request of the browser's; one that does not get through is told from a fault of the page. */
+/** Sends a request. A request that does not get through fails differently from a fault of the page. */
 async function send(address, request) {
   try {
     return await fetch(address, { ...request, credentials: "same-origin" });
@@ -46,10 +46,10 @@ export const post = (path, body, signal) => ask("POST", path, body ?? {}, signal
 /** Gives the server a key, which the browser keeps in a cookie that no script can read. */
 export const signInWith = (key) => ask("POST", "/sign-in", { key }, undefined, "");
 
-/** A path whose parts are escaped. */
+/** A path with escaped segments. */
 export const path = (...parts) => "/" + parts.map(encodeURIComponent).join("/");
 
-/** A query without what is not set. */
+/** A query without unset values. */
 export function query(values) {
   const set = Object.entries(values).filter(([, value]) => value !== undefined && value !== null && value !== "");
   return set.length ? "?" + new URLSearchParams(set) : "";
@@ -61,7 +61,7 @@ const pause = (ms, signal) =>
     signal.addEventListener("abort", () => (clearTimeout(timer), done()), { once: true });
   });
 
-/** Until the tab is seen: a browser has six connections to a server, and tabs in the back are to hold none of them. */
+/** Waits until the tab is visible: a browser has six connections to a server, and hidden tabs must not hold any of them. */
 function seen(signal) {
   if (!document.hidden) return Promise.resolve();
   return new Promise((done) => {
@@ -89,8 +89,8 @@ const later = (record, last) =>
   record.position > last.position || (record.position === last.position && (record.part ?? 0) > last.part);
 
 /**
- * Follows the events of a run from its first, and goes on behind the last one that came when the connection breaks,
- * however often: each recorded event once. `on.events` gets them in lots, `on.state` hears `live`, `broken` or `done`.
+ * Follows the events of a run from the first. After each break of the connection it resumes behind the last event, so
+ * each recorded event comes once. `on.events` gets them in batches, `on.state` gets `live`, `broken` or `done`.
  */
 export async function follow(run, signal, on) {
   let last = { position: -1, part: 0 };
@@ -145,7 +145,7 @@ export async function follow(run, signal, on) {
   }
 }
 
-/** Calls a function now and then again and again while the tab is seen; it is told what failed. */
+/** Calls a function now and then repeatedly while the tab is visible; `failed` gets its errors. */
 export async function poll(signal, ms, look, failed) {
   while (!signal.aborted) {
     await seen(signal);

@@ -1,4 +1,4 @@
-// Which view is shown, and what all views share.
+// The choice of the view, and the parts that all views share.
 
 import { Away, get, Refused, signInWith } from "./api.js";
 import { chat } from "./chat.js";
@@ -17,7 +17,7 @@ const linkState = document.querySelector("#link");
 let view = null;
 let keys = {};
 
-/** Tells a person what went wrong; asks for a key where that is missing. */
+/** Shows an error to a person; asks for a key if that is missing. */
 function tell(error) {
   if (error?.name === "AbortError") return;
   if (error instanceof Refused && error.status === 401) return signIn();
@@ -105,7 +105,7 @@ function route() {
   }
 }
 
-// The look: as the system has it, or as the person chose.
+// The colours: as the system has them, or as the person chose.
 const LOOKS = ["system", "light", "dark"];
 const themeButton = document.querySelector("#theme");
 function look(choice) {
@@ -154,7 +154,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 });
 addEventListener("hashchange", route);
 addEventListener("unhandledrejection", (event) => tell(event.reason));
-/** Memories have a place where a team has one. */
+/** Shows the place of memories if a team has one. */
 function begin() {
   get("/memories").then((all) => (document.querySelector('[data-place="memory"]').hidden = !all.length), () => {});
   route();

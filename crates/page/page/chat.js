@@ -1,4 +1,4 @@
-// Talking with a team: its sessions, what was said, what is under way, files and artifacts.
+// A chat with a team: its sessions, messages, the turn under way, files and artifacts.
 
 import { follow, get, path, poll, post, query } from "./api.js";
 import { cancelRun } from "./actions.js";
@@ -10,7 +10,7 @@ import { Recorded } from "./record.js";
 
 const MOST_FILE_BYTES = 5 << 20;
 const SHOWN = 50;
-/** What was written and not said yet, by session, so that a look at something else loses nothing. */
+/** Unsent messages by session, so that leaving the chat for a moment loses nothing. */
 const drafts = new Map();
 
 export function chat(place, context, team, key) {
@@ -74,7 +74,7 @@ export function chat(place, context, team, key) {
     return element;
   }
 
-  /** What is shown of a turn that is under way. */
+  /** The view of a turn that is under way. */
   function underWay(recorded) {
     const doing = h("span", {});
     const live = h("pre", { class: "prose live-text", dir: "auto", hidden: true });
@@ -143,13 +143,13 @@ export function chat(place, context, team, key) {
     const attached = [...files.files];
     if (sending || (!message && !attached.length)) return;
     sending = send.disabled = files.disabled = true;
-    // What is written meanwhile is the next message.
+    // Text that is written meanwhile belongs to the next message.
     text.value = "";
     drafts.delete(session);
     unsent = [message, ...attached.map((file) => `[${file.name}]`)].filter(Boolean).join("\n");
     draw();
     try {
-      // One id for the turn, so that asking again for it is asking once.
+      // The turn has one id, so that a repeated request does not repeat the turn.
       const body = { text: message, id: crypto.randomUUID(), streaming: true, files: [] };
       for (const file of attached) {
         if (file.size > MOST_FILE_BYTES) throw new Error(`${file.name} has more than 5 MB`);
@@ -169,7 +169,7 @@ export function chat(place, context, team, key) {
       tell(error);
     } finally {
       sending = send.disabled = files.disabled = false;
-      // Whoever has gone on to something else is left there.
+      // A person who has moved the focus elsewhere keeps it there.
       if (document.activeElement === document.body) text.focus();
     }
   }
@@ -193,7 +193,7 @@ export function chat(place, context, team, key) {
   return { title: key };
 }
 
-/** Which team, and which session. */
+/** The choice of a team and a session. */
 function choose(place, { signal, tell }) {
   const teams = h("div", { class: "cards" });
   const sessions = h("ul", { class: "rows" });

@@ -1,4 +1,4 @@
-// Two runs side by side: where they part, and what differs in what they were told and given.
+// Two runs side by side: where they diverge, and how their inputs and results differ.
 
 import { follow, get, path } from "./api.js";
 import { h, Kept, once, show } from "./dom.js";
@@ -10,10 +10,10 @@ import { title } from "./timeline.js";
 /** How many differences of two definitions are shown. */
 const MOST = 40;
 
-/** What makes two operations the same. */
+/** Whether two operations are the same. */
 const same = (a, b) => a && b && a.kind === b.kind && a.name === b.name && a.text === b.text && (a.call?.arguments ?? "") === (b.call?.arguments ?? "");
 
-/** Where two values differ, each as its path and what stands there in both. Agents are told by their names. */
+/** The differences of two values, each as its path with both values. Agents are identified by their names. */
 export function differences(a, b, at = "", found = []) {
   if (found.length >= MOST || JSON.stringify(a) === JSON.stringify(b)) return found;
   const isMap = (one) => one !== null && typeof one === "object";
@@ -78,14 +78,14 @@ export function compare(place, { signal, tell, link }, left, right) {
   }
 
   for (const side of sides) {
-    // Only the operator reads definitions; to others what was said and done is compared.
+    // Only the operator may read definitions; other callers compare the operations alone.
     get(path("runs", side.id, "definition"), signal).then((definition) => ((side.definition = definition), draw()), () => {});
     follow(side.id, signal, { events: (lot) => (side.recorded.add(lot), draw()), state: link }).catch((error) => !signal.aborted && tell(error));
   }
   return { title: "Compare" };
 }
 
-/** What is compared: the operations, without the marks of lives, in which a run and its fork differ in any case. */
+/** The compared rows: the operations, without the marks of lives, which differ between a run and its fork in any case. */
 const ordered = ({ rows, runs }) => rows.filter((row) => (row.kind !== "run" || row.depth > 0) && row.name !== "recovered" && !(row.child && runs.has(row.child)));
 
 const cell = (row) => (row

@@ -1,4 +1,4 @@
-// What was said in one run, as its agent saw it.
+// The conversation of one run, as its agent saw it.
 
 import { h, Kept, show } from "./dom.js";
 import { counted, line, pretty, time, visible, words } from "./format.js";

@@ -1,4 +1,4 @@
-// Elements. Text becomes text nodes and nothing else: no string is ever read as markup.
+// Elements. Text becomes text nodes and nothing else: no string is ever parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -6,7 +6,7 @@ function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    // Styles go through the object model, which the content security policy allows.
+    // Styles are set through the object model, which the content security policy allows.
     else if (name === "style") for (const [key, to] of Object.entries(value)) element.style.setProperty(key, to);
     else if (name === "value" || name === "checked" || name === "selected") element[name] = value;
     else element.setAttribute(name, value === true ? "" : String(value));
@@ -18,16 +18,16 @@ function fill(element, attributes, children) {
 /** An element with these attributes and children. */
 export const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 
-/** The same for a drawing. */
+/** The same for an SVG element. */
 export const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-/** Puts these children in the place of all that an element has. */
+/** Replaces all children of an element. */
 export function show(element, ...children) {
   element.replaceChildren(...children.flat(4).filter((child) => child !== undefined && child !== null && child !== false));
   return element;
 }
 
-/** Shows these elements in another; those that are there already stay, with what a person writes in them or stands on. */
+/** Shows these elements in another; those that are there already stay, with their input and focus. */
 function arrange(parent, elements) {
   const wanted = new Set(elements);
   for (const child of [...parent.childNodes]) if (!wanted.has(child)) child.remove();
@@ -37,12 +37,12 @@ function arrange(parent, elements) {
   });
 }
 
-/** Elements by keys. One is drawn anew only where its version is another, so that what is open, written or focused in it stays. */
+/** Elements by keys. An element is drawn again only if its version differs, so that open parts, input and focus in it stay. */
 export class Kept {
   #known = new Map();
   #used = new Map();
 
-  /** The element of a key; `draw` gets the one of the version before. */
+  /** The element of a key; `draw` gets the element of the previous version. */
   of(key, version, draw) {
     let one = this.#known.get(key);
     if (one?.version !== version) one = { version, element: draw(one?.element) };
@@ -50,14 +50,14 @@ export class Kept {
     return one.element;
   }
 
-  /** Shows the elements that were asked for since the last time, and forgets the others. */
+  /** Shows the elements that were requested since the last call, and drops the others. */
   into(parent, ...elements) {
     [this.#known, this.#used] = [this.#used, new Map()];
     arrange(parent, elements.flat(4).filter(Boolean));
   }
 }
 
-/** Calls a function before the next frame, once for however many calls. */
+/** Calls a function before the next frame, once for any number of calls. */
 export function once(draw) {
   let asked = 0;
   const run = () => {
@@ -72,8 +72,8 @@ export function once(draw) {
 }
 
 /**
- * A dialog that is open; gives the form's values, or nothing where it was closed. Where `doing` is given it gets the values,
- * and what it fails with is told in the dialog, which stays open with what was written.
+ * Opens a dialog; returns the form's values, or nothing if it was closed. `doing`, if given, gets the values; its error
+ * is shown in the dialog, which then stays open with its input.
  */
 export function ask(title, fields, { act = "OK", danger = false, about, doing } = {}) {
   return new Promise((resolve) => {
@@ -116,5 +116,5 @@ export function ask(title, fields, { act = "OK", danger = false, about, doing } 
 export const field = (label, input, note) =>
   h("label", { class: "field" }, h("span", {}, label), input, note && h("small", {}, note));
 
-/** What stands where there is nothing. */
+/** The text in the place of an empty list. */
 export const nothing = (text, ...more) => h("div", { class: "nothing" }, h("p", {}, text), more);

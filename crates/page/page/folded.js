@@ -1,4 +1,4 @@
-// A text of which the beginning is shown, and the rest when it is asked for.
+// A text that shows its beginning, and the rest on request.
 
 import { h } from "./dom.js";
 import { count, visible } from "./format.js";
@@ -9,7 +9,7 @@ const MOST = 500_000;
 /** A text; `look` is `code` or `prose`. */
 export function folded(text, look = "prose") {
   const whole = String(text ?? "");
-  // What scrolls is reached by keys, too.
+  // Scrolling areas can be reached by keys, too.
   const body = h("pre", { class: look, dir: look === "prose" ? "auto" : undefined, tabindex: look === "code" ? 0 : undefined }, visible(whole.slice(0, SHOWN)));
   if (whole.length <= SHOWN) return body;
   const more = h("button", { type: "button", class: "quiet", "aria-expanded": "false" }, `Show all ${count(whole.length)} characters`);

@@ -1,4 +1,4 @@
-// Forking a run at any of its entries: with other words, another model, other instructions, another definition.
+// Forking a run at any of its entries: with another message, model, instructions or definition.
 
 import { get, path, post } from "./api.js";
 import { ask, field, h, show } from "./dom.js";
@@ -6,7 +6,7 @@ import { line } from "./format.js";
 
 const walk = (agent, above = []) => [[agent, [...above, agent.name].join(" › ")], ...(agent.agents ?? []).flatMap((one) => walk(one, [...above, agent.name]))];
 
-/** What is changed of the definition to which a run is pinned; only the operator may see and give one. */
+/** The fields that change the run's definition; only the operator may see and set one. */
 function redefinition(id) {
   const body = h("div", {});
   let pinned = null;
@@ -40,7 +40,7 @@ function redefinition(id) {
         changed = JSON.parse(whole.value);
         choose();
       } catch {
-        // Half of what is being written; it is read again when the dialog is sent.
+        // The JSON is incomplete while it is being written; it is read again when the dialog is sent.
       }
     }
     write();
@@ -57,7 +57,7 @@ function redefinition(id) {
   } };
 }
 
-/** Begins a run that goes on from a point of this one, and shows both side by side. */
+/** Forks this run at a point, and shows both runs side by side. */
 export async function forkRun({ id, go, at, row }) {
   const other = redefinition(id);
   let forked;

@@ -2,7 +2,7 @@
 
 const two = (number) => String(number).padStart(2, "0");
 
-/** A length of time, from milliseconds. */
+/** A duration, from milliseconds. */
 export function duration(ms) {
   if (ms === null || ms === undefined || Number.isNaN(ms)) return "";
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
@@ -14,7 +14,7 @@ export function duration(ms) {
   return `${Math.floor(minutes / 1440)} days`;
 }
 
-/** The time of the day, and the day where it is another. */
+/** The time of day, with the date if it is not today. */
 export function time(ms) {
   const at = new Date(ms);
   const clock = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
@@ -30,7 +30,7 @@ export function exact(ms) {
   return `${day(at)} ${clock}.${String(at.getMilliseconds()).padStart(3, "0")}`;
 }
 
-/** How long ago something was. */
+/** The time since a moment. */
 export function ago(ms) {
   const past = Date.now() - ms;
   if (past < 5_000) return "now";
@@ -40,13 +40,13 @@ export function ago(ms) {
   return time(ms);
 }
 
-/** A count, with marks between thousands. */
+/** A number with thousands separators. */
 export const count = (number) => (number ?? 0).toLocaleString("en-US");
 
-/** A number of things. */
+/** A number with its noun. */
 export const counted = (number, thing) => `${count(number)} ${thing}${number === 1 ? "" : "s"}`;
 
-/** Money, from millionths. */
+/** An amount of money, from millionths. */
 export function money(micros) {
   if (!micros) return "";
   const whole = micros / 1e6;
@@ -55,21 +55,21 @@ export function money(micros) {
 
 export const short = (id) => (id ?? "").slice(0, 8);
 
-// What acts on a terminal or turns the direction of what follows is shown, and does not act.
+// Control characters and marks that change the direction of text are shown as escapes.
 const ACTING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 const named = (c) => `\\u{${c.codePointAt(0).toString(16)}}`;
 
-/** A text with an escape for each character that acts. */
+/** A text with an escape for each such character. */
 export const visible = (text) => String(text ?? "").replace(ACTING, (c) => (c === "\r" ? "" : named(c)));
 
-/** A text on one line, cut. */
+/** A text on one line, shortened. */
 export function line(text, most = 160) {
   const cut = String(text ?? "").slice(0, most * 4);
   const flat = visible(cut).replace(/\s+/g, " ").trim();
   return flat.length > most ? `${flat.slice(0, most)}…` : flat;
 }
 
-/** Words of an error or a reason as the interface has them: `{"cancelled": "why"}` is "cancelled: why". */
+/** The words of an error or a reason from the interface: `{"cancelled": "why"}` is "cancelled: why". */
 export function words(value) {
   if (value === null || value === undefined) return "";
   if (typeof value !== "object") return String(value);
@@ -81,7 +81,7 @@ export function words(value) {
   return inner === null ? told : `${told}: ${words(inner)}`;
 }
 
-/** JSON with indents where a text is JSON, and otherwise the text. */
+/** JSON text with indentation; any other text as it is. */
 export function pretty(value) {
   if (typeof value !== "string") return JSON.stringify(value, null, 2);
   if (!/^\s*[[{]/.test(value)) return value;

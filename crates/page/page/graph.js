@@ -1,13 +1,13 @@
-// The operations of a run as a graph: what led to what. A step that repeats is one node with a counter, or each is its own.
+// The operations of a run as a graph of causes. Repeated steps are one node with a counter, or a node each.
 
 import { h, once, s, show } from "./dom.js";
 import { count, duration, line } from "./format.js";
 import { title } from "./timeline.js";
 
 const BOX = { width: 176, height: 46, gap: 24, level: 86 };
-/** How many nodes are drawn: more than a person follows. */
+/** The most nodes that are drawn, about as many as a person can follow. */
 const MOST = { once: 150, each: 300 };
-/** How many ways lead from steps side by side to those after them. */
+/** The most edges from concurrent steps to the steps after them. */
 const MOST_WAYS = 64;
 
 export class Graph {
@@ -51,7 +51,7 @@ export class Graph {
   }
 }
 
-/** What of a run's rows is a step; a graph's own nodes are told by marks. */
+/** The step of a run's row, if it is one; a graph's own nodes appear as marks. */
 function step(row) {
   if (row.kind === "mark") {
     if (row.name !== "node") return null;
@@ -64,7 +64,7 @@ function step(row) {
   return row.kind === "run" ? null : { kind: row.kind, name: title(row) };
 }
 
-/** The nodes in the order in which they came first, and the ways between them by their places. */
+/** The nodes in the order of their first step, and the edges between them by their indices. */
 export function graphOf({ rows }, only, each) {
   const nodes = new Map();
   const ways = new Map();
@@ -96,7 +96,7 @@ export function graphOf({ rows }, only, each) {
     node.took += row.end === null ? 0 : row.end - row.start;
     node.row = row;
     if (row.child) asked.set(row.child, node.place);
-    // What begins before all that is under way has ended stands beside it, and otherwise behind it.
+    // A step that begins before all steps under way have ended is beside them; otherwise it comes after them.
     let at = front.get(row.run);
     const first = !at;
     at ??= { before: [], now: [], ends: Infinity };
@@ -110,14 +110,14 @@ export function graphOf({ rows }, only, each) {
   return { nodes: [...nodes.values()], ways: [...ways.values()], left };
 }
 
-/** Layers from left out: a node stands below all that lead to it; ways back, to what came earlier, count for nothing. */
+/** Layers from top to bottom: a node is below all nodes that lead to it; edges back to earlier nodes do not count. */
 export function layers(nodes, ways) {
   const level = nodes.map(() => 0);
   const ahead = ways.filter(({ from, to }) => from < to).sort((a, b) => a.to - b.to || a.from - b.from);
   for (const { from, to } of ahead) level[to] = Math.max(level[to], level[from] + 1);
   const rows = [];
   for (const node of nodes) (rows[level[node.place]] ??= []).push(node.place);
-  // Two sweeps bring each below the middle of what leads to it, which leaves few crossings.
+  // Two sweeps move each node to the middle of its predecessors, which leaves few crossings.
   const at = [];
   const number = (row) => row.forEach((place, index) => (at[place] = index - row.length / 2));
   rows.forEach(number);
@@ -134,7 +134,7 @@ export function layers(nodes, ways) {
   return rows;
 }
 
-/** Draws nodes, each with its name, and ways between their places. */
+/** Draws named nodes, and the edges between their indices. */
 export function drawing(nodes, ways, chosen, label = "Steps, each below what led to it") {
   const rows = layers(nodes, ways);
   const wide = Math.max(...rows.map((row) => row.length)) * (BOX.width + BOX.gap) - BOX.gap;

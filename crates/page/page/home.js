@@ -1,4 +1,4 @@
-// The runs, what waits for a person, and the sessions.
+// The runs, the open questions, and the sessions.
 
 import { get, poll, query } from "./api.js";
 import { h, nothing, show } from "./dom.js";

@@ -1,4 +1,4 @@
-// One operation with all that is recorded of it.
+// One operation with all of its records.
 
 import { get, path, query } from "./api.js";
 import { cancelCall } from "./actions.js";
@@ -32,7 +32,7 @@ export class Inspector {
     this.refresh();
   }
 
-  /** Draws what has changed of the operation; what is open stays open, and a button stays where it is. */
+  /** Draws the changes of the operation; open parts stay open, and buttons stay where they are. */
   refresh() {
     const row = this.#row;
     if (!row) return;
@@ -87,7 +87,7 @@ export class Inspector {
       } }, "Copy link") : null);
   }
 
-  /** What the agent had read when its model was asked. */
+  /** The messages that the model was given. */
   #before(row) {
     const place = row.records.find((record) => record.type === "model_called")?.position ?? Infinity;
     const before = this.recorded.rows.filter((one) => one.run === row.run && one !== row && ["run", "model", "tool"].includes(one.kind) && (one.records[0]?.position ?? Infinity) < place);
@@ -119,7 +119,7 @@ export class Inspector {
   }
 }
 
-/** What a model or a tool gave so far. It is followed while its end is seen. */
+/** The output of a model or a tool so far. The view scrolls along while its end is visible. */
 function live(row, before) {
   const section = before ?? h("section", {}, h("h3", {}, "So far"), h("pre", { class: "prose live-text" }));
   const text = section.lastElementChild;
@@ -129,7 +129,7 @@ function live(row, before) {
   return section;
 }
 
-/** What is recorded of an operation: each part with its title, with what tells it from what it was before, and its content. */
+/** The records of an operation: each part with its title, its version, and its content. */
 function sections(row) {
   const part = (name, text, draw) => (text === undefined || text === null || text === "" ? null : [name, text, draw ?? (() => folded(text))]);
   const code = (value) => (value === undefined || value === null ? null : pretty(value));

@@ -1,4 +1,4 @@
-// A list of which only the rows that are seen are in the document.
+// A list that has only its visible rows in the document.
 
 import { h, once } from "./dom.js";
 
@@ -6,8 +6,8 @@ const BEYOND = 8;
 
 /**
  * A list of rows of one height. `draw(row, index)` gives the children of a row; `chosen(index)` is called when a
- * person picks one, by mouse or keys. `key(row)` tells a row that was read again from others: what is picked and what is
- * seen stays where it was.
+ * person picks one, by mouse or keys. `key(row)` identifies a row that was read again: the chosen row and the scroll
+ * position stay.
  */
 export class List {
   #rows = [];
@@ -43,7 +43,7 @@ export class List {
     return this.#rows;
   }
 
-  /** Shows these rows. A list that stood at its end stays there, where `tail` says so. */
+  /** Shows these rows. With `tail`, a list that was scrolled to its end stays there. */
   set(rows, { tail = false, redraw = true } = {}) {
     const { scrollTop } = this.element;
     const top = Math.floor(scrollTop / this.#height);
@@ -60,14 +60,14 @@ export class List {
     this.render();
   }
 
-  /** Where a row is now that was at this index. */
+  /** The present index of the row that was at this index. */
   #place(row, index) {
     const key = this.key(row);
     const there = this.#rows[index];
     return there && this.key(there) === key ? index : this.#rows.findIndex((one) => this.key(one) === key);
   }
 
-  /** Draws what is seen again. */
+  /** Draws the visible rows again. */
   redraw() {
     this.#forget();
     this.render();

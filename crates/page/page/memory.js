@@ -1,4 +1,4 @@
-// What agents remember between runs: listed, searched and forgotten.
+// The memories of agents: listing, searching and forgetting.
 
 import { get, path, poll, post, query } from "./api.js";
 import { ask, field, h, Kept, nothing, show } from "./dom.js";
@@ -38,7 +38,7 @@ export function memory(place, { signal, tell, parameters }) {
     const mine = JSON.stringify(wanted);
     const [team, name] = JSON.parse(wanted.of);
     const found = await get(`${path("memories", team, name)}${query({ scope: wanted.scope.trim(), kind: wanted.kind, text: wanted.text.trim(), limit: 200 })}`, signal).catch((error) => {
-      // A scope that is half written is no fault.
+      // A half-written scope is not an error.
       if (error.status === 422) return { items: [], total: 0, fault: error.message };
       throw error;
     });

@@ -1,4 +1,4 @@
-// How a run stands, as a small mark with a word.
+// The status of a run as a small mark with a word.
 
 import { h } from "./dom.js";
 import { STATES } from "./record.js";

@@ -1,11 +1,11 @@
-// What a run asks people, and the ways to answer.
+// The questions of a run, and the ways to answer them.
 
 import { path, post } from "./api.js";
 import { h, Kept, show } from "./dom.js";
 import { exact, line, pretty, visible } from "./format.js";
 import { folded } from "./folded.js";
 
-/** The questions that are open. One that was there stays as it is when others come and go, with what a person writes in it. */
+/** The open questions. A question keeps its element, and the input in it, when others come and go. */
 export class Questions {
   #kept = new Kept();
 
@@ -18,7 +18,7 @@ export class Questions {
   }
 }
 
-/** A question with what it takes to answer it. */
+/** A question with its controls. */
 function questionCard({ run, operation, question }, { tell, title, after, link }) {
   const card = h("article", { class: "question", "data-operation": operation });
   const send = async (value) => {

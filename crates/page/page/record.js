@@ -1,30 +1,30 @@
-// What the events of a run tell, folded to what is shown: its operations with their beginnings and ends, the runs of
-// its tree, what is asked, and what was consumed. It is the same for a run of last month and one that is under way.
+// The events of a run, folded into the data of the views: its operations with their beginnings and ends, the runs of
+// its tree, questions and use. It is the same for an old run and one that is under way.
 
 import { line, words } from "./format.js";
 
-/** The kinds of rows that have a bar. */
+/** The kinds of rows with a bar. */
 export const KINDS = ["run", "model", "tool", "question", "sleep", "step", "other", "mark"];
 
 const LIVE_TEXT = 200_000;
 
 export class Recorded {
-  /** The events as they came, without previews and the marks of steps. */
+  /** The events in order, without previews and the marks of steps. */
   events = [];
   /** Operations and marks, in the order of their beginnings. */
   rows = [];
   /** The runs of the tree by their ids. */
   runs = new Map();
-  /** When the latest thing happened. */
+  /** The time of the latest event. */
   end = 0;
   start = Infinity;
-  /** Times at which the root was taken up by another process or life. */
+  /** The times at which another process or life continued the root. */
   lives = [];
   #rows = new Map();
   #before = new Map();
   #delegations = new Map();
 
-  /** Takes events in, in their order. */
+  /** Adds events, in order. */
   add(records) {
     for (const record of records) {
       const data = record.data ?? {};
@@ -50,7 +50,7 @@ export class Recorded {
     return this.#rows.get(`${run}/${operation}`);
   }
 
-  /** The row that an event of this position stands in. */
+  /** The row with the event of this position. */
   at(position) {
     return this.rows.find((row) => row.records.some((record) => record.position === position));
   }
@@ -144,7 +144,7 @@ export class Recorded {
         return Object.assign(this.#row(record, operation, "tool", data.tool, at), { name: data.tool });
       case "tool_called": {
         const { result, call } = data;
-        // What another agent gave stands in the row of its task.
+        // The result of another agent is in the row of its task.
         if (call?.by?.agent !== undefined) return null;
         run.tools += 1;
         const delegated = this.#delegations.get(`${record.run}/${operation}`);
@@ -240,7 +240,7 @@ export class Recorded {
     }
   }
 
-  /** What a run leaves behind without an end was dropped with it. */
+  /** Operations without an end are dropped when their run ends. */
   #stop(run, at) {
     for (let index = this.rows.length - 1; index >= 0; index--) {
       const row = this.rows[index];
@@ -283,7 +283,7 @@ function kind(name) {
   return "other";
 }
 
-/** How a state is shown: its class and its word. */
+/** The class and the word for each state. */
 export const STATES = {
   running: ["live", "running"],
   waiting: ["wait", "waiting"],

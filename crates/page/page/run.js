@@ -1,4 +1,4 @@
-// A run: who works in it, what happened when, what was said, and the ways to step in.
+// A run: its agents, its timeline, its conversation, and the ways to step in.
 
 import { follow, get, path, poll } from "./api.js";
 import { cancelRun, resumeRun, retryRun, steerBox } from "./actions.js";
@@ -46,7 +46,7 @@ export function run(place, context, id) {
   const graph = new Graph({ chosen: pick });
   const events = eventList();
   const questions = new Questions(asked, { tell, after: () => look_again() });
-  // All views stay in the document, so that each is where it was left when a person comes back to it.
+  // All views stay in the document, so that each keeps its state while another is shown.
   const views = { timeline: timeline.element, conversation: conversation.element, graph: graph.element, events: events.element };
   const tablist = VIEWS.map(([one, label]) => h("button", {
     type: "button", role: "tab", id: `tab-${one}`, "aria-controls": "panel",
@@ -145,7 +145,7 @@ export function run(place, context, id) {
       ordered.length > shown.length ? agents.of("more", ordered.length, () => h("li", { class: "quiet" }, `and ${counted(ordered.length - shown.length, "run")} more`)) : null);
   }
 
-  /** An agent of the tree. Its button stays when what it says changes, so that a click is not lost. */
+  /** An agent of the tree. Its button stays when its text changes, so that a click is not lost. */
   function agent(before, run, depth, content) {
     const element = before ?? h("li", {}, h("button", { type: "button", class: "agent", onclick: () => choose_run(only === run ? "" : run) }));
     const button = element.firstElementChild;
@@ -203,7 +203,7 @@ export function run(place, context, id) {
         button("Fork…", forkRun),
         open || one.status === "parked" ? button("Cancel…", cancelRun, { class: "danger" }) : null)),
       fault ? heads.of("end", fault, () => h("p", { class: end.error ? "fault" : "caution" }, line(end.error ?? `It stopped: ${end.stopped}`, 400))) : null);
-    // Drawn anew only when it comes or goes: what a person is writing stays.
+    // The box is drawn again only when it comes or goes, so that its input stays.
     if (open !== steerable) {
       steerable = open;
       show(steer, open ? steerBox({ run: id, tell }) : null);
@@ -234,7 +234,7 @@ export function run(place, context, id) {
     },
     state(state) {
       link(state);
-      // A silent part of the run moves the clock alone.
+      // While no events come, only the clock moves.
       if (state === "live") soon();
     },
   })).catch((error) => {
@@ -251,7 +251,7 @@ export function run(place, context, id) {
   return { title: "Run", keys: { t: () => choose("timeline"), c: () => choose("conversation"), e: () => choose("events"), Escape: () => pick(null), n: () => choose("graph"), f: () => forkRun({ id, go }) } };
 }
 
-/** What an event tells, in a few words. */
+/** An event in a few words. */
 function gist({ data }) {
   if (!data) return "";
   const text = data.text || data.input || data.reason || data.name || data.agent;

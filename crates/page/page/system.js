@@ -1,4 +1,4 @@
-// The program as it lives: the tree of its actors, slots and bounds, budgets, topics, schedules and what sleeps.
+// The running program: the tree of its actors, slots and limits, budgets, topics, schedules and sleeping runs.
 
 import { get, poll } from "./api.js";
 import { h, Kept, nothing, show } from "./dom.js";
@@ -7,7 +7,7 @@ import { count, duration, exact, line, money, short, words } from "./format.js";
 const MOST = 400;
 const LISTED = 50;
 
-/** A table of which only the rows that changed are drawn anew. */
+/** A table that draws only changed rows again. */
 class Table {
   #kept = new Kept();
 
@@ -18,7 +18,7 @@ class Table {
     this.element = h("div", { class: "scroll-x", tabindex: "0", role: "region", "aria-label": names[0] }, this.table, this.empty);
   }
 
-  /** Each row is its key, its cells and what tells it from what it was before. */
+  /** Each row is its key, its cells and its version. */
   set(rows) {
     this.table.hidden = !rows.length;
     this.empty.hidden = Boolean(rows.length);
@@ -68,7 +68,7 @@ export function system(place, { signal, tell }) {
     asleep.set(waking.slice(0, LISTED).map((one) => [one.id, [one.wake_at, one.title], () => [h("td", {}, runLink(one)), h("td", { class: "quiet" }, line(one.path.join(" › "), 60)), h("td", {}, exact(one.wake_at))]]));
   }, tell);
 
-  // What is read from the journals of the open runs is asked for less often.
+  // Data from the journals of open runs is requested less often.
   poll(signal, 4000, async () => {
     const [given, published, schedules] = await Promise.all([get("/budgets?limit=50", signal), get("/topics?limit=100", signal), get("/schedules", signal)]);
     budgets.set(given.flatMap(({ run, allowance }) => bounds(allowance).map(([name, used, most, shown]) => [`${run.id} ${name}`, [used, most, run.title], () => [
@@ -84,7 +84,7 @@ export function system(place, { signal, tell }) {
   return { title: "System" };
 }
 
-/** The bounds of a run that has any: their names, what is used and how much there may be. */
+/** The limits of a run that has any: their names, the amount in use, and the amount allowed. */
 function bounds({ budget = {}, spent = {}, reserved = {} }) {
   const tokens = (one) => one.tokens ?? (one.input_tokens ?? 0) + (one.output_tokens ?? 0);
   const uses = { model_calls: (one) => one.model_calls ?? 0, tool_calls: (one) => one.tool_calls ?? 0, tokens, cost_micros: (one) => one.cost_micros ?? 0 };

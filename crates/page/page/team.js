@@ -1,4 +1,4 @@
-// A team: its drawing, which lights up where its agents work, and its definition.
+// A team: its diagram, which highlights working agents, and its definition.
 
 import { get, path, poll, query } from "./api.js";
 import { h, nothing, s, show } from "./dom.js";
@@ -62,7 +62,7 @@ export function team(place, { signal, tell }, name) {
   return { title: name };
 }
 
-/** The agents that walk a graph, each with its nodes from the first on and the ways between them. */
+/** The agents that walk a graph, each with its nodes, the first one in front, and the edges between them. */
 function graphsOf(agent) {
   const below = (agent.agents ?? []).flatMap(graphsOf);
   const { name, entry, nodes } = agent.behavior ?? {};
@@ -84,7 +84,7 @@ function cardOf(agent) {
     ...list("Tools", agent.tools), ...list("Asks a person before", agent.approval), ...list("Publishes on", agent.publishes), ...list("Starts on", agent.starts_on)].filter(Boolean);
 }
 
-/** Where each agent stands: parents above the middle of their children, side by side without overlap. */
+/** The position of each agent: parents above the middle of their children, side by side without overlap. */
 function layout(root) {
   const placed = [];
   let right = 0;

@@ -93,7 +93,7 @@ export class Timeline {
   #frame() {
     if (!this.#recorded) return;
     const { rows: all, runs } = this.#recorded;
-    // A task that was given to another agent is seen in that agent's run.
+    // A task given to another agent is shown in that agent's run.
     const rows = all.filter((row) => (this.#only ? row.run === this.#only : !(row.child && runs.has(row.child))));
     this.list.set(rows, { tail: this.#length >= 0 && !this.#zoomed && rows[0]?.end === null });
     this.#length = rows.length;
@@ -133,5 +133,5 @@ export class Timeline {
   }
 }
 
-/** What a row is called. */
+/** The title of a row. */
 export const title = (row) => (row.kind === "model" ? `model ${row.name}` : row.kind === "question" ? `asks: ${row.name.replaceAll("_", " ")}` : row.name);

@@ -1,7 +1,8 @@
 //! The page on which people see agents at work and step in.
 //!
-//! [`FILES`] are ES modules and style sheets, written by hand and embedded here: no Node builds them, and nothing is
-//! fetched from elsewhere. They use only the JSON interface of [`ghostlight_server`], which everybody else can use too.
+//! [`FILES`] are ES modules and style sheets, written by hand and embedded here: there is no Node build, and nothing is
+//! fetched from elsewhere. They use only the JSON interface of [`ghostlight_server`], which other programs can use,
+//! too.
 //! [`Server::page`](ghostlight_server::Server::page) serves them:
 //!
 //! ```
@@ -10,8 +11,8 @@
 //! }
 //! ```
 //!
-//! What a model wrote becomes text nodes and never markup: the files have no sink for markup, and the content security
-//! policy with which they are served lets the browser refuse one.
+//! A model's text becomes text nodes and never markup: the files have no sink for markup, and with the content security
+//! policy of their responses the browser would refuse one.
 
 use ghostlight_server::PageFile;
 
@@ -67,14 +68,14 @@ pub const FILES: &[PageFile] = &[
 mod tests {
     use super::*;
 
-    /// What a browser loads at the first look, without compression.
+    /// The files that a browser loads at first, without compression.
     #[test]
     fn the_page_is_small() {
         let bytes: usize = FILES.iter().map(|file| file.content.len()).sum();
         assert!(bytes < 250_000, "{bytes} bytes");
     }
 
-    /// The ways in which a text can become markup or code.
+    /// The ways in which a text could become markup or code.
     #[test]
     fn no_file_has_a_sink_for_markup_and_none_names_another_site() {
         for file in FILES {
@@ -97,7 +98,7 @@ mod tests {
         }
     }
 
-    /// A module that is imported and not served is a page that stays empty.
+    /// If an imported module is not served, the page stays empty.
     #[test]
     fn every_file_that_another_one_names_is_served() {
         let paths: Vec<&str> = FILES.iter().map(|file| file.path).collect();

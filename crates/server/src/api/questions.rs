@@ -57,8 +57,8 @@ async fn of_run(asked: Asked, Path(id): Path<String>) -> Result<Json<Vec<Questio
 struct AnswerBody {
     /// The operation that asks.
     operation: String,
-    /// The answer: to an approval `true`, `false` or an object with `approved` and more; to a choice one of its options;
-    /// to a form an object that fits its schema; else any value.
+    /// The answer: to an approval `true`, `false` or an object with `approved` and more; to a choice one of its
+    /// options; to a form an object that fits its schema; else any value.
     value: Value,
 }
 
