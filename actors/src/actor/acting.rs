@@ -1,27 +1,27 @@
-//! For whom a handle acts.
+//! The party for which a handle acts: the program, an owner or the operator.
 
 use std::sync::Arc;
 
 use super::SystemError;
 
-/// For whom handles act.
+/// The party for which handles act.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Acting {
-    /// For the program: it looks at everything, and acts in what belongs to nobody.
+    /// The program: it looks at everything, and acts in what belongs to nobody.
     #[default]
     Program,
-    /// For this owner, in what belongs to that owner or to nobody.
+    /// One owner: it acts in what belongs to that owner or to nobody.
     Owner(Arc<str>),
-    /// For whoever operates the program, in everything.
+    /// The operator of the program: it acts in everything.
     Operator,
 }
 
 /// The purpose for which a handle is used: to look, or to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// It shows something.
+    /// To show something.
     Look,
-    /// It changes something.
+    /// To change something.
     Act,
 }
 
@@ -34,7 +34,7 @@ impl Acting {
         }
     }
 
-    /// Whether nothing has to be known to allow this.
+    /// Whether this use is allowed whoever the owner is.
     pub(super) fn may_always(&self, what: Use) -> bool {
         match self {
             Self::Program => what == Use::Look,
@@ -43,7 +43,7 @@ impl Acting {
         }
     }
 
-    /// Checks that it may be done to what belongs to this owner.
+    /// Checks that this use is allowed for what belongs to this owner.
     pub(crate) fn check(
         &self,
         owner: Option<&str>,

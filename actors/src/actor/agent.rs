@@ -42,8 +42,8 @@ use crate::{
     vocabulary::{AgentError, RunId, SessionId, Transcript},
 };
 
-/// An agent of a session (the team's root, which holds the session), or an agent to which tasks
-/// are delegated. Either hosts runs; one that is delegated to may host many at once.
+/// The agent of a session (the team's root, which holds the session), or an agent to which tasks
+/// are delegated. Both host runs; an agent of the second kind may host many at once.
 pub(crate) struct Agent;
 
 pub(crate) struct AgentArguments {
@@ -54,18 +54,18 @@ pub(crate) struct AgentArguments {
 pub(crate) struct AgentState {
     shared: Arc<Shared>,
     session: Option<SessionState>,
-    /// In the order of their ids, like the two below: what is done to all of them is done in an
-    /// order that a simulation repeats.
+    /// Ordered by id, like the two maps below, so that a simulation repeats the order of what is
+    /// done to all entries.
     runs: BTreeMap<RunId, Box<Hosted>>,
-    /// Where child runs go on that are hosted here, by the ids under which they were begun: those
-    /// above know them by no other.
+    /// The current run of each hosted child that went on in another journal, by the id under which
+    /// the child began: the agents above know only that id.
     gone_on: BTreeMap<RunId, RunId>,
     lives: HashMap<ActorId, RunId>,
     /// The agents below, by name, with the child runs that they host.
     agents: BTreeMap<String, Below>,
     children: BTreeMap<RunId, (String, ChildStart)>,
     loads: JoinSet<()>,
-    /// Counts what happens, so that a passivation that is due knows whether anything did.
+    /// Counts messages, so that a due passivation can tell whether anything happened meanwhile.
     stirred: u64,
     idle_watched: bool,
     recovering: bool,
@@ -76,7 +76,7 @@ pub(crate) struct AgentState {
 struct Below {
     actor: Option<ActorRef<AgentMessage>>,
     failures: Failures,
-    /// It was lost, and is started when a pause is over; who needs it waits for that.
+    /// The agent was lost and starts again after a pause; its children wait for that.
     pausing: bool,
 }
 
@@ -84,19 +84,20 @@ struct SessionState {
     id: SessionId,
     loaded: Option<(SessionFold, Claim)>,
     loading: bool,
-    /// It was to be made, and somebody else had it: from then on it is claimed.
+    /// The first turn was to make the session, but the session existed already: from then on it is
+    /// claimed.
     is_made: bool,
     turns: TurnQueue<TurnReply>,
-    /// How many entries the checkpoint has that can be read.
+    /// How many entries the readable checkpoint covers.
     kept: Arc<AtomicU64>,
-    /// Turns that were said to a run which ended without having read them, by their ids: they are
+    /// Turns that were said to a run which ended without reading them, by their ids: they are
     /// struck off its inbox when they begin.
     unread: BTreeMap<String, RunId>,
     /// Turns that came before the journal was read.
     early: Vec<(Turn, TurnReply)>,
     wakes: Vec<(RunId, bool, Option<WakeReply>)>,
     sleeping: Option<RunId>,
-    /// Runs of quarantined turns that somebody retries or cancels: they wait their turn.
+    /// Runs of quarantined turns that are to be retried or cancelled, and wait for their turn.
     reopening: VecDeque<(RunId, bool, Option<WakeReply>)>,
 }
 
@@ -104,13 +105,13 @@ struct SessionState {
 struct Hosted {
     actor: Option<ActorCell>,
     route: Route,
-    /// The inner end of the door, until a life of the run takes it.
+    /// The receiving end of the run's commands, until a life of the run takes it.
     commands: Option<RunMailbox>,
     child: Option<ChildStart>,
     failures: Failures,
     give_up: Option<AgentError>,
     wake: Option<WakeReply>,
-    /// It waits for somebody to retry or cancel it; nothing of it is under way.
+    /// The run waits for somebody to retry or cancel it; nothing of it is under way.
     parked: bool,
     /// Why its last life was lost.
     lost: Option<String>,
@@ -166,8 +167,8 @@ impl Actor for Agent {
     ) -> Result<(), ActorProcessingErr> {
         state.stirred += 1;
         while state.loads.try_join_next().is_some() {}
-        // What starts an actor waits for it. Those futures are boxed: an actor keeps room for the
-        // largest future of its handler as long as it lives.
+        // Handlers that start an actor wait until it has started. Their futures are boxed: an actor
+        // keeps room for the largest future of its handler as long as it lives.
         match message {
             AgentMessage::Turn(turn, reply) => state.turn(&myself, *turn, reply),
             AgentMessage::Asking(run) => state.asking(&myself, run),
@@ -238,7 +239,7 @@ impl Actor for Agent {
             SupervisionEvent::ActorFailed(cell, error) => {
                 Box::pin(state.child_lost(&myself, &cell, error.to_string())).await;
             }
-            // A life that came to rest has said so, and stops without a reason; that word may
+            // A life that came to rest has reported it, and stops without a reason. The report may
             // still wait in the mailbox, since supervision events overtake messages.
             SupervisionEvent::ActorTerminated(cell, _, Some(reason)) => {
                 Box::pin(state.child_lost(&myself, &cell, reason)).await;
@@ -253,7 +254,7 @@ impl Actor for Agent {
         _myself: ActorRef<Self::Msg>,
         state: &mut AgentState,
     ) -> Result<(), ActorProcessingErr> {
-        // Runs let go where they stand: their journals have everything.
+        // Runs are dropped where they stand: their journals have everything.
         for (run, hosted) in std::mem::take(&mut state.runs) {
             hosted.route.door.tell(Command::LetGo);
             state.shared.services.previewer.live.remove(run);
@@ -291,7 +292,7 @@ impl AgentState {
         };
         if session.sleeping != Some(run) {
             if !session.has_aside(run) {
-                // It ended before, or it goes on under another id; there is nothing to wake.
+                // The run ended before, or goes on under another id; there is nothing to wake.
                 answer(reply, Ok(run));
                 return;
             }
@@ -305,7 +306,7 @@ impl AgentState {
         self.load(myself, run, Claiming::by(take_over));
     }
 
-    /// Claims a run, a child below its parent, and reads its journal, off the mailbox.
+    /// Claims a run (a child below its parent) and reads its journal, outside the mailbox.
     fn load(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, claim: Claiming) {
         if !self.runs.contains_key(&run) {
             return;
@@ -320,7 +321,7 @@ impl AgentState {
         let known = child
             .map(|c| (c.start.definition, c.pinned.clone()))
             .or(known);
-        // A turn that was quarantined has another past than the session by now.
+        // The conversation before a quarantined turn differs from the session's by now.
         let aside = self.session.as_ref().filter(|s| s.has_aside(run));
         let aside = aside.map(|session| session.id.clone());
         let (services, myself) = (self.shared.services.clone(), myself.clone());
@@ -348,7 +349,7 @@ impl AgentState {
             Ok(loaded) => {
                 let taken = self.answer_when_recovered(reply, loaded.run);
                 if loaded.run != run {
-                    // It went on in another journal.
+                    // The run went on in another journal.
                     if let Some(hosted) = self.runs.remove(&run) {
                         self.services().previewer.live.remove(run);
                         if let Some(child) = &hosted.child {
@@ -370,7 +371,7 @@ impl AgentState {
                         let hosted = self.forget(run);
                         self.tell_unreadable(run, &error);
                         if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent) {
-                            // It waits, as a parked one does, for somebody to mend it.
+                            // Like a parked child, this one waits for somebody to mend it.
                             parent.tell(ChildReport::Idle { wake_at: None });
                         }
                         self.not_recovered(myself, run);
@@ -381,7 +382,7 @@ impl AgentState {
         }
     }
 
-    /// Makes a run known, so that it can be told things before it is carried.
+    /// Makes a run known, so that messages can reach it before it is carried.
     fn admit_run(
         &mut self,
         myself: &ActorRef<AgentMessage>,
@@ -476,8 +477,8 @@ impl AgentState {
         let mut task = RunTask::new(row, claim, recorded, pinned, history, registry, ports, door);
         task.inbox_is_empty = inbox_is_empty;
         if hosted.child.is_none() && hosted.route.cancelled.is_cancelled() {
-            // An earlier life was being cancelled. Only what it recorded of that counts, or what is
-            // still in the inbox: nothing above this run says that it is cancelled.
+            // An earlier life was being cancelled. Only a cancellation that is recorded or still in
+            // the inbox counts: no run above this one can cancel it.
             hosted.route.cancelled = CancellationToken::new();
         }
         task.cancelled = hosted.route.cancelled.clone();
@@ -513,8 +514,8 @@ impl AgentState {
         }
     }
 
-    /// Answers once it is durable that the run was recovered: from then on what the store says of
-    /// it is about this life.
+    /// Answers once the run's recovery is durable: from then on the store's record of the run is
+    /// about this life.
     fn answer_when_recovered(
         &mut self,
         reply: Option<WakeReply>,
@@ -524,7 +525,7 @@ impl AgentState {
         let (taken, when_taken) = oneshot::channel();
         if let Some(reply) = reply {
             self.loads.spawn(async move {
-                // A life that ends before it begins has been told as the run's own rest.
+                // A life that ends before it begins has been reported as the run's own rest.
                 let _ = when_taken.await;
                 let _ = reply.send(Ok(run));
             });

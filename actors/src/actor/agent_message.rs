@@ -1,4 +1,4 @@
-//! What an agent is told.
+//! The messages of an agent.
 
 use ractor::{ActorId, ActorRef};
 use tokio::sync::oneshot;
@@ -14,7 +14,7 @@ use crate::{
     vocabulary::{RunId, RunStart, SessionTurn},
 };
 
-/// What an agent is told, by those above and below it.
+/// A message to an agent, from above or below it.
 pub(crate) enum AgentMessage {
     /// Somebody says something to the session.
     Turn(Box<Turn>, TurnReply),
@@ -39,7 +39,7 @@ pub(crate) enum AgentMessage {
     /// The session and this run are about to be read together with others. Answers nothing when
     /// the session is open or being read already.
     Expect(RunId, oneshot::Sender<Option<Expected>>),
-    /// That was done, unless it could not be done together.
+    /// The session and this run were read together with others; `None` where that was not possible.
     RecoveredSession(RunId, Option<Box<RecoveredSession>>),
     /// A run of this agent begins or recovers a child run.
     Child(Box<ChildStart>),
@@ -78,12 +78,13 @@ pub(crate) struct BegunTurn {
     pub(super) start: RunStart,
     pub(super) turn: SessionTurn,
     pub(super) reply: TurnReply,
-    /// The turn as it came, where it is to make its session and may be refused for one that is there.
+    /// The turn as it came, kept where it is to make its session and may find that the session
+    /// exists.
     pub(super) again: Option<Turn>,
 }
 
-/// An agent that leaves it to others to read its session and an open run. Where they give up, or
-/// nobody waits for them any more, it is told so and reads by itself.
+/// An agent that leaves reading its session and an open run to a recovery of several. If the
+/// recovery gives up, or is dropped, the agent is told so and reads them itself.
 pub(crate) struct Expected {
     agent: ActorRef<AgentMessage>,
     run: RunId,

@@ -1,9 +1,9 @@
-//! Calls to the world, and who carries them.
+//! Calls to the world, and the tasks and actors that carry them.
 //!
-//! A call is carried by the task of the run that asked for it, so it costs no message, and no task
-//! but where code that blocks is to be kept off the run. When that run goes away in the middle of
-//! it (a panic, a kill), the call's keeper, an actor, takes it over and carries it to its end, and
-//! the run's next life joins it there.
+//! The task of the run that asks for a call carries the call, which costs no message, and needs a
+//! task of its own only where code that blocks is to be kept off the run. When the run goes away in
+//! the middle of the call (a panic, a kill), the call's keeper, an actor, carries it to its end,
+//! and the run's next life joins it there.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -27,7 +27,7 @@ use crate::{
     vocabulary::{OperationId, RunId},
 };
 
-/// A call's name: it belongs to its operation, whichever life of the run asks.
+/// A call's key: its run and its operation, in every life of the run.
 pub(crate) type CallKey = (RunId, OperationId);
 
 /// The calls of one kind, and the way to their keeper. Cloning shares both.
@@ -58,15 +58,15 @@ impl<T: Send + 'static> Default for CallTable<T> {
 /// How a call is to be carried.
 pub(crate) struct Manner {
     pub(crate) key: CallKey,
-    /// Fires when nobody wants its result any more.
+    /// Fires when the call's result is no longer wanted.
     pub(crate) unwanted: CancellationToken,
-    /// Whether it goes on to a known end although nobody wants its result.
+    /// Whether the call goes on to a known end although its result is no longer wanted.
     pub(crate) settles: bool,
 }
 
 impl<T: Send + 'static> CallTable<T> {
-    /// Carries a call in the task that polls this. Dropped before the end, it leaves the call to
-    /// the keeper, unless nobody wants it.
+    /// Carries a call in the task that polls the returned future. If that future is dropped before
+    /// the end, the keeper takes the call over, unless its result is unwanted.
     pub(crate) fn carry(&self, manner: Manner, call: BoxFuture<'static, T>) -> Carried<T> {
         Carried {
             calls: self.clone(),
@@ -76,12 +76,12 @@ impl<T: Send + 'static> CallTable<T> {
         }
     }
 
-    /// The end of a call that an earlier life of the run began, if it is with the keeper.
+    /// The end of a call that an earlier life of the run began, if the keeper has it.
     pub(crate) async fn join(&self, key: CallKey) -> Option<T> {
         self.ask(|reply| KeeperMessage::Join(key, reply)).await
     }
 
-    /// The end of a call that nobody wants any more, if it is with the keeper and settles.
+    /// The end of an unwanted call, if the keeper has it and it settles.
     pub(crate) async fn abort(&self, key: CallKey) -> Option<T> {
         self.ask(|reply| KeeperMessage::Abort(key, reply)).await
     }
@@ -92,8 +92,8 @@ impl<T: Send + 'static> CallTable<T> {
         let _ = self.keeper.send(KeeperMessage::Forget(key));
     }
 
-    /// Ends what is with the keeper of a run that is about to end: what an earlier life began on an
-    /// answer that was lost on its way to the disk.
+    /// Ends the calls of a run that is about to end and that the keeper still has: an earlier life
+    /// began them on an answer that was lost on its way to the disk.
     pub(crate) async fn forget_run(&self, run: RunId) {
         if self.away.load(Ordering::Acquire) == 0 {
             return;
@@ -123,7 +123,7 @@ impl<T: Send + 'static> CallTable<T> {
     }
 }
 
-/// A call that is carried by whoever polls it.
+/// A call that is carried by the task that polls it.
 pub(crate) struct Carried<T: Send + 'static> {
     calls: CallTable<T>,
     manner: Manner,
@@ -191,8 +191,8 @@ pub(crate) struct Adopted<T> {
     away: Away,
 }
 
-/// Keeps the calls whose run is gone: carries them to their ends, and keeps these for a run that
-/// comes back. An actor, so that none of them runs unowned.
+/// Keeps the calls whose run is gone: carries them to their ends, and keeps the ends for a run that
+/// comes back. It is an actor, so that every call has an owner.
 pub(crate) struct CallKeeper<T>(PhantomData<fn() -> T>);
 
 impl<T> Default for CallKeeper<T> {
@@ -204,22 +204,23 @@ impl<T> Default for CallKeeper<T> {
 pub(crate) enum KeeperMessage<T> {
     /// The run that carried this call is gone.
     Adopt(CallKey, Box<Adopted<T>>),
-    /// The run is back: what is the end of this call? `None` at once when it is not here.
+    /// The run is back and asks for this call's end; `None` at once when the keeper does not have
+    /// the call.
     Join(CallKey, oneshot::Sender<Option<T>>),
-    /// Nobody wants this call any more: what is its end, if it settles?
+    /// This call is unwanted: the answer is its end, if it settles.
     Abort(CallKey, oneshot::Sender<Option<T>>),
-    /// Nobody waits for this call's end any more.
+    /// This call's end is not waited for any more.
     Forget(CallKey),
-    /// Nobody waits for the ends of this run's calls any more.
+    /// The ends of this run's calls are not waited for any more.
     ForgetRun(RunId, oneshot::Sender<()>),
-    /// This call has ended; `None` for one that nobody wants and that stopped.
+    /// This call has ended; `None` for an unwanted call that stopped.
     Ended(CallKey, Option<T>),
 }
 
 pub(crate) struct KeeperState<T> {
     calls: HashMap<CallKey, UnclaimedEnd<T>>,
     ended: VecDeque<(CallKey, T, Away)>,
-    /// How many ends that nobody took are kept.
+    /// The bound on the ends that are kept until a run takes them.
     bound: usize,
 }
 

@@ -45,14 +45,14 @@ impl Run {
             .await
     }
 
-    /// Cancels one call of the run, which goes on, and tells whether it did: `false` when no such
-    /// operation is under way, or it came to its own end first. It returns when the process that
-    /// carries the run has dealt with it, which takes up to the grace period for a `once` tool.
-    /// Cancelling twice is cancelling once.
+    /// Cancels one call of the run; the run goes on. `false` when no such operation is under way,
+    /// or the operation came to its own end first. The method returns when the process that carries
+    /// the run has dealt with it, which takes up to the grace period for a `once` tool. Cancelling
+    /// twice is cancelling once.
     ///
-    /// A run that went on with `continue_as` may have called something else under this id since then:
-    /// a call of a journal that is closed is over, and those of the next one are cancelled by that
-    /// one's id.
+    /// After `continue_as` the next journal may use this operation's id for another call. The calls
+    /// of a closed journal are over; a call of the next journal is cancelled by the id of the run
+    /// that goes on there.
     ///
     /// # Errors
     /// [`SystemError::Foreign`]; what the store fails with.
@@ -91,7 +91,7 @@ impl Run {
         }
     }
 
-    /// Whether nothing of the run is under way, nor will be by itself.
+    /// Whether the run has ended or is parked.
     async fn is_at_rest(&self) -> Result<bool, SystemError> {
         let status = self.status().await?.status;
         Ok(status.is_ended() || status == RunStatus::Parked)
@@ -116,8 +116,8 @@ impl Run {
     /// Waits until the run and the runs below it can neither record nor start anything any more.
     /// Returns how the run ended, and the code that could not be stopped.
     ///
-    /// A run's end is recorded after those of all runs below it and of all their calls, so this is
-    /// when the run has ended. A child that outlives its parent is a tree of its own.
+    /// A run's end is recorded after the ends of all runs below it and of all their calls, so the
+    /// run is quiet when it has ended. A child that outlives its parent is a tree of its own.
     ///
     /// # Errors
     /// [`SystemError::UnknownRun`], and what the store fails with.
@@ -161,7 +161,7 @@ impl Run {
     }
 }
 
-/// What kind of failure a recorded result is.
+/// The kind of failure in a recorded result.
 fn error_kind(result: &RawValue) -> Option<ErrorKind> {
     if !result.get().starts_with("{\"Err\"") {
         return None;

@@ -15,9 +15,9 @@ use crate::{
     vocabulary::{ErrorKind, OperationError},
 };
 
-/// How long a question waits for the next life of an actor that died under it.
+/// The pause before a question is put to the next life of an actor that died under it.
 const NEXT_LIFE: Duration = Duration::from_millis(20);
-/// How many lives it waits for.
+/// How often a question is put.
 const LIVES: u32 = 250;
 
 /// The companions of a System, started when they are first asked for.
@@ -101,10 +101,10 @@ pub struct Companion<M> {
 }
 
 impl<M: Message> Companion<M> {
-    /// Asks it something. If it dies before it answers, its next life is asked.
+    /// Asks the actor something. If it dies before it answers, its next life is asked.
     ///
     /// # Errors
-    /// When it does not come back.
+    /// When the actor does not come back.
     pub async fn ask<T>(
         &self,
         question: impl Fn(oneshot::Sender<T>) -> M,
@@ -122,7 +122,7 @@ impl<M: Message> Companion<M> {
         Err(OperationError::new(ErrorKind::Other, message).retryable())
     }
 
-    /// Sends it a message. A message that is sent while it is down is lost.
+    /// Sends the actor a message. A message that is sent while the actor is down is lost.
     pub fn tell(&self, message: M) {
         let _ = self.slot.send(message);
     }

@@ -1,5 +1,4 @@
-//! A session whose run is under way, or waits for a person's answer, while somebody says something
-//! else.
+//! Turns that come while the session's run is under way, or waits for a person's answer.
 
 use ractor::ActorRef;
 
@@ -12,7 +11,7 @@ use crate::{
     vocabulary::RunId,
 };
 
-/// Why a run is cancelled that asked when the next turn came.
+/// The reason for cancelling a run that waits for an answer when the next turn comes.
 const NEXT_TURN: &str = "the next turn came instead of an answer";
 
 impl AgentState {
@@ -26,8 +25,8 @@ impl AgentState {
         self.session.as_ref()?.loaded.as_ref()?.0.open
     }
 
-    /// A turn was queued. Whether the run before it goes on, and ends by itself, is looked up beside
-    /// the mailbox.
+    /// A turn was queued. A task beside the mailbox looks up whether the run before it goes on and
+    /// ends by itself.
     pub(super) fn look_at_open_run(&mut self, myself: &ActorRef<AgentMessage>) {
         let Some(run) = self.open_run() else { return };
         let (asks_first, carried) = (
@@ -50,7 +49,8 @@ impl AgentState {
             if carried {
                 return;
             }
-            // It was interrupted, or fell asleep in a process that is gone, and nobody took it up.
+            // The run was interrupted, or fell asleep in a process that is gone, and no process
+            // took it up.
             let filter = RunFilter {
                 open: true,
                 awake: true,
@@ -75,7 +75,7 @@ impl AgentState {
             WhileAsking::Refuse => {
                 let waiting = self.session.iter_mut().flat_map(|s| s.turns.clear());
                 for reply in waiting {
-                    // Nobody to take it has gone away.
+                    // The caller may have gone.
                     let _ = reply.send(Err(SystemError::Asking { run }));
                 }
                 self.watch_idleness(myself);

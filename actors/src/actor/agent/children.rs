@@ -43,8 +43,8 @@ impl AgentState {
         let _ = agent.cast(AgentMessage::Host(Box::new(child)));
     }
 
-    /// A tree of its own is begun by its session, like any other. One that waits is looked after
-    /// already.
+    /// Wakes the root of an independent tree, which its own session begins. A root that waits has
+    /// its alarm already.
     pub(super) fn tree(&mut self, run: RunId) {
         let (shared, at) = (self.shared.clone(), self.services().clock.now());
         self.loads.spawn(async move {
@@ -53,7 +53,7 @@ impl AgentState {
                 matches!(row.status, RunStatus::Running | RunStatus::Cancelling)
                     && !services.previewer.live.is_live(row.run)
             };
-            // One that cannot be read now is found by the next process that starts.
+            // A root that cannot be read now is found by the next process that starts.
             if matches!(services.store.run(run).await, Ok(Some(row)) if at_work(&row)) {
                 shared.wake_later(at, run);
             }
@@ -64,7 +64,7 @@ impl AgentState {
         let Some((name, child)) = self.children.get_mut(&run) else {
             return;
         };
-        // Should the agent below be lost, the child is recovered to be ended.
+        // If the agent below is lost, the child is recovered to be ended.
         child.cancel.get_or_insert_with(|| reason.clone());
         let below = self.agents.get(name);
         if let Some(agent) = below.and_then(|below| below.actor.as_ref()) {
@@ -72,13 +72,13 @@ impl AgentState {
         }
     }
 
-    /// The run in whose journal a child goes on that is hosted here.
+    /// The run in whose journal a hosted child goes on.
     fn current(&self, begun: RunId) -> RunId {
         self.gone_on.get(&begun).copied().unwrap_or(begun)
     }
 
-    /// Claims a child once more whose parent was recovered in this process while the child was
-    /// claimed in the parent's life before.
+    /// Claims a child again if its claim is from an earlier life of its parent, and the parent was
+    /// recovered in this process since.
     pub(super) fn claims_again(
         &mut self,
         myself: &ActorRef<AgentMessage>,
@@ -122,7 +122,7 @@ impl AgentState {
         self.retry(myself, run);
     }
 
-    /// Tells the agent above that this child needs nobody any more.
+    /// Tells the agent above that this child needs no host any more.
     pub(super) fn tell_gone(&self, child: Option<ChildStart>) {
         let Some(child) = child else { return };
         if let Some(above) = self.services().previewer.live.get(child.parent) {
@@ -133,7 +133,7 @@ impl AgentState {
     pub(super) async fn host(&mut self, myself: &ActorRef<AgentMessage>, child: ChildStart) {
         let run = self.current(child.run);
         if let Some(hosted) = self.runs.get_mut(&run) {
-            // It is live; only its parent is another life.
+            // The child is live; only its parent has a new life.
             if let Some(parent) = &hosted.route.parent {
                 parent.set(child.sender.clone());
             }
@@ -171,7 +171,8 @@ impl AgentState {
         self.carry(myself, loaded, None).await;
     }
 
-    /// A linked child is gone: a run's function panicked or was killed, or an agent below died.
+    /// Handles the loss of a linked child: a run's function panicked or was killed, or an agent
+    /// below died.
     pub(super) async fn child_lost(
         &mut self,
         myself: &ActorRef<AgentMessage>,
@@ -208,8 +209,8 @@ impl AgentState {
             self.later(myself, pause, AgentMessage::StartBelow(name));
             return;
         }
-        // Nobody hosts what it hosted, so it is recovered here, to be ended: the runs above learn
-        // of it as of any delegation that fails.
+        // The runs of the lost agent have no host, so they are recovered here, to be ended: the
+        // runs above see delegations that failed.
         for child in self.orphans(&name) {
             let error = AgentError::Crashed {
                 times,
@@ -260,8 +261,8 @@ impl AgentState {
         self.again(myself, run, failures);
     }
 
-    /// Takes a run up again after a pause. What it did last its parent may not have heard of, and
-    /// must not fall asleep over.
+    /// Takes a run up again after a pause. The parent may not have heard of the run's last step,
+    /// and must not fall asleep before it has.
     fn again(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, failures: u32) {
         let hosted = self.runs.get(&run);
         if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent.as_ref()) {
@@ -271,9 +272,9 @@ impl AgentState {
         self.later(myself, pause, AgentMessage::Again(run));
     }
 
-    /// A run's journal could not be written. What may pass (the journal's actor was lost, a write
-    /// failed, a batch was built on one that failed) is tried again from what is recorded; what
-    /// does not pass stops the run here, and those above it.
+    /// A run's journal could not be written. A failure that may pass (the journal's actor was lost,
+    /// a write failed, a batch was built on a failed one) is retried from what is recorded; any
+    /// other failure stops this run and the runs above it.
     pub(super) fn store_failed(
         &mut self,
         myself: &ActorRef<AgentMessage>,
@@ -294,7 +295,7 @@ impl AgentState {
         self.stop_run(run, error);
     }
 
-    /// Tells those who wait for a run that this program cannot read what is stored of it.
+    /// Tells the callers that wait for a run that this program cannot read its records.
     pub(super) fn tell_unreadable(&self, run: RunId, error: &SystemError) {
         if let SystemError::Store(error) = error
             && error.is_about_what_is_stored()
@@ -303,7 +304,7 @@ impl AgentState {
         }
     }
 
-    /// Stops a run whose journal cannot be gone on with, and tells whoever waits for it.
+    /// Stops a run whose journal cannot be continued, and tells the callers that wait for it.
     pub(super) fn stop_run(&mut self, run: RunId, error: StoreError) {
         tracing::error!(%run, %error, "the run stops here: its journal refuses it");
         let hosted = self.forget(run);
@@ -313,25 +314,27 @@ impl AgentState {
         }
         match error {
             StoreError::Owned { .. } => {}
-            // It was claimed again: by another process, which keeps it when it is asked for, or by
-            // this one on behalf of an agent that is gone, so that nobody carries it.
+            // Another claim was made: by another process, which keeps the run if it is asked for
+            // it, or by this process on behalf of an agent that is gone, so that nobody carries the
+            // run.
             StoreError::Stale { .. } => {
                 let at = self.services().clock.now().after(self.pause(1));
                 self.sleep(run, Some(at));
             }
             ref error => self.services().previewer.live.fail(run, error.clone()),
         }
-        // Another process may carry it now, or this one again later.
+        // Another process may carry the run now, or this process may again later.
         if let Some(session) = &mut self.session {
             session.loaded = None;
             if !matches!(error, StoreError::Stale { .. }) {
-                // Nothing reads the session again by itself: the callers whose turns wait hear of it.
+                // Nothing reads the session again by itself, so the callers of the waiting turns
+                // are told.
                 session.refuse_waiting(|| error.clone().into());
             }
         }
     }
 
-    /// Counts a failure of a run, and gives how many there were lately.
+    /// Counts a failure of a run, and returns the number of recent ones.
     fn count_failure(&mut self, run: RunId) -> Option<u32> {
         let now = self.services().clock.monotonic();
         let period = self.shared.limits.run_restarts.period;

@@ -1,4 +1,4 @@
-//! What happens when a run comes to rest, and when nothing happens any more.
+//! What happens when a run comes to rest, and when an agent has nothing to do.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl AgentState {
             RunExit::Asleep { wake_at, told } => {
                 let hosted = self.forget(run);
                 self.sleep(run, wake_at);
-                // From here on nothing is told to a run of this tree, so nothing is lost.
+                // From here on no message reaches a run of this tree, so no message is lost.
                 if hosted.is_some_and(|hosted| hosted.route.door.told_so_far() != told) {
                     self.shared.wake_later(self.services().clock.now(), run);
                 }
@@ -134,7 +134,7 @@ impl AgentState {
         if let Some(child) = &hosted.child {
             self.gone_on.insert(child.run, next);
         } else if found_ended {
-            // The fold was made before that, or by an earlier life.
+            // The session's fold was made before the run went on, or by an earlier life.
             self.reload_session(myself);
             return;
         } else if let Some(SessionState {
@@ -149,7 +149,8 @@ impl AgentState {
         self.load(myself, next, Claiming::Free);
         let services = self.services().clone();
         self.loads.spawn(async move {
-            // What came while it went on. Who cannot do so now does it when the next process starts.
+            // Passes on what came for the run while it went on. If that fails, the next process
+            // that starts does it.
             if let Err(error) = services.pass_on(run).await {
                 tracing::warn!(%run, %error, "what came for the run is not passed on");
             }
@@ -180,7 +181,7 @@ impl AgentState {
         self.shared.watch_idleness(myself.clone(), self.stirred);
     }
 
-    /// Whether nothing happened since the passivation was ordered, but the order itself.
+    /// Whether nothing happened since the passivation was ordered, except the order itself.
     pub(super) fn passivates(&self, stirred: u64) -> bool {
         self.stirred == stirred + 1 && self.is_quiet()
     }

@@ -22,8 +22,8 @@ use crate::{
     vocabulary::{AgentError, Entry, JournalId, RunId, SessionTurn, TurnEnd},
 };
 
-/// Tells the agent what became of a turn's first entries, also when the journal is lost before
-/// it says so.
+/// Tells the agent whether a turn's first entries became durable, also when the journal is lost
+/// before it answers.
 struct TurnNotice {
     begun: Option<Box<BegunTurn>>,
     agent: ActorRef<AgentMessage>,
@@ -36,7 +36,7 @@ impl TurnNotice {
 
     fn tell(&mut self, result: Result<(), StoreError>) {
         if let Some(begun) = self.begun.take() {
-            // An agent that is gone has a next life, which reads the session.
+            // If the agent is gone, its next life reads the session.
             let _ = self.agent.cast(AgentMessage::TurnRecorded(begun, result));
         }
     }
@@ -55,7 +55,7 @@ impl SessionState {
         fold.is_some_and(|fold| fold.aside.contains(&run))
     }
 
-    /// Tells those whose turn has not come that it will not.
+    /// Refuses the turns that still wait.
     pub(super) fn refuse_waiting(&mut self, error: impl Fn() -> SystemError) {
         let refused = || Err(error());
         for reply in self.turns.clear() {
@@ -95,7 +95,7 @@ impl AgentState {
         let Some(session) = &self.session else { return };
         match admission {
             Admission::Known(run, reply) => {
-                // Said again is no reason to try again what was quarantined.
+                // A turn that is sent again does not retry its quarantined run.
                 let aside = session.has_aside(run);
                 let fold = session.loaded.as_ref().map(|(fold, _)| fold);
                 let current = fold.map_or(run, |fold| fold.current(run));
@@ -206,7 +206,8 @@ impl AgentState {
         }
     }
 
-    /// Leaves it to others to read the session, unless it is open or being read.
+    /// Leaves reading the session to the recovery of several sessions, unless it is open or being
+    /// read. Returns whether it was left.
     pub(super) fn stands_by(&mut self) -> bool {
         let Some(session) = &mut self.session else {
             return false;
@@ -233,7 +234,7 @@ impl AgentState {
             run: loaded,
         } = *taken;
         self.session_loaded(myself, Ok(session));
-        // Somebody woke it meanwhile: it is being read again, with a later claim.
+        // The run was woken meanwhile: it is being read again, with a later claim.
         if !self.runs.contains_key(&run) {
             self.admit_run(myself, run, run, None);
             self.run_loaded(myself, run, Ok(loaded)).await;
@@ -336,7 +337,7 @@ impl AgentState {
                 StoreError::Stale { .. } | StoreError::Owned { .. } | StoreError::Sequence { .. }
             );
             match again {
-                // Somebody made the session first. It is claimed now, which says whose it is.
+                // The session existed already. It is claimed now, which tells its owner.
                 Some(turn) if is_there && !std::mem::replace(&mut session.is_made, true) => {
                     session.early.push((turn, reply));
                 }
@@ -344,9 +345,8 @@ impl AgentState {
                     let _ = reply.send(Err(SystemError::Store(error)));
                 }
             }
-            // Somebody else writes to this session, or the store failed, perhaps after it wrote:
-            // what is known of the session counts no more, and a turn that was recorded after
-            // all goes on.
+            // Another process writes to this session, or the store failed, perhaps after the write:
+            // the state in memory no longer counts, and a turn that was recorded after all goes on.
             self.reload_session(myself);
             return;
         }
@@ -369,7 +369,7 @@ impl AgentState {
             entries: 1,
         };
         let recorded = Recorded::begun(start);
-        // The run is known before its handle is: whoever asks finds it.
+        // The run is known before its handle is, so that it can be found through the handle.
         let loaded = Loaded {
             run,
             row,
@@ -385,7 +385,7 @@ impl AgentState {
         self.answer_known();
     }
 
-    /// Answers those who said a turn that has begun by now.
+    /// Answers the callers of turns that have begun by now.
     fn answer_known(&mut self) {
         if let Some(SessionState {
             loaded: Some((fold, _)),
@@ -399,8 +399,8 @@ impl AgentState {
         }
     }
 
-    /// Whether a run that was read came further than its session's fold knows: what it wrote into
-    /// the session's journal last was durable without anybody having heard of it.
+    /// Whether a run's journal is ahead of its session's fold: the run's last entries in the
+    /// session's journal became durable, but nobody heard of it.
     pub(super) fn is_news_to_session(&self, run: RunId, loaded: &Loaded) -> bool {
         let Some(session) = &self.session else {
             return false;
@@ -453,7 +453,7 @@ impl AgentState {
             return;
         };
         if found_ended {
-            // The fold was made before that end, or by an earlier life.
+            // The session's fold was made before that end, or by an earlier life.
             self.reload_session(myself);
             return;
         }
@@ -476,7 +476,7 @@ impl AgentState {
         self.next_turn(myself);
     }
 
-    /// Lets go of a turn whose run is parked for crashing: the session goes on without it.
+    /// Releases a turn whose run is parked for crashing: the session goes on without it.
     pub(super) fn turn_quarantined(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
         self.sleep(run, None);
         let Some(session) = &mut self.session else {
@@ -533,7 +533,7 @@ impl AgentState {
                 && reply.is_closed()
                 && turn.id.as_ref().is_none_or(|id| !unread.contains_key(id))
             {
-                // Its sender left while it waited. Nothing of it is recorded.
+                // The turn's sender left while it waited. Nothing of the turn is recorded.
                 turns.set_busy(false);
                 continue;
             }

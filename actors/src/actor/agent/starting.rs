@@ -1,4 +1,4 @@
-//! What a turn's run starts with, and the answer to whoever woke a run.
+//! The start of a turn's run, and the answer to the caller that woke a run.
 
 use crate::{
     actor::{SystemError, agent_message::WakeReply, shared::TeamEntry},
@@ -40,7 +40,7 @@ pub(super) fn first_start(
     start
 }
 
-/// Answers whoever woke a run, if anybody did.
+/// Answers the caller that woke a run, if there is one.
 pub(super) fn answer(reply: Option<WakeReply>, result: Result<RunId, SystemError>) {
     if let Some(reply) = reply {
         // The caller may have gone.

@@ -16,10 +16,11 @@ use crate::{
     vocabulary::{Message, RunId},
 };
 
-/// How many of a session's latest runs are looked at when its agent was lost.
+/// The number of a session's latest runs that are searched for unread turns after its agent was
+/// lost.
 const LATEST: usize = 8;
 
-/// The id under which a turn is in a run's inbox: said twice it is read once.
+/// The id of a turn in a run's inbox: a turn that is said twice is read once.
 pub(super) fn item_of(turn: &str) -> String {
     format!("turn/{turn}")
 }
@@ -55,8 +56,8 @@ impl AgentState {
         }
     }
 
-    /// Says a turn to the run that is under way, beside the mailbox. Where that run waits for a
-    /// person's answer, the turn waits at the desk, for what the team says of such turns.
+    /// Says a turn to the run that is under way, beside the mailbox. If that run waits for a
+    /// person's answer, and the team's setting is about such turns, the turn is queued instead.
     pub(super) fn steer(
         &mut self,
         myself: &ActorRef<AgentMessage>,
@@ -88,7 +89,7 @@ impl AgentState {
                 deadline: turn.deadline,
             };
             let item = InboxItem::new(item_of(&id), services.clock.now(), body);
-            // One that has ended takes nothing: the turn begins a run of its own.
+            // A run that has ended takes no message: the turn begins a run of its own.
             match services.post(run, item).await {
                 Ok(()) => {
                     let _ = myself.cast(AgentMessage::Steered(run, id));
@@ -103,10 +104,10 @@ impl AgentState {
 
     pub(super) fn steered(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, id: &str) {
         if self.open_run() != Some(run) {
-            // It ended meanwhile.
+            // The run ended meanwhile.
             self.look_for_unread(myself, run);
         }
-        // It is in this run's inbox now, if it was in another's before.
+        // The turn is in this run's inbox now, even if it was in another's before.
         let session = self.session.as_mut();
         let before = session.and_then(|session| session.unread.remove(id));
         if let Some(before) = before.filter(|before| *before != run) {
@@ -136,7 +137,7 @@ impl AgentState {
         });
     }
 
-    /// Does so for the session's latest runs, after a life that was lost.
+    /// Looks for unread turns in the session's latest runs, after a life was lost.
     pub(super) fn look_for_all_unread(&mut self, myself: &ActorRef<AgentMessage>) {
         let Some(session) = self.session.as_ref().filter(|_| self.steers()) else {
             return;
@@ -146,7 +147,7 @@ impl AgentState {
         let (store, myself) = (self.services().store.clone(), myself.clone());
         self.loads.spawn(async move {
             let rows = store.runs(filter).await.unwrap_or_default();
-            // Of a run that is parked the session may go on without it.
+            // The session may go on without a run that is parked.
             let rested = |row: &RunRow| row.status.is_ended() || row.status == RunStatus::Parked;
             for row in rows.into_iter().rev().filter(rested) {
                 let _ = myself.cast(AgentMessage::LookForUnread(row.run));
@@ -154,20 +155,20 @@ impl AgentState {
         });
     }
 
-    /// Such a turn is a turn of its own now, or is said to the run that is under way.
+    /// Makes an unread turn a turn of its own, or says it to the run that is under way.
     pub(super) fn unread(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, turn: Turn) {
         let Some((session, id)) = self.session.as_mut().zip(turn.id.clone()) else {
             return;
         };
         if session.unread.insert(id, run) != Some(run) {
-            // Its sender has the run that was to read it, and waits for nothing more.
+            // The turn's sender has the run that was to read it, and waits for nothing more.
             let (reply, _) = oneshot::channel();
             self.turn(myself, turn, reply);
         }
         self.settle_unread();
     }
 
-    /// Strikes those turns off the inboxes of ended runs that have a run of their own by now.
+    /// Strikes the turns that have a run of their own by now off the inboxes of ended runs.
     pub(super) fn settle_unread(&mut self) {
         let Some(SessionState {
             loaded: Some((fold, _)),
@@ -189,7 +190,7 @@ impl AgentState {
         let store = self.services().store.clone();
         self.loads.spawn(async move {
             if let Err(error) = store.commit(vec![batch]).await {
-                // It is looked at once more by the next process.
+                // The next process looks at the turn once more.
                 tracing::debug!(%run, %error, "a turn stays in the inbox of a run that ended");
             }
         });
