@@ -1,4 +1,4 @@
-//! A run's journal, folded into what its driver needs to go on.
+//! A run's journal, folded into the state from which its driver goes on.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -28,7 +28,7 @@ pub struct Recorded {
     pub end: Option<RunEnd>,
     /// Why it is parked, if nothing came after that.
     pub parked: Option<AgentError>,
-    /// How it will have stopped, when it is being cancelled.
+    /// The reason of its end, when it is being cancelled.
     pub cancel: Option<StopReason>,
     pub(crate) leg: u32,
     pub(crate) agent: String,
@@ -36,9 +36,9 @@ pub struct Recorded {
     pub(crate) messages: Vec<Arc<Message>>,
     pub(crate) callers: Vec<String>,
     pub(crate) returned_by: Option<String>,
-    /// Which of these people said to the run while it was under way, by their places.
+    /// The places in `messages` of those that people sent while the run was under way.
     pub(crate) said_meanwhile: Vec<u32>,
-    /// The turns that were said to the run, and that it heard.
+    /// The turns that were sent to the run while it was under way, and that it heard.
     pub(crate) heard: Vec<String>,
     /// The books of its budget.
     pub(crate) ledger: Ledger,
@@ -52,12 +52,12 @@ pub struct Recorded {
     pub(crate) unwanted: Vec<RecordedChild>,
     /// Children that outlive this run's end, but not its cancellation.
     pub(crate) continuing: Vec<RunId>,
-    /// Those, and the ones that outlive its cancellation as well.
+    /// All children that outlive this run's end, including those that outlive its cancellation.
     pub(crate) outliving: Vec<RunId>,
     pub(crate) undo: Vec<(String, ToolCall)>,
-    /// What it wrote into its passing state.
+    /// The run's temporary state.
     pub(crate) temp: Temp,
-    /// The variants of changed code that it goes by.
+    /// The variants of changed code that the run uses.
     pub(crate) versions: Versions,
     /// How often the function was lost since anything else was recorded.
     pub(crate) crashes: u32,
@@ -198,7 +198,7 @@ impl Recorded {
                 if Family::of(&kind) == Family::Delegate {
                     let ended = self.children.extract_if(.., |child| child.op == op);
                     if is_error(&result) {
-                        // Nobody waits for the child, but its own end is not here.
+                        // Nobody waits for the child, but this journal does not hold its end.
                         self.unwanted.extend(ended);
                     } else {
                         ended.for_each(drop);
@@ -208,7 +208,7 @@ impl Recorded {
                 if kind == "version"
                     && let Ok(Ok::<_, OperationError>(version)) = serde_json::from_str(result.get())
                 {
-                    // As programs recorded it that gave a version a place among the operations.
+                    // Older programs recorded a version as an operation.
                     self.versions.record(name.clone(), version);
                 }
                 let kind = kind.into_owned();
@@ -239,7 +239,8 @@ impl Recorded {
                 when_parent_ends,
             } => {
                 if when_parent_ends.outlives() {
-                    // It is a tree of its own, which others recover once it has begun.
+                    // The child is a tree of its own, which is recovered by itself once it has
+                    // begun.
                     let child = self.children.extract_if(.., |child| child.op == op);
                     let runs: Vec<RunId> = child.map(|child| child.run).collect();
                     if when_parent_ends == ParentPolicy::Continue {
@@ -261,7 +262,8 @@ impl Recorded {
             Entry::BudgetWarned {
                 resource, percent, ..
             } => self.ledger.warned(resource, percent),
-            // What interceptors tell of a call bears the call's id, and stands before its end.
+            // An interceptor's emission has the id of the call that it is about, and stands before
+            // the call's end.
             Entry::Emitted { op, .. } if self.calls.contains_key(&op) => {}
             Entry::Emitted { op, name, .. } => {
                 self.noted.insert(op, RecordedNote::Emitted(name));
@@ -278,7 +280,7 @@ impl Recorded {
             }
             Entry::UndoRegistered { op, call } => {
                 self.noted.insert(op, RecordedNote::Undo(call.clone()));
-                // What another run did is for that run to undo.
+                // The undo steps of another run are made by that run.
                 let forked = self.start.as_ref().and_then(|start| start.forked);
                 if forked.is_none_or(|forked| sequence >= forked.copied) {
                     self.undo.push((self.agent.clone(), call));
@@ -304,7 +306,7 @@ impl Recorded {
         }
     }
 
-    /// What the run may consume, what it has, and when it must end.
+    /// The run's bounds, consumption and deadline.
     pub fn allowance(&self) -> Allowance {
         self.ledger.allowance()
     }

@@ -1,4 +1,4 @@
-//! A run from where its journal ends to its own end: leg after leg.
+//! A run from the end of its journal to its own end, leg after leg.
 
 pub(super) mod close;
 pub(super) mod end;
@@ -28,7 +28,7 @@ use crate::{
 /// The bound on transfers where a team sets none.
 const DEFAULT_MAX_TRANSFERS: u32 = 16;
 
-/// All that a run needs to go on.
+/// Everything that a run needs to go on.
 #[derive(Debug)]
 #[non_exhaustive]
 pub(crate) struct RunTask {
@@ -42,13 +42,13 @@ pub(crate) struct RunTask {
     pub recorded: Recorded,
     /// The definition that it is pinned to.
     pub pinned: Arc<Pinned>,
-    /// The session's history, as far as it belongs to this run.
+    /// The part of the session's history that belongs to this run.
     pub history: Transcript,
-    /// The code behind the names.
+    /// The registered code.
     pub registry: Arc<Registry>,
-    /// The doors to the world.
+    /// The ports to the world.
     pub ports: Arc<dyn Ports>,
-    /// Where the run is told things.
+    /// The run's mailbox, and a sender to it.
     pub door: (RunSender, RunMailbox),
     /// Fires when an ancestor is cancelled.
     pub cancelled: CancellationToken,
@@ -61,23 +61,23 @@ pub(crate) struct RunTask {
     pub give_up: Option<AgentError>,
     /// Why the run is to be cancelled although its own journal does not say so.
     pub cancel: Option<String>,
-    /// Whether this process or actor takes the run up after another.
+    /// Whether this process or actor takes over the run from another.
     pub recovered: bool,
-    /// Why its function, which ran in this process before, was lost.
+    /// Why the function, which ran in this process before, was lost.
     pub lost: Option<String>,
-    /// Told once it is durable that the run was recovered.
+    /// The channel that is told as soon as the record of the recovery is durable.
     pub when_recovered: Option<oneshot::Sender<()>>,
-    /// Whether its inbox is known to be empty: what comes from now on is told.
+    /// Whether the inbox is known to be empty. The run is told of every later item.
     pub inbox_is_empty: bool,
     /// How long a root run that waits for the outside stays in memory.
     pub linger: Duration,
     /// The bound on the journal's entries.
     pub max_entries: u64,
-    /// How often its function may crash without getting any further; 0 is without bound.
+    /// How often the function may crash without getting any further. 0 means no bound.
     pub poison_after: u32,
 }
 
-/// Where a session's journal ends.
+/// The session to whose journal a run appends.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionTail {
     /// The session.
@@ -94,38 +94,38 @@ pub(crate) enum RunExit {
     Ended {
         /// Its outcome.
         outcome: Result<Outcome, AgentError>,
-        /// What it left to its session.
+        /// The conversation and state that it left to its session.
         end: Box<TurnEnd>,
-        /// Whether an earlier life had recorded its end already; who keeps a fold of the
-        /// session has to read it again then.
+        /// Whether an earlier life had recorded the end already. A fold of the session that is kept
+        /// in memory must be read again then.
         found_ended: bool,
     },
     /// It goes on in another run's journal.
     Continued {
         /// The run that goes on.
         next: RunId,
-        /// The turns that were said to this one, and that it heard.
+        /// The turns that were sent to this run while it was under way, and that it heard.
         heard: Vec<String>,
         /// As in `Ended`.
         found_ended: bool,
     },
-    /// All that it waits for is outside.
+    /// It waits only for the outside.
     Asleep {
         /// When it must be woken.
         wake_at: Option<Timestamp>,
-        /// How much its tree had been told when it decided so: what came since wakes it.
+        /// The number of messages to its tree when it fell asleep. A later message wakes it.
         told: u64,
     },
     /// It waits until somebody retries, forks or cancels it.
     Parked(AgentError),
-    /// It was told to let go.
+    /// The host told it to stop in this process, without an end.
     LetGo,
     /// The store failed, or somebody else owns the run.
     Store(StoreError),
 }
 
 impl RunTask {
-    /// A run that goes on from what is recorded.
+    /// A run that goes on from its journal.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
         row: RunRow,
@@ -162,8 +162,8 @@ impl RunTask {
         }
     }
 
-    /// Carries the run until it comes to rest. What it holds meanwhile stands on the heap once,
-    /// since each future around it would hold room for it again.
+    /// Carries the run until it comes to rest. The future is boxed, since every future around it
+    /// would otherwise reserve room for its state again.
     pub(crate) fn carry(self) -> BoxFuture<'static, RunExit> {
         match Carrier::new(self) {
             Ok(carrier) => Box::pin(carrier.carry()),
@@ -172,8 +172,8 @@ impl RunTask {
     }
 }
 
-/// The first entry of a child run, with its row; of one that outlives its parent, also that of the
-/// session that it has for itself.
+/// The first entry of a child run, with its row. A child that outlives its parent has a session of
+/// its own, whose first entry is added.
 pub(crate) fn first_entries(run: RunId, start: &RunStart) -> Result<Vec<Append>, StoreError> {
     let first = Entry::RunStarted(Box::new(start.clone()));
     let line = Line::encode(start.at, &first)?;
@@ -191,7 +191,7 @@ pub(crate) fn first_entries(run: RunId, start: &RunStart) -> Result<Vec<Append>,
 pub(crate) fn row_of(run: RunId, start: &RunStart) -> RunRow {
     let mut row = RunRow::new(run, start.team.clone(), start.agent.clone());
     row.root = start.root;
-    // One that outlives its parent is a root: in the index it has none.
+    // A run that outlives its parent is a root and has no parent in the index.
     let below = start.parent.filter(|_| !start.when_parent_ends.outlives());
     row.parent = below.map(|(parent, _)| parent);
     row.session.clone_from(&start.session);
@@ -292,7 +292,7 @@ impl Carrier {
             let format = FORMAT;
             let entry = Entry::Activated { epoch, format };
             self.driver.journal.append(&entry);
-            // A write of the life before may be durable without anybody having heard of it.
+            // A write of the last life may be durable although nobody heard of it.
             let scope = operations::run_scope(self.start.root);
             self.driver.ports.forget_state(scope);
             let status = match self.recorded.cancel {
@@ -308,7 +308,7 @@ impl Carrier {
                 if let Err(error) = self.driver.journal.durable.reached(entries).await {
                     return RunExit::Store(error);
                 }
-                // The caller may have gone.
+                // The receiver may be gone.
                 let _ = told.send(());
             }
         }
@@ -361,7 +361,7 @@ impl Carrier {
             said = leg.said();
             said.extend(transfer.messages);
             heard = leg.places_of_heard(&said);
-            // What this agent ended without having heard is for the next one.
+            // Messages that this agent did not hear are for the next one.
             unheard = std::mem::take(&mut *leg.steering.lock());
             agent = transfer.to;
             request = transfer.request;
@@ -412,7 +412,7 @@ impl Carrier {
         Ok(Arc::new(Leg::open(opening, &mut self.recorded)))
     }
 
-    /// What waits in the inbox, and the children that nobody begins again by replay.
+    /// Reads the inbox, and recovers the children that no replay begins again.
     async fn before_leg(&mut self, leg: &Arc<Leg>) -> Result<(), RunExit> {
         if !std::mem::take(&mut self.inbox_is_empty) {
             match self.driver.read_inbox().await {
@@ -422,7 +422,7 @@ impl Carrier {
                 Some(_) => return Err(RunExit::LetGo),
             }
         }
-        // What its last life recorded may never have begun.
+        // A child that the last life recorded may never have begun.
         for run in std::mem::take(&mut self.recorded.outliving) {
             self.driver.ports.tree(self.run, run);
         }
@@ -481,7 +481,7 @@ impl Carrier {
         Some(self.finish(leg, Err(error)).await)
     }
 
-    /// What to do when a leg came to rest: go on with the next one, or rest.
+    /// Decides after a leg came to rest: go on with the next leg, or rest.
     async fn leg_ended(&mut self, leg: &Arc<Leg>, end: LegEnd) -> Result<Transfer, Box<RunExit>> {
         let end = match end {
             LegEnd::Returned(Ok(outcome)) => LegEnd::Returned(Ok(leg.onward(outcome))),
@@ -489,7 +489,7 @@ impl Carrier {
         };
         match end {
             LegEnd::Returned(Ok(Outcome::Transfer(transfer))) => {
-                // What this leg would have undone holds for the legs after it.
+                // The undo steps of this leg remain in force in later legs.
                 self.recorded.undo.append(&mut leg.books.lock().undo);
                 self.transfers += 1;
                 let bound = self

@@ -1,4 +1,4 @@
-//! What comes from outside.
+//! Inbox items: messages, answers and results from outside.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -22,24 +22,24 @@ use crate::{
     },
 };
 
-/// What came for a run and nothing has dealt with yet. Each item is read once in a life of the run,
-/// and found by what it is for, however many wait.
+/// Items that came for a run and are not handled yet. Each item is read once in a life of the run,
+/// and found by its receiver, however many items wait.
 #[derive(Default)]
 pub(super) struct Inbox {
     /// The mark of the last item that was read.
     read: u64,
-    /// What was read and not looked at.
+    /// Items that were read and not looked at.
     new: VecDeque<InboxItem>,
     /// Messages that no operation has received, by their names.
     messages: HashMap<String, VecDeque<(String, Value)>>,
-    /// What is for an operation that does not wait for it yet.
+    /// Items for operations that do not wait for them yet.
     for_operations: OperationMap<VecDeque<(String, Arrival)>>,
-    /// Operations that began to wait since something was last looked for.
+    /// Operations that began to wait since the items were last matched.
     awaited: VecDeque<OperationId>,
 }
 
 impl Inbox {
-    /// An operation waits from now on: what it waits for may be here.
+    /// Notes that an operation waits from now on. Its item may be here already.
     pub(super) fn awaited(&mut self, op: OperationId) {
         self.awaited.push_back(op);
     }
@@ -54,7 +54,7 @@ impl Inbox {
         oldest
     }
 
-    /// The ids of what is for the run in whatever journal it goes on.
+    /// The ids of the items that stay with the run when it goes on in another journal.
     fn held(&self) -> impl Iterator<Item = &String> {
         let messages = self.messages.values().flatten().map(|(id, _)| id);
         self.new.iter().map(|item| &item.id).chain(messages)
@@ -84,7 +84,7 @@ impl Driver {
         None
     }
 
-    /// What came for the run, in whatever journal it goes on, and was not dealt with.
+    /// The unhandled items that stay with the run when it goes on in another journal.
     pub(crate) async fn unread(&mut self, leg: &Leg) -> Result<Vec<InboxItem>, StoreError> {
         let items = self.ports.inbox(self.journal.run, 0).await?;
         let steering = leg.steering.lock();
@@ -97,9 +97,9 @@ impl Driver {
         Ok(unread.map(|(_, item)| item).collect())
     }
 
-    /// Gives what is in the inbox to the operations that wait for it, one at a time: the function
-    /// goes on with each before it is given the next, as it does in replay. `true` when an
-    /// operation ended.
+    /// Gives an item of the inbox to an operation that waits for it, one at a time: the function
+    /// goes on with each result before it gets the next, as in replay. `true` when an operation
+    /// ended.
     pub(super) fn match_inbox(&mut self, leg: &Arc<Leg>) -> bool {
         while let Some(op) = self.inbox.awaited.front().copied() {
             let ended = match self.waits.of(op) {
@@ -144,7 +144,7 @@ impl Driver {
                 self.journal.strike(id);
                 return false;
             }
-            // They are for the processes that post and begin turns.
+            // These items are for the processes that post and begin turns.
             InboxBody::Begin(_) | InboxBody::Begun { .. } => return false,
             InboxBody::Steer(message) => (None, message),
             InboxBody::Turn { turn, message, .. } => (Some(turn), message),
@@ -176,8 +176,8 @@ impl Driver {
         true
     }
 
-    /// Gives an operation what came for it, if it waits. What does not end its waiting is struck
-    /// off, and so is what came for one that has ended.
+    /// Gives an operation the items that came for it, if it waits. Items that do not end its
+    /// waiting are struck off, and so are items for an operation that has ended.
     fn match_operation(&mut self, leg: &Arc<Leg>, op: OperationId) -> bool {
         let Some(mut items) = self.inbox.for_operations.remove(&op) else {
             return false;
@@ -212,8 +212,8 @@ impl Driver {
         true
     }
 
-    /// Strikes off what the result takes along that was just recorded; where it could not be
-    /// recorded, it is there for the next.
+    /// Strikes off the messages that the recorded result brings. If the result could not be
+    /// recorded, the messages stay for the next one.
     pub(super) fn strike_heard(&mut self, leg: &Leg, op: OperationId, recorded: bool) {
         let heard = leg.take_heard();
         if !recorded {
@@ -229,7 +229,7 @@ impl Driver {
         }
     }
 
-    /// What came for an operation that has ended is for nobody.
+    /// Strikes off the items for an operation that has ended.
     pub(super) fn strike_items_for(&mut self, op: OperationId) {
         let items = self.inbox.for_operations.remove(&op);
         for (id, _) in items.into_iter().flatten() {
@@ -244,9 +244,9 @@ impl Driver {
         }
     }
 
-    /// Ends one call from outside; the function gets an error and goes on. A `once` tool may come
-    /// to a known end within its grace period, which then counts. An operation that is not under
-    /// way is not there to be cancelled. `true` when it has ended.
+    /// Cancels one call from outside. The function gets an error and goes on. If a `once` tool
+    /// comes to a known end within its grace period, that end counts. An operation that is not
+    /// under way cannot be cancelled. `true` when the call has ended.
     fn cancel_call(&mut self, leg: &Arc<Leg>, op: OperationId, item: String) -> bool {
         let Some(under) = self.under.get_mut(&op) else {
             self.journal.strike(item);
@@ -254,12 +254,12 @@ impl Driver {
         };
         under.items.push(item);
         if under.items.len() > 1 {
-            // It is being cancelled.
+            // The call is being cancelled already.
             return false;
         }
         under.cancelled.cancel();
         if let Some(unsaved) = under.unsaved.clone() {
-            // All else is done, and its end is known.
+            // Everything but the change of state is done, so the end is known.
             self.complete(leg, op, unsaved(&cancelled()));
             return true;
         }
@@ -279,11 +279,11 @@ impl Driver {
         true
     }
 
-    /// A `once` call that was to be cancelled can do nothing more.
+    /// Records the end of a cancelled `once` call that can do nothing more.
     pub(super) fn aborted(&mut self, leg: &Arc<Leg>, op: OperationId, end: Option<ToolEnd>) {
         let made = match end {
             Some(ToolEnd::Result(result)) => Completion::of::<ToolResult>(Ok(result)),
-            // What a call changes that was to be cancelled is not wanted.
+            // The changes of a cancelled call are not wanted.
             Some(ToolEnd::Changing(result, _)) => {
                 Completion::of(Ok(unsaved(&result, true, &cancelled())))
             }
@@ -322,7 +322,7 @@ fn cancelled() -> OperationError {
     OperationError::new(ErrorKind::Cancelled, "this call was cancelled")
 }
 
-/// Whether this arrival ends this waiting.
+/// Whether this arrival ends this wait.
 fn fits(wait_for: &WaitFor, arrival: &Arrival) -> bool {
     match (wait_for, arrival) {
         (WaitFor::Answer(question), Arrival::Answer(value)) => answers(question, value),
@@ -340,7 +340,7 @@ pub fn answers(question: &Question, value: &Value) -> bool {
         QuestionKind::Form => value.is_object() && unfit(question, value).is_none(),
         QuestionKind::Confirmation | QuestionKind::InDoubt => value.is_boolean(),
         QuestionKind::Approval => value.is_boolean() || is_decision(value),
-        // What is given itself never comes here.
+        // The credential itself never comes here.
         QuestionKind::Authentication => {
             *value == Value::Bool(false) || value.get("given").is_some_and(|given| *given == true)
         }
@@ -356,8 +356,8 @@ pub(crate) fn unfit(question: &Question, value: &Value) -> Option<String> {
     Some(schema_fault(&fault))
 }
 
-/// Whether it is a decision and nothing besides: where a misspelt `arguments` were passed over,
-/// what the model wrote would be approved.
+/// Whether a value is a decision without unknown fields. If a misspelt `arguments` were ignored,
+/// the model's own arguments would be approved.
 fn is_decision(value: &Value) -> bool {
     let Value::Object(fields) = value else {
         return false;

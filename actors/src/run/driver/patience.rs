@@ -1,16 +1,16 @@
-//! A function that does not ask for what is recorded, and can go on all the same.
+//! Patience with a function that does not ask for the recorded operation but can go on by itself.
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
 use super::{Driver, LegEnd, WakeReason, describe, rings, waker::FunctionWaker};
 use crate::{run::leg::Leg, vocabulary::AgentError};
 
-/// For how long a function is waited for that waits for something else than its operations. It may be
-/// the runtime, which lets it go on as soon as others had their turn. What is outside of the engine
-/// may take longer, or never come in this process.
+/// How long the driver waits for a function that waits for something else than its operations. The
+/// runtime lets such a function go on as soon as other tasks had their turn. An event outside of
+/// the engine may take longer, or never come in this process.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a function does that does not ask for what is recorded.
+/// Describes a function that does not ask for the recorded operation.
 pub(in crate::run) fn not_asked(may_go_on: bool) -> &'static str {
     match may_go_on {
         true => "a function that waits there for something outside of its context",
@@ -19,9 +19,10 @@ pub(in crate::run) fn not_asked(may_go_on: bool) -> &'static str {
 }
 
 impl Driver {
-    /// Waits for a function that does not ask for what is recorded, where it can go on by itself:
-    /// it woke itself, or something that is no operation may wake it. What the run is told
-    /// meanwhile is heard. `Some` when the leg ends, also because the function diverged.
+    /// Waits for a function that does not ask for the recorded operation, if it can go on by
+    /// itself: it woke itself, or something other than an operation may wake it. Commands to the
+    /// run are handled meanwhile. `Some` when the leg ends, for example because the function
+    /// diverged.
     pub(super) async fn bear_with(
         &mut self,
         leg: &Arc<Leg>,

@@ -1,4 +1,4 @@
-//! What the operations of a run wait for, and until when.
+//! The waits of a run's operations, and their times.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,14 +7,15 @@ use crate::{
     vocabulary::{OperationId, OperationMap, Timestamp},
 };
 
-/// Operations that wait for something from outside. Each is found by what it waits for, so that
-/// what comes is not compared with all of them.
+/// Operations that wait for something from outside. An index finds the operations for an arrival,
+/// so the arrival is not compared with all of them.
 #[derive(Default)]
 pub(super) struct Waits {
     by_operation: OperationMap<(ErasedWait, Option<Timestamp>)>,
-    /// What ends at a time of the wall.
+    /// Waits that end at a time of the wall clock.
     timers: BTreeSet<(Timestamp, OperationId)>,
-    /// What ends when some time has passed: see [`Clock::forward`](crate::contract::Clock::forward).
+    /// Waits that end when some time has passed: see
+    /// [`Clock::forward`](crate::contract::Clock::forward).
     pauses: BTreeSet<(Timestamp, OperationId)>,
     /// Operations that wait for a message, by its name.
     receivers: BTreeMap<String, BTreeSet<OperationId>>,
@@ -23,7 +24,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// An operation waits, until this time where one is set.
+    /// Adds an operation that waits, until this time if one is set.
     pub(super) fn insert(&mut self, op: OperationId, wait: ErasedWait, until: Option<Timestamp>) {
         match &wait.wait_for {
             WaitFor::Message(name) => {
@@ -43,7 +44,7 @@ impl Waits {
         self.by_operation.insert(op, (wait, until));
     }
 
-    /// An operation waits no longer.
+    /// Removes an operation that waits no longer.
     pub(super) fn remove(&mut self, op: OperationId) -> Option<ErasedWait> {
         let (wait, until) = self.by_operation.remove(&op)?;
         if let Some(at) = until {
@@ -82,19 +83,18 @@ impl Waits {
         joiners.into_iter().flatten().copied().collect()
     }
 
-    /// When the first of those ends that wait until a time of the wall.
+    /// The first time at which a wait for a time of the wall clock ends.
     pub(super) fn first_timer(&self) -> Option<Timestamp> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// When the first of those ends that wait for some time to pass, by the wall that is never set
-    /// back.
+    /// The first time at which a pause ends, by the clock that is never set back.
     pub(super) fn first_pause(&self) -> Option<Timestamp> {
         self.pauses.first().map(|(at, _)| *at)
     }
 
-    /// An operation whose waiting is over at this time of the wall and of the one that is never set
-    /// back.
+    /// An operation whose wait is over at these times of the wall clock and of the clock that is
+    /// never set back.
     pub(super) fn due(&self, now: Timestamp, forward: Timestamp) -> Option<OperationId> {
         let timer = self.timers.first().filter(|(at, _)| *at <= now);
         let pause = || self.pauses.first().filter(|(at, _)| *at <= forward);
@@ -102,7 +102,7 @@ impl Waits {
     }
 }
 
-/// Takes an operation out of an index, and a place of the index that is empty then.
+/// Takes an operation out of an index, and its key too when no operation is left under it.
 fn strike<K: Ord + std::borrow::Borrow<Q>, Q: Ord + ?Sized>(
     index: &mut BTreeMap<K, BTreeSet<OperationId>>,
     key: &Q,

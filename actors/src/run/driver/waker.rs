@@ -17,20 +17,20 @@ use crate::{
     vocabulary::{AgentError, Outcome},
 };
 
-/// How many polls in a row a function has that wakes itself, before others have their turn.
+/// How many times in a row a function that wakes itself is polled before other tasks get a turn.
 const POLLS: u32 = 32;
 
-/// After so many of these turns a function counts as one that wakes itself for ever.
+/// The number of such turns after which a function counts as one that wakes itself for ever.
 const TURNS: u32 = 1024;
 
-/// How many hold a function's waker at the least: the function, its task, and its driver.
+/// The least number of holders of a function's waker: the function, its task, and its driver.
 const HOLDERS: usize = 3;
 
 /// Wakes the driver when the function can go on.
 pub(in crate::run) struct FunctionWaker {
     woken: AtomicBool,
     pub(super) driver: AtomicWaker,
-    /// How often in a row it woke itself until others had their turn.
+    /// How many turns in a row it used up by waking itself.
     turns: AtomicU32,
 }
 
@@ -59,23 +59,23 @@ impl FunctionWaker {
         self.woken.load(Ordering::Acquire)
     }
 
-    /// Whether the function has woken itself so often that it seems never to come to rest. What it
-    /// asked for is done all the same, since it may be what the function waits for.
+    /// Whether the function has woken itself so often that it seems never to come to rest. Its
+    /// operations are begun all the same, since it may wait for one of them.
     pub(in crate::run) fn is_restless(&self) -> bool {
         self.turns.load(Ordering::Relaxed) >= TURNS
     }
 
-    /// Whether the function can go on, and is to before anything else happens.
+    /// Whether the function can go on, and must do so before anything else happens.
     pub(super) fn comes_first(&self) -> bool {
         self.is_woken() && !self.is_restless()
     }
 }
 
-/// A leg's function, which is polled by whoever delivers its results.
+/// A leg's function, which is polled by the driver that delivers its results.
 pub(in crate::run) struct Function {
-    /// Polled outside of tokio's cooperative budget. Within it, tokio's primitives are pending
-    /// for no other reason than that the task was busy, and a function that waits for one would
-    /// seem to ask for nothing.
+    /// The future, polled outside of tokio's cooperative budget. Within that budget, tokio's
+    /// primitives can be pending only because the task was busy, and a function that waits for one
+    /// would seem to ask for nothing.
     future: Option<Unconstrained<BoxFuture<'static, Returned>>>,
     waker: Arc<FunctionWaker>,
     task: Waker,
@@ -83,10 +83,10 @@ pub(in crate::run) struct Function {
 
 type Returned = Result<Outcome, AgentError>;
 
-/// How a function stands after it was polled.
+/// The state of a function after a poll.
 pub(in crate::run) enum Polled {
     Returned(Returned),
-    /// It was polled as often as it may be at a time, and can go on.
+    /// It used up its polls and can go on.
     Awake,
     /// It is pending, and nothing has woken it yet.
     Pending,
@@ -106,7 +106,7 @@ impl Function {
         self.waker.clone()
     }
 
-    /// Polls it for as long as it can go on, within a bound.
+    /// Polls the function as long as it can go on, within a bound.
     pub(in crate::run) fn poll(&mut self) -> Polled {
         let mut cx = Context::from_waker(&self.task);
         for _ in 0..POLLS {
@@ -132,8 +132,8 @@ impl Function {
         Polled::Pending
     }
 
-    /// Whether something else than the results of its operations may wake it: the runtime, where
-    /// it gave way to others, or what is outside of the engine.
+    /// Whether something other than the results of its operations may wake the function: the
+    /// runtime, if the function yielded to other tasks, or an event outside of the engine.
     pub(in crate::run) fn may_go_on(&self, leg: &Leg) -> bool {
         let waits = leg.waits_with(&self.task);
         Arc::strong_count(&self.waker) > HOLDERS + waits

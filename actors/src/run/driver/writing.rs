@@ -1,4 +1,4 @@
-//! Results that are committed with a change of shared state, and contents that results refer to.
+//! Results that are committed with a change of shared state, and contents to which results refer.
 
 use std::{future::ready, sync::Arc};
 
@@ -16,16 +16,16 @@ use crate::{
     vocabulary::{Digest, ErrorKind, OperationError, OperationId, Spent},
 };
 
-/// How many times a conflicting write is tried again before it fails.
+/// How many conflicts a write may have before it fails.
 const WRITE_ATTEMPTS: u32 = 32;
 
-/// What was recorded of an operation's end; nothing where somebody else changed the state first.
+/// The recorded end of an operation. `None` if somebody else changed the state first.
 type Recorded = Option<(Result<(), OperationError>, Completion)>;
 
 impl Driver {
-    /// Commits a change of shared state together with its operation's result. Where somebody else
-    /// was faster the change is decided again, beside all else that the run does: it hears of its
-    /// cancellation and its deadline between two attempts.
+    /// Commits a change of shared state together with its operation's result. If somebody else was
+    /// faster, the change is decided again while the run goes on: cancellation and deadline take
+    /// effect between two attempts.
     pub(super) async fn write(
         &mut self,
         leg: &Arc<Leg>,
@@ -58,7 +58,7 @@ impl Driver {
         }
     }
 
-    /// Decides a change of shared state in its turn.
+    /// Decides a change of shared state when its turn has come.
     pub(super) fn make_attempt(
         &mut self,
         op: OperationId,
@@ -73,7 +73,8 @@ impl Driver {
         }));
     }
 
-    /// Records the end of an operation of which no function knows, with the change that it makes.
+    /// Records the end of an operation that belongs to no function, with its change of shared
+    /// state.
     pub(crate) async fn record_write(
         &mut self,
         leg: &Leg,
@@ -107,7 +108,8 @@ impl Driver {
         self.journal.flush();
         if let (Ended::Failed(error), Some(unsaved)) = (&made.ended, unsaved) {
             if error.kind == ErrorKind::Store {
-                // Whether the change can be made is not known, so neither is recorded.
+                // It is not known whether the change can be made, so neither the change nor the
+                // result is recorded.
                 return Err(StoreError::Io {
                     place: format!("operation {op} of run {}", self.journal.run),
                     reason: error.message.clone(),
@@ -155,13 +157,13 @@ impl Driver {
     }
 }
 
-/// The end of a change before which others came too often.
+/// The end of a change that had too many conflicts.
 fn contested() -> Completion {
     let message = "others kept changing the value first";
     Completion::failed(OperationError::new(ErrorKind::Conflict, message).retryable())
 }
 
-/// Puts the content that a recorded result refers to where the function finds it.
+/// Puts the content to which a recorded result refers where the function finds it.
 pub(super) async fn bring_content(
     ports: Arc<dyn Ports>,
     leg: &Leg,

@@ -1,4 +1,4 @@
-//! How a cancelled run is closed.
+//! The closing of a cancelled run.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -23,10 +23,10 @@ use crate::{
     },
 };
 
-/// The leg in whose name undo steps are recorded, beyond all legs that a function has.
+/// The leg number under which undo steps are recorded. No function has a leg of this number.
 pub(in crate::run) const UNDO_LEG: u32 = u32::MAX;
 
-/// What is told of a call whose end is in doubt because its process died.
+/// The reason for doubt about the end of a call whose process died.
 const NEVER_HEARD_OF: &str = "its start is recorded, its end was never heard of";
 
 impl Carrier {
@@ -47,7 +47,7 @@ impl Carrier {
                 .recorded
                 .iter()
                 .filter(|(_, call)| !call.completed && !call.dropped && call.begun.is_some());
-            // Undo steps are dealt with where they are made.
+            // Undo steps are handled in `undo`.
             let unfinished = unfinished.filter(|(op, _)| op.leg != UNDO_LEG);
             unfinished.map(|(op, call)| (*op, call.clone())).collect()
         };
@@ -87,7 +87,7 @@ impl Carrier {
             let kind = identity.kind.into();
             self.close_call(op, identity, kind, &interrupted(&reason), spent);
         }
-        // Their grace periods run side by side.
+        // The grace periods of the calls run side by side.
         for (op, identity, spent, end) in join_all(aborts).await {
             let end = end.or_else(|| in_doubt_before(leg, op));
             self.close_tool(op, identity, end, &reason, spent);
@@ -141,14 +141,14 @@ impl Carrier {
     }
 
     /// Cancels the children that outlive this run's end, but not its cancellation. They are trees
-    /// of their own, so the word goes through their inboxes; said again after a crash it is the
-    /// same word.
+    /// of their own, so the command goes through their inboxes. A repetition after a crash changes
+    /// nothing.
     async fn cancel_continuing(&mut self, reason: &str) -> Result<(), StoreError> {
         let continuing = std::mem::take(&mut self.driver.continuing);
         if continuing.is_empty() {
             return Ok(());
         }
-        // One that is being recorded has no inbox yet.
+        // A child whose record is not durable yet has no inbox.
         let journal = &mut self.driver.journal;
         journal.flush();
         journal.durable.reached(journal.entries()).await?;
@@ -156,8 +156,8 @@ impl Carrier {
             let reason = reason.to_owned();
             let body = InboxBody::Cancel { reason };
             let item = InboxItem::new("cancel", self.driver.journal.now(), body);
-            // One that has ended is not there any more. A store that fails lets this run not end
-            // either, and the next life says it again.
+            // A child that has ended is not there any more. If the store fails, this run does not
+            // end either, and its next life tells the child again.
             if let Err(error) = self.driver.ports.post(run, item).await {
                 tracing::debug!(%run, %error, "a child that goes on was not told to stop");
             }
@@ -197,7 +197,7 @@ impl Carrier {
         }
     }
 
-    /// Calls the tools that undo what was done, the latest first.
+    /// Calls the undo steps, the latest first.
     pub(super) async fn undo(&mut self, leg: &Arc<Leg>) -> Result<(), StoreError> {
         let mut steps = std::mem::take(&mut self.recorded.undo);
         steps.append(&mut leg.books.lock().undo);
@@ -219,7 +219,7 @@ impl Carrier {
                 continue;
             };
             if self.start.dry_run && definition.effect != Effect::Read {
-                // Nothing was done that it could undo.
+                // There is nothing to undo.
                 continue;
             }
             let effect = definition.effect;
@@ -290,7 +290,7 @@ impl Carrier {
     }
 }
 
-/// The end of a call that an earlier life began, and that this one only asked about.
+/// The doubtful end of a call that an earlier life began.
 fn in_doubt_before(leg: &Leg, op: OperationId) -> Option<ToolEnd> {
     let books = leg.books.lock();
     let begun = books.recorded.get(&op)?.begun.as_ref();

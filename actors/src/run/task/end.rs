@@ -1,4 +1,4 @@
-//! How a run ends.
+//! The end of a run.
 
 use std::sync::Arc;
 
@@ -52,8 +52,9 @@ impl Carrier {
         self.end(leg, returned, messages).await
     }
 
-    /// The conversation of a turn that came to no answer, as its session keeps it: what its
-    /// journal holds of it, and why it ended. A child run has no session, and keeps none.
+    /// The conversation of a turn that came to no answer, as its session keeps it: the messages in
+    /// the run's journal, and the reason of the end. A child run has no session and keeps no
+    /// conversation.
     pub(super) async fn broken_off(
         &mut self,
         leg: &Leg,
@@ -68,8 +69,7 @@ impl Carrier {
         Ok(messages)
     }
 
-    /// How a run ends that is closed for this reason, with what it has to show by then as its
-    /// partial answer.
+    /// The end of a run that is closed for this reason. Its work so far is the partial answer.
     pub(super) async fn closed(
         &mut self,
         leg: &Leg,
@@ -110,7 +110,8 @@ impl Carrier {
         (turn.spent, turn.heard) = (spent, std::mem::take(&mut self.driver.heard));
         if let Some(parent) = self.driver.parent.take() {
             let append = batch.appends.pop().map(Box::new);
-            // What the batch takes off the inbox stays there: the run is over, nobody reads it.
+            // The inbox items that the batch strikes off stay there. The run is over, so nobody
+            // reads them.
             let sender = ChildReport::Ended {
                 append,
                 result: Box::new(result),
@@ -151,8 +152,8 @@ impl Carrier {
         Ok(())
     }
 
-    /// Gives a child's end to its parent, which commits it. A parent between two lives gets it in
-    /// its next one. `false` when there will be none in this process.
+    /// Gives a child's end to its parent, which commits it. A parent between two lives gets the end
+    /// in its next life. `false` when the parent has no further life in this process.
     async fn tell_end(&mut self, parent: &ParentSender, mut sender: ChildReport) -> bool {
         loop {
             match parent.hand(sender) {
@@ -183,18 +184,18 @@ impl Carrier {
         let now = self.driver.journal.now();
         let mut start = RunStart::clone(&self.start);
         start.input = Arc::new(input);
-        // Bounds are those of the whole, however many journals it fills.
+        // The bounds apply to all journals of the run together.
         (start.spent, start.deadline) = (spent, self.start.ends_by());
         start.budget.wall_time_ms = None;
         start.at = now;
         start.agent = leg.agent.name.to_string();
         if let Some(forked) = &mut start.forked {
-            // The journal in which it goes on has nothing of another's.
+            // The next journal has no entries copied from another run.
             forked.copied = 0;
         }
         if start.root == self.run {
-            // It is the root of a tree of its own: who watches, asks or recovers finds it there,
-            // and an agent that goes on for ever is not one tree that grows for ever.
+            // The next run is the root of a tree of its own: observers, callers and recovery find
+            // it there, and an agent that goes on for ever is not one tree that grows for ever.
             start.root = next;
         }
         let row = row_of(next, &start);
@@ -256,7 +257,7 @@ impl Carrier {
             .change_row(|row| row.status = RunStatus::Parked);
         let mut batch = self.driver.journal.take().unwrap_or_default();
         if matches!(reason, AgentError::Crashed { .. }) {
-            // What the input does to its agent is no reason for the session to wait.
+            // An input that crashes its agent must not hold up the session.
             let quarantined = |run| Entry::TurnSetAside { run };
             if let Err(rest) = self.append_to_session(&mut batch, quarantined) {
                 return rest;
@@ -268,10 +269,11 @@ impl Carrier {
         }
     }
 
-    /// Counts a crash. An input on which the function crashes again and again without getting
-    /// any further is taken out of its way: a message that it received last, or else the run.
+    /// Counts a crash. If the function crashes on an input again and again without getting any
+    /// further, the input is set aside: the message that the function received last, or else the
+    /// run.
     ///
-    /// The count is that of the journal, so it outlasts processes.
+    /// The journal keeps the count, so the count outlasts processes.
     pub(super) fn isolate(&mut self, reason: String) {
         let times = self.recorded.crashes + 1;
         if self.poison_after == 0 || times < self.poison_after || self.give_up.is_some() {
