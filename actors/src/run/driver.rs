@@ -48,7 +48,7 @@ use crate::{
     },
 };
 
-/// How long a run that waits for the outside stays in memory at the least.
+/// The shortest time for which a run that waits for the outside stays in memory.
 const LINGER_MIN: Duration = Duration::from_millis(1);
 
 /// How a leg's function came to rest.
@@ -60,11 +60,11 @@ pub(crate) enum LegEnd {
         wake_at: Option<Timestamp>,
         told: u64,
     },
-    /// It asked for something else than what is recorded.
+    /// It asked for another operation than the recorded one.
     Diverged(AgentError),
-    /// It is to be cancelled, and will have stopped so.
+    /// It is to be cancelled, with this reason as its end.
     Cancel { stop: StopReason, record: bool },
-    /// It is told to let go.
+    /// The host told the run to stop in this process, without an end.
     LetGo,
     /// The store failed, or somebody else owns the run.
     Store(StoreError),
@@ -74,16 +74,15 @@ pub(crate) enum LegEnd {
 struct InFlight {
     identity: CallIdentity,
     cancelled: CancellationToken,
-    /// What it will have consumed of the budget.
+    /// The resource of which it consumes one.
     resource: Option<Resource>,
     /// Whether its start is recorded, because it must not happen twice.
     once: bool,
     /// Inbox items that its end deals with.
     items: Vec<String>,
-    /// What it comes to where the change is not made that it is about to make: it has done all
-    /// else.
+    /// Its result in case its change of shared state is not made. Everything else is done by then.
     unsaved: Option<ErasedUnsaved>,
-    /// How often somebody else changed first what it is about to change.
+    /// How often another change came before its own.
     conflicts: u32,
 }
 
@@ -104,7 +103,7 @@ impl InFlight {
         }
     }
 
-    /// What a call consumed that has no result to tell it.
+    /// The consumption of a call that has no result.
     fn charge(&self) -> Spent {
         self.resource.map(Spent::one).unwrap_or_default()
     }
@@ -117,7 +116,7 @@ pub(crate) struct LiveChild {
     finish: Option<FinishChild>,
     idle: bool,
     wake_at: Option<Timestamp>,
-    /// Why it is to end, if it is.
+    /// Why it is being cancelled, if it is.
     cancel: Option<String>,
 }
 
@@ -132,20 +131,20 @@ pub(crate) struct Driver {
     pub(crate) deadline: Option<Timestamp>,
     /// The books of the run's budget.
     pub(crate) ledger: Ledger,
-    /// At which shares of a bound, in percent, observers are warned.
+    /// The shares of a bound, in percent, at which observers are warned.
     pub(crate) warn_at: Vec<u8>,
     /// When the next warning about wall time is due, and its share.
     pub(crate) wall_time_warning: Option<(Timestamp, u8)>,
-    /// At how many entries the next warning about their number is due, and its share.
+    /// The number of entries at which the next warning about them is due, and its share.
     pub(crate) entries_warning: Option<(u64, u8)>,
     /// Children that outlive this run's end, but not its cancellation.
     pub(crate) continuing: Vec<RunId>,
-    /// Children that are recorded and begin as soon as that is durable.
+    /// Children that begin as soon as their record is durable.
     starting: Vec<super::ChildStart>,
     /// How many of the last entries need not be durable when something outside begins.
     pub(crate) window: u64,
-    /// How long a run that waits for the outside stays in memory; `None` for ever (a child: its
-    /// root decides).
+    /// How long a run that waits for the outside stays in memory. `None` is for ever, as for a
+    /// child, whose root decides.
     pub(crate) linger: Option<Duration>,
     pub(crate) max_entries: u64,
     pub(crate) park_on_drift: bool,
@@ -157,18 +156,18 @@ pub(crate) struct Driver {
     pub(crate) children: BTreeMap<RunId, LiveChild>,
     ready: VecDeque<(OperationId, Deferred)>,
     acts: FuturesUnordered<BoxFuture<'static, (OperationId, ErasedProgress)>>,
-    /// The ends of calls that nobody wants any more: the run waits for them also when it is
-    /// cancelled.
+    /// The ends of calls whose results are not wanted any more. The run waits for them, even when
+    /// it is cancelled.
     aborts: FuturesUnordered<BoxFuture<'static, ()>>,
     inbox: Inbox,
-    /// The turns that were said to the run, and that it heard.
+    /// The turns that were sent to the run while it was under way, and that it heard.
     pub(crate) heard: Vec<String>,
-    /// Until when the run waits for the outside, as the parent and the index were told; nothing
-    /// while it goes on.
+    /// The time until which the run waits for the outside, as the parent and the index know it. The
+    /// outer `None` means that the run is at work.
     told_idle: Option<Option<Timestamp>>,
 }
 
-/// What a turn of the loop came from.
+/// The cause of a turn of the loop.
 enum WakeReason {
     Woken,
     Act(OperationId, ErasedProgress),
@@ -232,7 +231,7 @@ impl Driver {
         let mut function = Function::new(function);
         let waker = function.waker();
         let end = loop {
-            // Where all is ready at once others get their turn all the same.
+            // A leg whose operations are always ready must let other tasks run too.
             tokio::task::consume_budget().await;
             if self.cancelled.is_cancelled() {
                 break self.hear_of_cancelling(leg).await;
@@ -277,7 +276,7 @@ impl Driver {
             }
         };
         self.tell_at_work();
-        // The engine lets go of the function: what it drops now says nothing.
+        // The engine drops the function here, so the operations that it drops are not recorded.
         leg.books.lock().detached = true;
         drop(function);
         end
@@ -300,7 +299,7 @@ impl Driver {
         LegEnd::Returned(returned)
     }
 
-    /// Writes what the function noted and dropped. `Some` when it diverged.
+    /// Writes the function's notes and dropped operations. `Some` when the function diverged.
     fn after_poll(&mut self, leg: &Arc<Leg>) -> Option<LegEnd> {
         let (notes, dropped, end) = {
             let mut books = leg.books.lock();
@@ -372,7 +371,7 @@ impl Driver {
         leg.deliver(op, delivery(recorded, made));
     }
 
-    /// Takes an operation whose end is being recorded off the books, with what came for it.
+    /// Takes an operation whose end is being recorded off the books, with the inbox items for it.
     fn strike_off(&mut self, leg: &Leg, op: OperationId) -> Option<InFlight> {
         let under = self.under.remove(&op)?;
         self.goes_on();
@@ -382,20 +381,21 @@ impl Driver {
         self.waits.remove(op);
         self.strike_items_for(op);
         if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
-            // An earlier life began it. Cancelling closes what has no end, and this has one now.
+            // An earlier life began it. Cancelling closes operations that have no end, and this one
+            // has an end now.
             call.completed = true;
         }
         self.write_told(leg, op);
         Some(under)
     }
 
-    /// Writes what interceptors told of a call.
+    /// Writes the emissions of interceptors about a call.
     pub(crate) fn write_told(&mut self, leg: &Leg, op: OperationId) {
         let told = leg.take_told(op);
         told.iter().for_each(|entry| self.journal.append(entry));
     }
 
-    /// Waits for whatever comes next. `Some` when the leg ends.
+    /// Waits for the next event. `Some` when the leg ends.
     async fn wait(
         &mut self,
         leg: &Arc<Leg>,
@@ -425,8 +425,8 @@ impl Driver {
         }
     }
 
-    /// Waits for what comes next. What is ready is taken before anything is committed, so that
-    /// entries gather while the run has no need to wait.
+    /// Waits for the next event. An event that is ready is taken before anything is committed, so
+    /// entries gather while the run need not wait.
     async fn next_turn(&mut self, waker: &Arc<FunctionWaker>, idle: bool) -> WakeReason {
         for begun in [false, true] {
             let ready = std::future::poll_fn(|cx| Poll::Ready(self.poll_turn(cx, waker))).await;
@@ -436,8 +436,8 @@ impl Driver {
             if begun || self.acts.is_empty() || !self.journal.is_pending() {
                 break;
             }
-            // A call that has a task of its own gets its turn: what ends at once is one commit
-            // with what came before it.
+            // A call with a task of its own gets its turn. If it ends at once, its end shares the
+            // commit of the entries before it.
             tokio::task::yield_now().await;
         }
         self.journal.flush();
@@ -455,8 +455,8 @@ impl Driver {
             if let Poll::Ready(error) = self.journal.durable.poll_failed(cx) {
                 return Poll::Ready(WakeReason::Failed(error));
             }
-            // What ends in the same moment comes too late: a child and a call have the same
-            // deadline, and their ends must not let the function go on.
+            // An operation that ends at the deadline comes too late: a child and a call have the
+            // same deadline as the run, and their ends must not let the function go on.
             if rings(&mut deadline, cx) {
                 return Poll::Ready(WakeReason::Deadline);
             }
@@ -484,8 +484,8 @@ impl Driver {
     fn poll_turn(&mut self, cx: &mut Context<'_>, waker: &FunctionWaker) -> Poll<WakeReason> {
         let turn = self.poll_news(cx, waker);
         if turn.is_ready() {
-            // What the function is given now wakes it while its driver is awake: a task that is
-            // woken while it runs is run once more for nothing, and by another thread.
+            // The driver is awake, so a result that wakes the function need not wake the driver: a
+            // task that is woken while it runs is run once more for nothing, by another thread.
             waker.driver.take();
         }
         turn
@@ -507,7 +507,7 @@ impl Driver {
         {
             return Poll::Ready(WakeReason::Act(op, progress));
         }
-        // After them: a call is let go before it is aborted.
+        // Acts come first: the driver lets a call go before the call is aborted.
         if !self.aborts.is_empty() && self.aborts.poll_next_unpin(cx).is_ready() {
             return Poll::Ready(WakeReason::Woken);
         }
@@ -527,7 +527,7 @@ impl Driver {
             }
             ErasedProgress::Aborted(end) => self.aborted(leg, op, end),
             ErasedProgress::Wait(wait) if self.under.contains_key(&op) => {
-                // It may be long, and in another life, until there is an end to write it with.
+                // The end that would write them may come much later, in another life of the run.
                 self.write_told(leg, op);
                 let call = leg.books.lock().recorded.get(&op).cloned();
                 self.begin_wait(op, wait, call.and_then(|call| call.begun));
@@ -563,7 +563,7 @@ fn rings(alarm: &mut Option<BoxFuture<'_, ()>>, cx: &mut Context<'_>) -> bool {
     alarm.is_some_and(|alarm| alarm.poll_unpin(cx).is_ready())
 }
 
-/// What the function is given of what is recorded.
+/// The delivery of a completed operation to the function.
 fn delivery(recorded: Result<(), OperationError>, made: Completion) -> Delivery {
     match (recorded, made.ended) {
         (Err(error), _) | (Ok(()), Ended::Failed(error)) => Delivery::Failed(error),

@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-/// One leg of a run: what does not change, and the books of its operations.
+/// One leg of a run: its constant data, and the books of its operations.
 pub(crate) struct Leg {
     pub(crate) run: RunId,
     /// The epoch in which the run's journal is written.
@@ -40,54 +40,56 @@ pub(crate) struct Leg {
     pub(crate) start: Arc<RunStart>,
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) agent: Arc<PinnedAgent>,
-    /// The code behind the names, against which agents are checked that the function makes.
+    /// The registered code. Agents that the function makes are checked against it.
     pub(crate) registry: Arc<Registry>,
     /// History, the turn, and what was said in earlier legs, as the agent sees it.
     pub(crate) conversation: Transcript,
-    /// The same, whole.
+    /// The whole conversation.
     whole: Transcript,
-    /// How many messages of the whole are the session's history.
+    /// How many messages of `whole` are the session's history.
     history: usize,
-    /// What this leg is asked, where another agent handed over; or why it has the conversation
-    /// again.
+    /// The request of the agent that handed over to this leg, or the reason why the conversation
+    /// came back.
     pub(crate) request: Option<String>,
-    /// The agents to which the conversation goes back when this one is done, the next one last.
+    /// The agents to which the conversation goes back when this one is done. The last element is
+    /// next.
     pub(crate) callers: Vec<String>,
     /// The agent that gave the conversation back.
     pub(crate) returned_by: Option<String>,
     /// What the engine told the agent when it got the conversation.
     note: Option<Arc<Message>>,
     pub(crate) books: Mutex<Books>,
-    /// What people said to the run, until a model call takes it along.
+    /// Messages of people to the run that no model call has taken along yet.
     pub(crate) steering: Mutex<Vec<Steering>>,
-    /// What people said with answers that the function dropped without having looked at them: the next
-    /// answer brings it.
+    /// Messages of people that came with model answers which the function dropped unread. The next
+    /// answer brings these messages.
     unheard: Mutex<Vec<Message>>,
-    /// What the model call takes along whose result is being recorded: it is struck off the inbox
-    /// in that commit.
+    /// The messages that came with the model answer which is being recorded. The commit of that
+    /// answer strikes them off the inbox.
     taken: Mutex<Vec<Steering>>,
-    /// What interceptors told of calls whose end is not recorded yet.
+    /// Emissions of interceptors about calls whose end is not recorded yet.
     told: Mutex<Vec<(OperationId, Emission)>>,
-    /// How tool calls were answered whose end is not recorded yet.
+    /// Reports on tool calls whose end is not recorded yet.
     reports: Mutex<OperationMap<CallReport>>,
-    /// What people said to the run that its loops have heard: in earlier legs, and in this one.
+    /// Messages of people that the run's loops have heard: in earlier legs, and in this one.
     pub(crate) heard: [Mutex<Vec<Arc<Message>>>; 2],
-    /// The run's passing state.
+    /// The run's temporary state.
     pub(crate) temp: Temp,
     /// The variants of changed code that the run goes by.
     pub(crate) versions: Versions,
-    /// What operations loaded and the function has not taken yet: an entry holds its hash only.
+    /// Contents that operations loaded and the function has not taken yet. Journal entries hold
+    /// only their hashes.
     pub(crate) contents: Mutex<OperationMap<Arc<[u8]>>>,
-    /// Where children tell how they stand.
+    /// The mailbox to which children report.
     pub(crate) sender: RunSender,
 }
 
-/// Something that people said to the run while it was under way.
+/// A message of a person to a run that is under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Steering {
     /// Its id in the inbox.
     pub(crate) item: String,
-    /// The turn that it is, where it was said to the session.
+    /// The turn that the message makes, where it was sent to the session.
     pub(crate) turn: Option<String>,
     pub(crate) message: Message,
 }
@@ -95,13 +97,13 @@ pub(crate) struct Steering {
 /// The books of a leg's operations.
 #[derive(Default)]
 pub(crate) struct Books {
-    /// What an earlier life recorded, by operation.
+    /// The calls that an earlier life recorded, by operation.
     pub(crate) recorded: OperationMap<RecordedCall>,
     /// Emissions and undo steps that an earlier life recorded.
     pub(crate) noted: OperationMap<RecordedNote>,
-    /// What an earlier life recorded of this leg and the function has not asked for in this one.
+    /// Recorded operations of this leg that the function has not asked for in this life.
     pub(crate) unasked: OperationMap<()>,
-    /// Whether it is recorded that the leg came to its end.
+    /// Whether the journal records the end of the leg.
     pub(crate) has_ended: bool,
     /// Operations that the function waits for.
     pub(crate) slots: OperationMap<ResultSlot>,
@@ -109,29 +111,29 @@ pub(crate) struct Books {
     pub(crate) to_begin: VecDeque<(OperationId, CallIdentity, Option<Resource>, ErasedOperation)>,
     /// Operations that were begun or polled and then dropped by the function.
     pub(crate) dropped: Vec<OperationId>,
-    /// What the function noted and the driver has not yet written.
+    /// Notes of the function that the driver has not written yet.
     pub(crate) notes: Vec<Note>,
-    /// Branches, by number; the first is the leg's own context.
+    /// The number of branches. The first one is the leg's own context.
     pub(crate) branches: u32,
-    /// How many calls were answered that no operation of a tool has the result of.
+    /// How many calls were answered without the operation of a tool.
     pub(crate) answered: u32,
-    /// How often the model called those of the engine's own tools that are counted, in this leg.
+    /// How often the model called each counted tool of the engine in this leg.
     pub(crate) used: BTreeMap<&'static str, u32>,
-    /// Agents that the model has made, by what it asked for, while they are at work.
+    /// Agents that the model has made and that are at work, by the digest of the request.
     pub(crate) made: BTreeMap<String, MadeAgent>,
     /// Agents that the model has made in the background, by their names.
     pub(crate) in_background: BTreeMap<String, InBackground>,
-    /// What to call if the run is cancelled, registered in this life.
+    /// The undo calls that were registered in this life. They are made if the run is cancelled.
     pub(crate) undo: Vec<(String, ToolCall)>,
     /// Children that this leg spawned, by agent.
     pub(crate) spawned: Vec<(String, RunId)>,
-    /// Set once: every further operation returns it.
+    /// The error that every further operation returns. It is set once.
     pub(crate) end: Option<AgentError>,
-    /// Whether the function is being dropped by the engine, so that drops say nothing.
+    /// Whether the engine is dropping the function. Dropped operations are not recorded then.
     pub(crate) detached: bool,
 }
 
-/// What identifies a call besides its id.
+/// The identity of a call besides its id.
 #[derive(Clone, Debug)]
 pub(crate) struct CallIdentity {
     pub(crate) kind: &'static str,
@@ -139,7 +141,7 @@ pub(crate) struct CallIdentity {
     pub(crate) digest: CallDigest,
 }
 
-/// What the journal says of a call.
+/// What the journal says about a call.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedCall {
     pub(crate) kind: String,
@@ -149,9 +151,9 @@ pub(crate) struct RecordedCall {
     pub(crate) begun: Option<Begun>,
     /// Whether its end is recorded.
     pub(crate) completed: bool,
-    /// Whether it is recorded that the function dropped it.
+    /// Whether the journal records that the function dropped it.
     pub(crate) dropped: bool,
-    /// The last input that is recorded to differ from this one.
+    /// The digest of the last recorded input that differed from `digest`.
     pub(crate) drifted: Option<CallDigest>,
 }
 
@@ -163,11 +165,11 @@ pub(crate) enum ResultSlot {
     Failed(OperationError),
 }
 
-/// What is delivered to the function.
+/// A result on its way to the function.
 pub(crate) enum Delivery {
     /// A `Result<T, OperationError>`.
     Live(Box<dyn Any + Send>),
-    /// The same as an earlier life recorded it.
+    /// The JSON of such a result, as an earlier life recorded it.
     Recorded(Box<RawValue>),
     /// An error, whatever the result's type is.
     Failed(OperationError),
@@ -186,9 +188,9 @@ pub(crate) struct Opening<'a> {
     pub(crate) request: Option<String>,
     pub(crate) callers: Vec<String>,
     pub(crate) returned_by: Option<String>,
-    /// What was said in the run before this leg.
+    /// The messages of the run before this leg.
     pub(crate) said: &'a [Arc<Message>],
-    /// Which of these people said while the run was under way, by their places.
+    /// The places in `said` of messages that people sent while the run was under way.
     pub(crate) heard: &'a [u32],
     pub(crate) sender: RunSender,
 }
@@ -360,7 +362,7 @@ impl Leg {
                 let result = serde_json::from_str::<Result<T, OperationError>>(json.get());
                 Poll::Ready(match result {
                     Ok(result) => result.map_err(AgentError::Operation),
-                    // The code expects a result of another type than that which recorded it.
+                    // The code expects another type than the recorded result has.
                     Err(error) => Err(self.unreadable(id, &error)),
                 })
             }
@@ -368,7 +370,7 @@ impl Leg {
         }
     }
 
-    /// A divergence: the result that is recorded is none of the type that the code expects.
+    /// A divergence: the recorded result does not have the type that the code expects.
     pub(crate) fn unreadable(&self, at: OperationId, error: &serde_json::Error) -> AgentError {
         let mut books = self.books.lock();
         let call = books.recorded.get(&at);
@@ -386,13 +388,13 @@ impl Leg {
         books.end.get_or_insert(error).clone()
     }
 
-    /// The content to which a recorded result refers, if it does.
+    /// The content to which a recorded result refers, if any.
     pub(crate) fn content_of(&self, next: &RecordedDelivery) -> Option<Digest> {
         let books = self.books.lock();
         operations::content_of(&books.recorded.get(&next.op)?.kind, &next.result)
     }
 
-    /// Keeps what interceptors told of a call until its end is recorded.
+    /// Keeps the emissions of interceptors about a call until its end is recorded.
     pub(crate) fn tell(&self, op: OperationId, told: Vec<Emission>) {
         if !told.is_empty() {
             let told = told.into_iter().map(|told| (op, told));
@@ -400,7 +402,7 @@ impl Leg {
         }
     }
 
-    /// What interceptors told of a call so far, as entries.
+    /// The emissions of interceptors about a call so far, as entries.
     pub(crate) fn told_of(&self, op: OperationId) -> Vec<Entry> {
         let told = self.told.lock();
         let told = told.iter().filter(|(of, _)| *of == op).cloned();
@@ -408,7 +410,7 @@ impl Leg {
             .collect()
     }
 
-    /// Takes what interceptors told of a call, as entries.
+    /// Takes the emissions of interceptors about a call, as entries.
     pub(crate) fn take_told(&self, op: OperationId) -> Vec<Entry> {
         let mut told = self.told.lock();
         let told = told.extract_if(.., |(of, _)| *of == op);
@@ -416,13 +418,13 @@ impl Leg {
             .collect()
     }
 
-    /// Keeps how a tool call was answered until its end is recorded.
+    /// Keeps the report on a tool call until its end is recorded.
     pub(crate) fn report(&self, op: OperationId, call: CallReport) {
         self.reports.lock().insert(op, call);
     }
 
-    /// Adds how often the tool was attempted. What refused the call before the first attempt was not
-    /// the tool, unless it was only asked how an earlier one had ended.
+    /// Adds the number of attempts to the report. If there was no attempt, the tool did not answer
+    /// the call, except when it was asked how an earlier attempt had ended.
     pub(crate) fn tried(&self, op: OperationId, tries: Tries, in_doubt: bool) {
         if let Some(report) = self.reports.lock().get_mut(&op) {
             (report.attempts, report.latency_ms) = (tries.attempts, tries.took_ms);
@@ -432,17 +434,17 @@ impl Leg {
         }
     }
 
-    /// How a tool call was answered.
+    /// The report on a tool call.
     pub(crate) fn report_of(&self, op: OperationId) -> Option<CallReport> {
         self.reports.lock().get(&op).cloned()
     }
 
-    /// Takes how a tool call was answered.
+    /// Takes the report on a tool call.
     pub(crate) fn take_report(&self, op: OperationId) -> Option<CallReport> {
         self.reports.lock().remove(&op)
     }
 
-    /// Takes what people said to the run, for a result that is recorded now.
+    /// Takes the messages of people to the run, for a result that is being recorded.
     pub(crate) fn hear(&self) -> Vec<Message> {
         let said = std::mem::take(&mut *self.steering.lock());
         let messages = said.iter().map(|said| said.message.clone()).collect();
@@ -450,12 +452,12 @@ impl Leg {
         messages
     }
 
-    /// What the result that was just made takes along.
+    /// Takes the messages that the result just made brings.
     pub(crate) fn take_heard(&self) -> Vec<Steering> {
         std::mem::take(&mut *self.taken.lock())
     }
 
-    /// Takes over what an entry says of the run's passing state.
+    /// Applies an entry's change of the run's temporary state.
     pub(crate) fn remember(&self, entry: Entry) {
         if let Entry::Changed { changed, .. } = entry {
             self.temp.record(*changed);
@@ -510,7 +512,7 @@ impl Leg {
         }
     }
 
-    /// Takes what people said with answers that the function dropped without having looked at them.
+    /// Takes the messages of people that came with answers which the function dropped unread.
     pub(crate) fn take_unheard(&self) -> Vec<Message> {
         std::mem::take(&mut *self.unheard.lock())
     }
@@ -531,13 +533,13 @@ impl Leg {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// What was said in the leg so far, for a transcript that is handed on.
+    /// The messages of the leg so far, for a transcript that is handed on.
     pub(crate) fn said(&self) -> Vec<Arc<Message>> {
         self.whole.since(self.history)
     }
 
-    /// What the turn asks for, in the order in which it was said: the turn itself, what people said
-    /// to the run meanwhile, and what the agent was asked that took over.
+    /// The requests of the turn, in order: the turn's own message, messages that people sent
+    /// meanwhile, and the request to the agent that took over.
     pub(crate) fn asked(&self) -> Vec<Arc<Message>> {
         let mut asked = vec![self.start.input.clone()];
         let [before, here] = &self.heard;
@@ -547,13 +549,13 @@ impl Leg {
         asked
     }
 
-    /// The places among these messages of what people said to the run so far.
+    /// The places among these messages of those that people have sent to the run so far.
     pub(crate) fn places_of_heard(&self, said: &[Arc<Message>]) -> Vec<u32> {
         let mut places = Vec::new();
         let mut from = 0;
         for heard in self.heard.iter().flat_map(|heard| heard.lock().clone()) {
             let rest = said.get(from..).unwrap_or_default();
-            // What a function heard and did not keep is not there.
+            // A message that the function heard and did not keep is absent.
             if let Some(place) = rest.iter().position(|said| **said == *heard) {
                 places.extend(u32::try_from(from + place));
                 from += place + 1;

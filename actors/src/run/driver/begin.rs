@@ -25,14 +25,14 @@ use crate::{
     },
 };
 
-/// Whether it is recorded that this operation began a child run.
+/// Whether the journal records that this operation began a child run.
 fn is_child(leg: &Leg, op: OperationId) -> bool {
     let books = leg.books.lock();
     let begun = books.recorded.get(&op).and_then(|call| call.begun.as_ref());
     matches!(begun, Some(Begun::Child(_)))
 }
 
-/// Whether it is recorded that this operation began.
+/// Whether the journal records that this operation began.
 fn has_begun(leg: &Leg, op: OperationId) -> bool {
     let books = leg.books.lock();
     books
@@ -41,8 +41,8 @@ fn has_begun(leg: &Leg, op: OperationId) -> bool {
         .is_some_and(|call| call.begun.is_some())
 }
 
-/// One of the equal parts of what is left: among the children that begin together and, where it
-/// goes on beside them, the function.
+/// One of the equal parts of the remaining budget. The children that begin together share it, and
+/// so does the function if it goes on beside them.
 fn equal_part(leg: &Leg, awaited: bool) -> Part {
     let books = leg.books.lock();
     let kinds = books.to_begin.iter().map(|(_, identity, ..)| identity.kind);
@@ -55,20 +55,21 @@ impl Driver {
         let overdue = self.overdue(leg).is_some();
         loop {
             if self.cancelled.is_cancelled() {
-                // Nothing new starts; the word that the run is cancelled is on its way.
+                // Nothing new starts: the command that cancels the run is on its way.
                 break;
             }
             let next = leg.books.lock().to_begin.pop_front();
             let Some((op, identity, resource, operation)) = next else {
                 break;
             };
-            // Past the deadline nothing new starts; a child that is there must be known, to be ended.
+            // Past the deadline nothing new starts. A child that exists must still be known, so
+            // that it can be ended.
             if overdue && !is_child(leg, op) {
                 continue;
             }
             let over = match resource {
                 Some(resource) => self.over_budget(resource),
-                // What has begun must be known, to come to its end.
+                // An operation that has begun must be known, so that it can come to its end.
                 None => self.full().filter(|_| !has_begun(leg, op)),
             };
             if let Some(over) = over {
@@ -85,7 +86,7 @@ impl Driver {
         }
     }
 
-    /// Whether the journal has all the entries that it may have.
+    /// `Some` when the journal has as many entries as it may have.
     fn full(&self) -> Option<Resource> {
         (self.journal.entries() >= self.max_entries).then_some(Resource::Entries)
     }
@@ -94,7 +95,7 @@ impl Driver {
         if let Some(full) = self.full() {
             return Some(full);
         }
-        // Calls that are under way will have been made.
+        // Calls that are under way count as made.
         let under_way = self.under.values().filter(|u| u.resource == Some(resource));
         self.ledger.exhausted(resource, under_way.count() as u64)
     }
@@ -156,7 +157,7 @@ impl Driver {
         });
     }
 
-    /// Begins something outside of the process, of which an earlier life may have begun it.
+    /// Begins an act outside of the process, which an earlier life may have begun already.
     pub(super) fn begin_act(&mut self, op: OperationId, act: ErasedAct, started: bool) {
         let ErasedAct {
             record_start,
@@ -183,7 +184,7 @@ impl Driver {
         future: BoxFuture<'static, ErasedProgress>,
     ) {
         if gate == Gate::After {
-            // What its result will wait for is committed while it is on its way.
+            // The entries for which its result waits are committed while the act is under way.
             self.journal.flush();
         }
         let durable = self.journal.durable.clone();
@@ -233,7 +234,7 @@ impl Driver {
             }
             WaitFor::Child { .. } => (None, None),
         };
-        // What an effect turned into is recorded too; the same waiting only once.
+        // A wait that follows an effect is recorded too. The same wait is recorded only once.
         let recorded = matches!(
             (&begun, &started),
             (Some(Begun::Question(_)), Some(Begun::Question(_)))
@@ -247,10 +248,10 @@ impl Driver {
         self.inbox.awaited(op);
     }
 
-    /// Waits for a child that has ended: how it did is in its journal.
+    /// Waits for a child that has ended. The child's journal holds its outcome.
     fn join_ended(&mut self, op: OperationId, run: RunId, finish: FinishWait) {
         let outcome = self.ports.outcome(run);
-        // The end of one that ended just now is durable with what this run records of it.
+        // If the child ended just now, its end becomes durable with this run's record of it.
         let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
         self.acts.push(Box::pin(async move {
             if durable.reached(mark).await.is_err() {
@@ -298,7 +299,7 @@ impl Driver {
         }
         if started.is_some() {
             if policy.outlives() {
-                // It is a tree of its own, which this life has been told of.
+                // The child is a tree of its own, and this life has announced it already.
                 return;
             }
             self.ports.child(ChildStart {
@@ -343,7 +344,7 @@ impl Driver {
         self.starting.retain(|start| start.run != run);
     }
 
-    /// Sets aside, or gives away, what a child may consume, in the commit that begins it.
+    /// Sets aside or gives away the budget of a child, in the commit that begins the child.
     fn record_terms(
         &mut self,
         op: OperationId,

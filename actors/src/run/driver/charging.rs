@@ -1,4 +1,4 @@
-//! What is charged to the run's budget, and the warnings of it.
+//! Charges to the run's budget, and warnings about its bounds.
 
 use super::{Driver, LegEnd};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Driver {
-    /// Charges what an entry that was just written says.
+    /// Charges the consumption that was just written.
     pub(super) fn charge(&mut self, spent: Spent) {
         if spent == Spent::default() {
             return;
@@ -56,7 +56,7 @@ impl Driver {
         self.wall_time_warning = self.ledger.wall_time_warning(&self.warn_at, begun);
     }
 
-    /// The end of a run whose time is over: by the deadline that it was given, or by its own bound
+    /// The end of a run whose time is over, by the deadline that it was given or by its own bound
     /// on wall time. `None` before that.
     pub(super) fn overdue(&self, leg: &Leg) -> Option<LegEnd> {
         let deadline = self.deadline?;

@@ -1,4 +1,4 @@
-//! Children of a run, and what its function leaves behind.
+//! Children of a run, and the work that its function leaves behind.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Driver {
-    /// Takes note of how a child stands, and records its end.
+    /// Handles a child's report. A report of its end is recorded.
     pub(crate) fn child_news(&mut self, leg: &Arc<Leg>, run: RunId, sender: ChildReport) {
         match sender {
             ChildReport::Idle { wake_at } => {
@@ -43,7 +43,7 @@ impl Driver {
         let finish = child.and_then(|child| child.finish.map(|finish| (child.op, finish)));
         // An operation that was closed meanwhile has its result.
         let finish = finish.filter(|(op, _)| self.under.contains_key(op));
-        // What an earlier life settled is charged.
+        // A child that an earlier life settled is charged already.
         let settled = op.is_some_and(|op| self.ledger.settle(op));
         let spent = if settled {
             result.spent
@@ -76,16 +76,16 @@ impl Driver {
         self.journal.commit(batch);
     }
 
-    /// Tells those who wait for the child that this operation began. Whoever waits for it later reads
-    /// how it ended in its journal.
+    /// Gives the child's end to the operations that wait for the child. An operation that waits
+    /// later reads the end in the child's journal.
     fn joined_child_ended(&mut self, leg: &Arc<Leg>, begun_by: OperationId, result: ChildResult) {
         for op in self.waits.joiners(begun_by) {
             self.arrive(leg, op, Arrival::Child(Box::new(result.clone())));
         }
     }
 
-    /// Records the ends of what has done all that it does but for a change of shared state, which
-    /// nobody wants any more.
+    /// Records the ends of operations that have only their change of shared state left to do. The
+    /// change is not made, since the result is not wanted any more.
     pub(crate) fn end_unsaved(&mut self, leg: &Arc<Leg>, reason: &OperationError) {
         let unsaved = self.under.iter().filter_map(|(op, under)| {
             let unsaved = under.unsaved.as_ref()?;
@@ -98,12 +98,12 @@ impl Driver {
         }
     }
 
-    /// What was begun and has not ended, for the closing of a cancelled run.
+    /// The operations that have begun and not ended, for the closing of a cancelled run.
     pub(crate) fn take_open(&mut self) -> Vec<(OperationId, CallIdentity, Spent)> {
         self.waits.clear();
         self.ready.clear();
         self.acts.clear();
-        // What is recorded and did not begin yet still has to come to its end.
+        // A child that is recorded and did not begin yet still has to come to its end.
         for start in std::mem::take(&mut self.starting) {
             self.start_when_durable(start);
         }
@@ -119,7 +119,7 @@ impl Driver {
         open
     }
 
-    /// Whether anything that the finished function left behind is still under way.
+    /// Whether any work that the finished function left behind is still under way.
     pub(crate) fn has_background(&self) -> bool {
         !self.acts.is_empty() || !self.aborts.is_empty() || !self.children.is_empty()
     }
@@ -130,7 +130,7 @@ impl Driver {
         for run in spawned {
             self.cancel_child(run, "the run that began it has ended");
         }
-        // The run is ending already: its deadline has nothing more to say.
+        // The run is ending already, so its deadline does not matter any more.
         (self.deadline, self.wall_time_warning) = (None, None);
         let waker = FunctionWaker::new(false);
         while self.has_background() {
@@ -145,7 +145,7 @@ impl Driver {
                     self.ports.tree(start.parent, start.run);
                 }
                 WakeReason::Act(_, ErasedProgress::Start(start)) => {
-                    // It was recorded and never started: it is recovered only to be ended.
+                    // The child was recorded and never started. It is recovered only to be ended.
                     let cancel = Some("the run that began it has ended".to_owned());
                     self.ports.child(ChildStart { cancel, ..*start });
                 }

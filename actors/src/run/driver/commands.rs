@@ -1,4 +1,4 @@
-//! What a run is told by its host.
+//! Commands of the host to a run.
 
 use std::{sync::Arc, task::Poll};
 
@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl Driver {
-    /// Waits for the word that the run is cancelled, which is on its way from above: from here on
-    /// its function is not run again.
+    /// Waits for the command that cancels the run, which is on its way from above. The function is
+    /// not run again from here on.
     pub(super) async fn hear_of_cancelling(&mut self, leg: &Arc<Leg>) -> LegEnd {
         self.journal.flush();
         loop {

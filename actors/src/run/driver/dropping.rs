@@ -1,4 +1,4 @@
-//! Operations whose results nobody wants any more.
+//! Operations whose results are not wanted any more.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Driver {
-    /// The function does not want this operation's result any more.
+    /// Handles an operation that the function dropped.
     pub(super) fn drop_operation(&mut self, leg: &Arc<Leg>, op: OperationId) {
         let recorded = {
             let mut books = leg.books.lock();
@@ -17,7 +17,7 @@ impl Driver {
             books.recorded.get(&op).cloned()
         };
         let Some(under) = self.under.remove(&op) else {
-            // It was not begun in this life; an earlier one may have, and not have recorded
+            // It was not begun in this life. An earlier life may have begun it without recording
             // that it was dropped.
             if let Some(call) = recorded.filter(|call| !call.completed && !call.dropped)
                 && let Some(begun) = call.begun
@@ -50,7 +50,7 @@ impl Driver {
         self.charge(spent);
     }
 
-    /// Nobody waits for the child of this operation any more.
+    /// Cancels the child of this operation, for which nobody waits any more.
     pub(super) fn let_child_go(&mut self, op: OperationId, reason: &str) {
         let mut children = self.children.iter_mut();
         if let Some((run, child)) = children.find(|(_, child)| child.op == op) {

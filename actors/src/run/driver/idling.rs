@@ -4,7 +4,7 @@ use super::{Driver, LegEnd};
 use crate::{contract::RunStatus, run::ChildReport, vocabulary::Timestamp};
 
 impl Driver {
-    /// Whether all that the run waits for is outside, told to the parent and the index when it
+    /// Whether the run waits only for the outside. The parent and the index are told when this
     /// changes.
     pub(super) fn settle_idle(&mut self) -> bool {
         let idle = self.acts.is_empty()
@@ -12,7 +12,7 @@ impl Driver {
             && self.ready.is_empty()
             && self.children.values().all(|child| child.idle)
             && (!self.waits.is_empty() || !self.children.is_empty());
-        // It may wait for something else than before without having been at work in between.
+        // The run may wait for another event than before without having been at work in between.
         let standing = idle.then(|| self.wake_at());
         if standing != self.told_idle {
             self.told_idle = standing;
@@ -35,9 +35,9 @@ impl Driver {
         idle
     }
 
-    /// What the run was told to wait for is over. No run above may fall asleep over what follows, and
-    /// the commit that ends the wait says so in the index: a process that starts recovers the runs that
-    /// are at work, and leaves those that wait.
+    /// Marks the run as at work again. No run above may fall asleep meanwhile. The commit that ends
+    /// the wait writes this to the index too: a process that starts recovers the runs that are at
+    /// work and leaves those that wait.
     pub(super) fn goes_on(&mut self) {
         if self.tell_at_work() {
             self.journal.change_row(|row| {
@@ -46,7 +46,8 @@ impl Driver {
         }
     }
 
-    /// Tells the parent that the run waits no longer. `true` where it was said to wait.
+    /// Tells the parent that the run waits no longer. `true` if the run was reported as waiting
+    /// before.
     pub(super) fn tell_at_work(&mut self) -> bool {
         let waited = self.told_idle.take().is_some();
         if let Some(parent) = self.parent.as_ref().filter(|_| waited) {
@@ -57,7 +58,7 @@ impl Driver {
 
     fn wake_at(&self) -> Option<Timestamp> {
         let timer = self.waits.first_timer();
-        // As the wall stands now: others know no other time.
+        // The wall clock's present time, since others know no other.
         let set_back_ms = self.ports.clock().set_back_ms();
         let pause = self.waits.first_pause();
         let pause = pause.map(|at| Timestamp(at.0.saturating_sub(set_back_ms)));
@@ -71,7 +72,7 @@ impl Driver {
         children.chain(own).min()
     }
 
-    /// A root sleeps with all runs below it, and only when none of them is dealing with anything.
+    /// A root sleeps together with all runs below it, and only when all of them are idle.
     pub(super) fn falls_asleep(&self) -> Option<LegEnd> {
         let told = self.sender.told_so_far();
         let wake_at = self.wake_at();
