@@ -119,7 +119,7 @@ pub(crate) struct Books {
     pub(crate) answered: u32,
     /// How often the model called each counted tool of the engine in this leg.
     pub(crate) used: BTreeMap<&'static str, u32>,
-    /// Agents that the model has made and that are at work, by the digest of the request.
+    /// Agents that the model has made and that are at work, by the arguments of the request.
     pub(crate) made: BTreeMap<String, MadeAgent>,
     /// Agents that the model has made in the background, by their names.
     pub(crate) in_background: BTreeMap<String, InBackground>,
