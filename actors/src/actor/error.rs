@@ -6,17 +6,17 @@ use crate::{
     vocabulary::{AgentError, NoAnswer, OperationId, RunId},
 };
 
-/// Why an answer reaches no question. Nothing changed.
+/// The reason why an answer reaches no question. Nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
-    /// The run went on in another journal, where something else may be asked under this operation.
+    /// The run went on in another journal, where this operation may ask something else.
     #[error("the question {operation} is over")]
     Over {
         /// The operation.
         operation: OperationId,
     },
-    /// Several runs below it ask under this operation.
+    /// Several runs below this one ask under this operation.
     #[error("several runs below it ask in {operation}: answer the one that is meant")]
     Ambiguous {
         /// The operation.
@@ -24,7 +24,8 @@ pub enum AnswerError {
         /// The runs that ask.
         runs: Vec<RunId>,
     },
-    /// Neither the run nor one below it asks this: it was answered before, or never asked.
+    /// Neither the run nor a run below it asks this: the question was answered before, or never
+    /// asked.
     #[error("no open question {operation}; open are: {}", listed(.open))]
     NotOpen {
         /// The operation.
@@ -32,7 +33,7 @@ pub enum AnswerError {
         /// The operations whose questions are open.
         open: Vec<OperationId>,
     },
-    /// The time to answer is over.
+    /// The time to answer the question is over.
     #[error("the question {operation} has expired; resumed, the run goes on without an answer")]
     Expired {
         /// The operation.
@@ -43,7 +44,7 @@ pub enum AnswerError {
     Unfit {
         /// The operation.
         operation: OperationId,
-        /// What is expected.
+        /// A description of what is expected.
         reason: String,
     },
 }
@@ -56,7 +57,7 @@ fn listed(operations: &[OperationId]) -> String {
     }
 }
 
-/// What a System refuses or fails with.
+/// An error of a System: it refuses something, or fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SystemError {
@@ -72,10 +73,10 @@ pub enum SystemError {
     /// The supervision tree did not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Too much is under way; try again later.
+    /// Too much work is under way; try again later.
     #[error("{what} has no room for more work (its bound is {bound}): try again later")]
     Overloaded {
-        /// What has no room.
+        /// The part that has no room.
         what: String,
         /// The bound.
         bound: usize,
@@ -85,7 +86,7 @@ pub enum SystemError {
     Refused {
         /// The session.
         session: String,
-        /// Its reason.
+        /// The reason that it gives.
         reason: String,
     },
     /// A team's definition was not replaced.
@@ -93,7 +94,7 @@ pub enum SystemError {
     NotReloaded {
         /// The team.
         team: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// No team has this name.
@@ -107,12 +108,12 @@ pub enum SystemError {
     /// The store has no such run.
     #[error("there is no run {0}")]
     UnknownRun(RunId),
-    /// The run and all above it have ended, so there is nothing to try again.
+    /// The run and all runs above it have ended, so there is nothing to try again.
     #[error(
         "run {0} has ended, so there is nothing to try again: fork it to go on from one of its entries"
     )]
     Ended(RunId),
-    /// The run is on disk, where its team does not look now.
+    /// The run is on disk, but its team now keeps its runs in memory and does not look there.
     #[error(
         "run {run} is on disk, and team {team:?} keeps its runs in memory only: give the team \
          another `durability` to go on with it"
@@ -123,10 +124,10 @@ pub enum SystemError {
         /// Its team.
         team: String,
     },
-    /// An owner without a name.
+    /// The owner's name is empty.
     #[error("the owner's name is empty: say who it is, or name no owner")]
     EmptyOwner,
-    /// A message has no form as JSON, so nothing was told.
+    /// The message has no form as JSON, so nothing was sent.
     #[error(
         "a message {message:?} cannot be written as JSON ({error}), so nothing was told: its maps \
          need keys that are texts"
@@ -134,10 +135,10 @@ pub enum SystemError {
     Unwritable {
         /// The stable name of its type.
         message: &'static str,
-        /// What is wrong.
+        /// The error of its serialisation.
         error: String,
     },
-    /// A turn says nothing.
+    /// The turn says nothing.
     #[error("the turn says nothing: give it a text or a file")]
     EmptyTurn,
     /// The session, or the run, belongs to somebody else.
@@ -163,7 +164,7 @@ pub enum SystemError {
     Failed {
         /// The run.
         run: RunId,
-        /// With what.
+        /// The error with which it failed.
         error: AgentError,
     },
     /// The run waits until somebody retries, forks or cancels it.
@@ -171,7 +172,7 @@ pub enum SystemError {
     Parked {
         /// The run.
         run: RunId,
-        /// Why.
+        /// The reason.
         error: AgentError,
     },
     /// An answer reaches no question.
@@ -179,21 +180,21 @@ pub enum SystemError {
     Answer {
         /// The run.
         run: RunId,
-        /// Why.
+        /// The reason.
         error: AnswerError,
     },
-    /// The definition that the run was pinned to does not read.
+    /// The definition to which the run is pinned cannot be decoded.
     #[error("the definition that run {run} is pinned to does not read: {reason}")]
     Pinned {
         /// The run.
         run: RunId,
-        /// What is wrong.
+        /// The error of decoding.
         reason: String,
     },
-    /// The run cannot be forked there.
+    /// The run cannot be forked at that point.
     #[error(transparent)]
     Fork(#[from] ForkError),
-    /// What is recorded of a run does not read.
+    /// The recorded entries of a run cannot be decoded.
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// There is no such session.
@@ -202,7 +203,7 @@ pub enum SystemError {
         /// The session.
         session: String,
     },
-    /// A session has fewer turns.
+    /// The session has fewer turns.
     #[error("session {session} has {have} turns: {turns} of them cannot be kept")]
     NoSuchTurn {
         /// The session.
@@ -223,7 +224,7 @@ pub enum SystemError {
     /// An exported session cannot be used.
     #[error(transparent)]
     Document(#[from] SessionDocumentError),
-    /// A fork is to begin in a session that there is already.
+    /// A fork is to begin in a session that exists.
     #[error("session {session} exists already: a fork begins a session of its own; name another")]
     SessionExists {
         /// The session.

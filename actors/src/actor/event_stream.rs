@@ -17,14 +17,14 @@ use crate::{
 
 /// How many entries are read at once.
 const PAGE: usize = 512;
-/// How often a tree that another process carries is looked at.
+/// The pause between two looks at a tree that another process carries.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The events of a root run and all runs below it, in the order of their commits.
 ///
-/// It reads the journal at its own pace, so any number of streams, however slow, never delay an
-/// agent, and a stream that is read later is the same sequence but for the previews. It ends
-/// after the root's last event. A reader who would rather have the newest takes it
+/// The stream reads the journal at its own pace, so any number of streams, however slow, never
+/// delay an agent. A stream that is read later gives the same sequence, except for the previews. It
+/// ends after the root's last event. A reader who prefers the newest events to all events takes it
 /// [bounded](Self::bounded).
 pub struct EventStream {
     store: StoreHandle,
@@ -41,28 +41,30 @@ pub struct EventStream {
     ready: VecDeque<Ready>,
     /// How many entries of each run the reader has passed.
     passed: HashMap<RunId, u64>,
-    /// A preview that waits for what is recorded before it.
+    /// A preview that is held until the entries before it are read.
     shown: Option<Shown>,
     previews: bool,
-    /// The check that comes first: whether there is anything to be shown.
+    /// The check that comes first: whether the reader may see anything.
     gate: Option<BoxFuture<'static, bool>>,
     /// How many recorded events may wait for the reader.
     most: Option<usize>,
     missed: Missed,
-    /// Whether it is to be seen yet that the root had not ended before the point at which it began.
+    /// Whether it is still unknown that the root had not ended before the point at which the stream
+    /// begins.
     is_partial: bool,
-    /// Whether it began later than its tree.
+    /// Whether the stream began later than its tree.
     begun_later: bool,
     over: bool,
 }
 
-/// An entry that was read and not passed yet, with its event, if it has one; of several events each.
+/// An entry that was read and not passed yet, with its event, if it has one. An entry with several
+/// events is one of these for each.
 struct Ready {
     run: RunId,
     sequence: u64,
     position: u64,
     record: Option<EventRecord>,
-    /// Whether the entry is passed with it.
+    /// Whether this is the entry's last event, with which the entry is passed.
     is_last: bool,
 }
 
@@ -106,7 +108,7 @@ impl EventStream {
         }
     }
 
-    /// The same stream, which is empty unless this says otherwise.
+    /// The same stream behind a check: it is empty unless the check gives `true`.
     pub(super) fn behind(mut self, gate: BoxFuture<'static, bool>) -> Self {
         self.gate = Some(gate);
         self
@@ -125,11 +127,13 @@ impl EventStream {
         self.missed
     }
 
-    /// The same stream, beginning after this position ([`EventRecord::position`]). It is the way to go on where an
-    /// earlier reader stopped, after a restart too. The events of one entry share its position; for a reader that may
-    /// have stopped between them there is [`after_event`](Self::after_event).
+    /// The same stream, beginning after this position ([`EventRecord::position`]). A reader goes on
+    /// with it where an earlier reader stopped, also after a restart. The events of one entry share
+    /// its position; for a reader that may have stopped between them there is
+    /// [`after_event`](Self::after_event).
     ///
-    /// What was recorded before is read, and not given: which steps are under way depends on it.
+    /// The entries before that position are read, but their events are not given: they tell which
+    /// steps are under way.
     #[must_use]
     pub fn after(mut self, position: u64) -> Self {
         self.after = position;
@@ -161,7 +165,7 @@ impl EventStream {
         self.pass_gate().await;
         loop {
             if self.most.is_some() && !self.over {
-                // A reader sees the store as it is now, and not as it was at its last look.
+                // A reader sees the store as it is now, and not as it was at the last read.
                 while let Ok(true) = self.read().await {}
             }
             self.look_for_preview();
@@ -190,7 +194,8 @@ impl EventStream {
                     return Some(Err(error));
                 }
             }
-            // Nothing is left that was recorded before it, unless what it rests on is on its way.
+            // All that was recorded before the preview is read, unless entries that it rests on are
+            // on their way.
             if self.is_ripe()
                 && let Some(shown) = self.shown.take()
             {
@@ -200,7 +205,7 @@ impl EventStream {
         }
     }
 
-    /// Ends the stream where nothing of it may be shown.
+    /// Ends the stream if the reader may see nothing of it.
     async fn pass_gate(&mut self) {
         if let Some(gate) = &mut self.gate {
             if !gate.await {
@@ -222,12 +227,12 @@ impl EventStream {
         }
     }
 
-    /// The preview at hand, when what is read next was recorded after it.
+    /// The preview at hand, if the next entry was recorded after it.
     fn due_preview(&mut self) -> Option<EventRecord> {
         let before = self.shown.as_ref()?.before;
         let next = self.ready.front()?.position;
-        // Positions begin at 1. Where nothing was published since this tree is watched, it is
-        // only known that the preview belongs after what there is to read.
+        // Positions begin at 1. If nothing was published since this tree is watched, the preview is
+        // only known to belong after the entries that can be read now.
         if before == 0 || next < before || !self.is_ripe() {
             return None;
         }
@@ -240,13 +245,13 @@ impl EventStream {
         self.shown.as_ref().is_some_and(|shown| {
             match self.passed.get(&shown.record.run) {
                 Some(passed) => *passed >= shown.entries,
-                // Its run's entries may all stand before the point at which this stream begins.
+                // All entries of its run may stand before the point at which this stream begins.
                 None => shown.entries == 0 || self.begun_later,
             }
         })
     }
 
-    /// Passes an entry, and gives its event.
+    /// Passes an entry, and returns its event.
     fn pass(&mut self, ready: Ready) -> Option<EventRecord> {
         if ready.is_last {
             self.passed.insert(ready.run, ready.sequence + 1);
@@ -292,7 +297,7 @@ impl EventStream {
         }
     }
 
-    /// Notices that the root had ended before the position from which this stream reads. `false`
+    /// Checks whether the root had ended before the position from which this stream reads. `false`
     /// when it had not.
     async fn look_for_end(&mut self) -> Result<bool, StoreError> {
         self.is_partial = false;
@@ -375,8 +380,8 @@ impl EventStream {
         }
         self.keep_within_bound();
         if *self.subscription.position.borrow() < self.after {
-            // What is shown from here on comes after this, also where nothing was published since
-            // the tree is watched.
+            // Previews that are shown from here on come after this position, also where nothing was
+            // published since the tree is watched.
             self.observers.published(self.root, self.after);
         }
         Ok(any)

@@ -10,15 +10,15 @@ use tokio::sync::oneshot;
 
 use crate::vocabulary::RunId;
 
-/// A number of slots. Where more calls want one than there are, each tree gets its turn, one call
-/// after the other (round robin), so a tree with a thousand calls delays another by one call a
-/// slot and not by a thousand. Within a tree who came first is served first.
+/// A number of slots. When more calls want a slot than there are, the trees take turns, call by
+/// call (round robin), so a tree with a thousand calls delays another by one call a slot and not by
+/// a thousand. Within a tree the first to come is the first served.
 ///
-/// How many may wait is bounded by the admission of runs and by the batches of their agents.
+/// The admission of runs and the batches of their agents bound the number of waiting calls.
 #[derive(Clone)]
 pub(super) struct FairSlots(Arc<Mutex<Queue>>);
 
-/// How slots for calls are used.
+/// The use of slots for calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlotCounts {
@@ -43,7 +43,7 @@ struct Queue {
 pub(super) struct Permit(Option<FairSlots>);
 
 impl FairSlots {
-    /// So many slots, at least one.
+    /// Makes this many slots, at least one.
     pub(super) fn new(slots: usize) -> Self {
         let slots = slots.max(1);
         Self(Arc::new(Mutex::new(Queue {
@@ -64,7 +64,7 @@ impl FairSlots {
         }
     }
 
-    /// Waits for a slot. Dropped while it waits, it is passed over.
+    /// Waits for a slot. A future that is dropped while it waits is passed over.
     pub(super) async fn acquire(&self, root: RunId) -> Permit {
         loop {
             let turn = {
@@ -88,14 +88,14 @@ impl FairSlots {
         }
     }
 
-    /// Gives a slot to whoever is next.
+    /// Gives a slot to the next call that waits.
     fn release(&self) {
         let mut queue = self.0.lock();
         let mut slot = Permit(Some(self.clone()));
         while let Some(waiter) = queue.next() {
             match waiter.send(slot) {
                 Ok(()) => return,
-                // It does not wait any more.
+                // The call does not wait any more.
                 Err(unwanted) => slot = unwanted,
             }
         }
@@ -178,7 +178,7 @@ mod tests {
         drop(gone);
         let [first, second] = held;
         drop(first);
-        // It was given a slot and goes without having taken it.
+        // The call was given a slot and goes away without having taken it.
         drop(given);
         let slot = stays.now_or_never().unwrap();
         drop((slot, second));

@@ -35,8 +35,8 @@ pub struct Fork {
 }
 
 impl Fork {
-    /// A fork that keeps the first `entries` entries of the run, so that what its entry of that
-    /// number records is the first thing that is done anew.
+    /// A fork that keeps the first `entries` entries of the run: the first step that is done anew
+    /// is the one that the entry with that number records.
     pub fn at(entries: u64) -> Self {
         Self {
             at: Some(entries),
@@ -50,31 +50,30 @@ impl Fork {
         Self::default()
     }
 
-    /// Gives the fork a message at that point. It takes the place of the run's own input where
-    /// nothing but its beginning is kept (`at(1)`), and steers the run otherwise, as [`Run::steer`]
-    /// does.
+    /// Gives the fork a message at that point. If only the run's beginning is kept (`at(1)`), the
+    /// message replaces the run's own input; otherwise it steers the run, as [`Run::steer`] does.
     pub fn input(mut self, input: impl Into<Task>) -> Self {
         self.input = Some(input.into().message);
         self
     }
 
-    /// Sets the key of the session in which the fork goes on; a fresh one when left out. Forking
-    /// twice into one session in the same way is forking once.
+    /// Sets the key of the session in which the fork goes on; without it the key is a fresh one.
+    /// Forking twice into one session in the same way is forking once.
     pub fn session(mut self, key: impl Into<String>) -> Self {
         self.session = Some(key.into());
         self
     }
 
-    /// Goes on with this definition of the team, and not with the one to which the run is pinned: with
-    /// another model, other instructions, other agents. What the System makes when it starts or
-    /// [reloads](System::reload) the team has to be as it is there: its models, tools, interceptors
-    /// and durability.
+    /// Goes on with this definition of the team instead of the one to which the run is pinned: with
+    /// another model, other instructions or other agents. What the System makes when it starts or
+    /// [reloads](System::reload) the team must be the same in both: models, tools, interceptors and
+    /// durability.
     pub fn team(mut self, team: TeamSpec) -> Self {
         self.team = Some(Box::new(team));
         self
     }
 
-    /// Goes on with the definition that the System has of the team today, and not with the one to
+    /// Goes on with the definition that the System has of the team today, instead of the one to
     /// which the run is pinned.
     pub fn todays_team(mut self) -> Self {
         self.todays_team = true;
@@ -83,9 +82,10 @@ impl Fork {
 }
 
 impl Run {
-    /// Begins a new run that goes on from a point of this one, which may be open, ended or parked,
-    /// and stays as it is. What is recorded before that point is copied and not done again, neither
-    /// in this run nor in those below it; what comes after it is done anew, effects included.
+    /// Begins a new run that goes on from a point of this one. This run may be open, ended or
+    /// parked, and stays as it is. What is recorded before that point is copied and not done again,
+    /// neither in this run nor in those below it; what comes after it is done anew, effects
+    /// included.
     ///
     /// The fork has a session of its own, with the conversation before the run. It has the state
     /// of the session and the working memory of the tree as they were then; the states of users
@@ -94,7 +94,8 @@ impl Run {
     /// A run below another becomes a run of its own.
     ///
     /// # Errors
-    /// [`SystemError::Fork`] where it cannot be forked there, which says where it can;
+    /// [`SystemError::Fork`] if the run cannot be forked there; the error names the possible
+    /// points.
     /// [`SystemError::SessionExists`]; [`SystemError::UnknownRun`], [`SystemError::Foreign`],
     /// [`SystemError::UnknownTeam`]; [`SystemError::Definition`] and [`SystemError::NotReloaded`] for a
     /// [definition](Fork::team) with which it cannot go on; what the store fails with.
@@ -125,7 +126,7 @@ impl Run {
         let key = options.session.clone().unwrap_or_else(fresh);
         let session = SessionId { team, key };
         let run = RunId::of_turn(&session, TURN);
-        // A delegated run has no session, and nothing was said in one before it.
+        // A delegated run has no session, and so no conversation before it.
         let in_session = begun.session.is_some();
         let history = if in_session {
             &recording.history[..]
@@ -157,7 +158,7 @@ impl Run {
             posts.push((run, item));
         }
         let journal = JournalId::Session(session.clone());
-        // Claiming a session that there is would take it from whoever holds it.
+        // Claiming an existing session would take it from its holder.
         if !store.read(journal.clone(), 0, 1).await?.is_empty() {
             let session = session.to_string();
             return Err(SystemError::SessionExists { session });
@@ -165,7 +166,7 @@ impl Run {
         let claim = store.claim(journal.clone(), false).await?;
         let mut lines = history.to_vec();
         if let Some(from) = from {
-            // What the run itself wrote is copied with its entries.
+            // The run's own entries in the session are copied with its other entries.
             let began = recording
                 .lines
                 .first()
@@ -202,7 +203,8 @@ impl Run {
         self.system.resume(run, false).await
     }
 
-    /// Whether this very fork was made before: at this place, and with this definition where it has one of its own.
+    /// Whether this very fork was made before: at this point, and with the same definition if it
+    /// has one of its own.
     async fn is_made(
         &self,
         session: &SessionId,
@@ -223,7 +225,7 @@ impl Run {
     }
 }
 
-/// How a run of a recording began.
+/// The start of a run of a recording.
 fn begun(recording: &Recording, run: RunId) -> Result<RunStart, SystemError> {
     let mut lines = recording.lines.iter();
     let first = lines.find(|line| line.run == run && line.stored.sequence == 0);
@@ -234,7 +236,7 @@ fn begun(recording: &Recording, run: RunId) -> Result<RunStart, SystemError> {
     }
 }
 
-/// Who owns the session that is forked.
+/// The owner of the session that is forked.
 async fn owner(
     store: &StoreHandle,
     recording: &Recording,
@@ -256,7 +258,7 @@ async fn owner(
 }
 
 impl ForkedRun {
-    /// Puts this in the place of what the run was asked.
+    /// Replaces the run's input by this message.
     fn say(&mut self, input: Message) {
         self.start.input = input.into();
         if let Some((_, first)) = self.entries.first_mut() {

@@ -22,7 +22,7 @@ use crate::{
     vocabulary::{AgentError, Answer, JournalId, Message, Outcome, Part, RunEnd, RunId, SessionId},
 };
 
-/// How often a run that another process may change is looked at.
+/// The pause between two looks at a run that another process may change.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// One lasting conversation with a team.
@@ -71,7 +71,7 @@ impl Session {
         {
             return Err(SystemError::EmptyOwner);
         }
-        // It is subscribed before it begins, so no piece of the answer is missed.
+        // The subscription begins before the turn does, so no piece of the answer is missed.
         let early = (turn.streaming == Some(true)).then(|| {
             let id = turn.id.as_deref().unwrap_or_default();
             let observers = &shared.services.previewer.observers;
@@ -86,14 +86,14 @@ impl Session {
         Ok(self.system.run(run).watched(early))
     }
 
-    /// A turn that says something, with an id.
+    /// The turn with an id, if it says something.
     pub(super) fn with_id(&self, mut turn: Turn) -> Result<Turn, SystemError> {
         // An empty message would stay in the conversation, and providers refuse it for ever.
         let says = |part: &Part| part.as_text().is_none_or(|text| !text.trim().is_empty());
         if !turn.message.parts.iter().any(says) {
             return Err(SystemError::EmptyTurn);
         }
-        // Under one id it may be said again when the session's agent is lost or a write fails.
+        // With an id the turn can be said again when the session's agent is lost or a write fails.
         let entropy = &self.system.shared().services.entropy;
         turn.id
             .get_or_insert_with(|| format!("{:032x}", entropy.bits()));
@@ -135,7 +135,7 @@ impl fmt::Debug for Session {
 pub struct Run {
     pub(crate) system: System,
     pub(crate) id: RunId,
-    /// What its first reader listens to, where that began before the run did.
+    /// The subscription of the run's first reader, if it began before the run did.
     pub(crate) early: Early,
 }
 
@@ -156,13 +156,13 @@ impl Run {
         self.id
     }
 
-    /// The same handle, whose first reader listens to this.
+    /// The same handle, whose first reader gets this subscription.
     fn watched(mut self, early: Option<Subscription>) -> Self {
         self.early = Early(early.map(|early| Arc::new(Mutex::new(Some(early)))));
         self
     }
 
-    /// Checks that whoever this handle acts for may do this.
+    /// Checks that the party for which this handle acts may use the run in this way.
     pub(super) async fn check(&self, what: Use) -> Result<(), SystemError> {
         self.system.check_run(self.id, what).await
     }
@@ -183,9 +183,9 @@ impl Run {
         stream.behind(Box::pin(async move { run.check(Use::Look).await.is_ok() }))
     }
 
-    /// What the run's agents say, as text: piece by piece where their models stream
-    /// ([`Turn::streaming`](crate::session::Turn::streaming)), else message by message. It has
-    /// nothing of the runs below.
+    /// The messages of the run's agents, as text: piece by piece where their models stream
+    /// ([`Turn::streaming`](crate::session::Turn::streaming)), else message by message. The
+    /// messages of the runs below are not included.
     pub fn text_stream(&self) -> TextStream {
         TextStream::new(self.id, self.events())
     }
@@ -232,21 +232,21 @@ impl Run {
         }
     }
 
-    /// Waits as long as the run is live in this process, without asking the store, and tells how
+    /// Waits as long as the run is live in this process, without asking the store, and returns how
     /// it ended. `None` when it is not live here, or came to rest without an end.
     async fn end_here(&self) -> Option<RunEnd> {
         let services = &self.system.shared().services;
         let live = &services.previewer.live;
         let mut watch = live.watch(self.id);
         if live.is_live(self.id) && !self.system.shared().is_stopped() {
-            // The agent that forgets the run rings, and so does a System that stops. A run whose actor is
-            // killed stays live until its next life has ended.
+            // The watch rings when the agent forgets the run, and when the System stops. A run
+            // whose actor is killed stays live until its next life has ended.
             watch.rung().await;
         }
         watch.end()
     }
 
-    /// Waits until the store says that the run has ended, and how.
+    /// Waits until the store has the run's end, and returns it.
     async fn recorded_end(&self) -> Result<Option<RunEnd>, SystemError> {
         let wanted = |status: RunStatus| status.is_ended() || status == RunStatus::Parked;
         if self.rest(wanted).await?.status == RunStatus::Parked {
@@ -262,7 +262,8 @@ impl Run {
         self.end().await
     }
 
-    /// Waits until the run has ended, is parked, or waits for the outside, and tells which.
+    /// Waits until the run has ended, is parked, or waits for something outside, and returns its
+    /// row.
     ///
     /// # Errors
     /// What the store fails with.
@@ -280,7 +281,7 @@ impl Run {
         }
     }
 
-    /// Whether something came for a waiting tree that it has not dealt with yet.
+    /// Whether an item came for a waiting tree that the tree has not dealt with yet.
     async fn has_news(&self, row: &RunRow) -> Result<bool, SystemError> {
         let store = &self.system.shared().services.store;
         let mut filter = RunFilter::default();
@@ -298,7 +299,7 @@ impl Run {
         Ok(false)
     }
 
-    /// Waits until the run stands in one of these ways.
+    /// Waits until the run has one of these statuses.
     pub(super) async fn rest(
         &self,
         wanted: impl Fn(RunStatus) -> bool,
@@ -317,8 +318,8 @@ impl Run {
             if let Some(error) = services.previewer.live.failure(self.id) {
                 return Err(SystemError::Store(error));
             }
-            // The watch is told when a life of the run in this process ends; what another process
-            // does, and a run that only begins to wait, is looked for.
+            // The watch rings when a life of the run in this process ends. What another process
+            // does, and that a run begins to wait, is found by looking.
             tokio::select! {
                 biased;
                 () = watch.rung() => {}
@@ -331,8 +332,8 @@ impl Run {
         Ok(Recorded::fold(&self.lines().await?, self.id)?)
     }
 
-    /// How the run ended. A run's end is its journal's last entry, so the entries before it are
-    /// not decoded, however many they are.
+    /// The run's end. It is the journal's last entry, so the entries before it are not decoded,
+    /// however many they are.
     async fn end(&self) -> Result<Option<RunEnd>, SystemError> {
         for stored in self.lines().await?.iter().rev() {
             let recorded = Recorded::fold(std::slice::from_ref(stored), self.id)?;
@@ -348,7 +349,7 @@ impl Run {
         Ok(super::loaded::read_journal(&services.store, &JournalId::Run(self.id), 0).await?)
     }
 
-    /// What the run may consume, what it has, and when it must end, as far as it is recorded.
+    /// The run's bounds, what it has consumed, and its deadline, as far as they are recorded.
     ///
     /// # Errors
     /// What the store fails with.
@@ -419,7 +420,7 @@ impl Run {
         let shared = self.system.shared();
         let item = InboxItem::new(id, shared.services.clock.now(), body);
         let Some((run, fresh)) = shared.services.post_to(self.id, item).await? else {
-            // It is not there, or it has ended.
+            // The run does not exist, or it has ended.
             self.status().await?;
             return Err(SystemError::UnknownRun(self.id));
         };
@@ -443,8 +444,8 @@ impl Run {
         }
     }
 
-    /// This run, or, where it went on in other journals and was deleted since, the first of those
-    /// that is kept.
+    /// This run, or, if it went on in other journals and was deleted since, the first later run
+    /// that still exists.
     async fn kept(&self) -> Result<Run, SystemError> {
         let (mut run, mut deleted) = (self.clone(), None);
         loop {
@@ -464,7 +465,7 @@ impl Run {
         let services = &self.system.shared().services;
         match services.current(self.id).await? {
             Some(row) => Ok(self.system.run(row.run)),
-            // It was deleted with all journals in which it went on, or there is none.
+            // The run was deleted with all journals in which it went on, or it never existed.
             None => self.status().await.map(|_| self.clone()),
         }
     }

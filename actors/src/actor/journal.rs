@@ -1,4 +1,4 @@
-//! The one writer.
+//! The journal: the only part of a System that commits batches.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
 /// How many batches one commit takes at the most.
 const GROUP: usize = 4096;
 
-/// How many commits a caller makes for others before it leaves them to the actor.
+/// How many commits a caller makes for other callers before it leaves them to the actor.
 const FOR_OTHERS: usize = 16;
 
 /// Commits batches in the order in which they come. While one commit is under way the next
@@ -50,7 +50,7 @@ impl Journal {
         }))
     }
 
-    /// Where the actor's current life is found.
+    /// The address of the journal's actor.
     pub(crate) fn actor(&self) -> SupervisedRef<JournalMessage> {
         self.0.actor.clone()
     }
@@ -80,8 +80,8 @@ impl Journal {
     }
 
     fn leave(&self, message: JournalMessage) {
-        // Without the actor nobody knows what becomes of the commit: the message is dropped, and
-        // whoever waits hears that the journal is gone.
+        // Without the actor nobody learns the commit's result: the message is dropped, and the
+        // waiting callers are told that the journal is gone.
         let _ = self.0.actor.send(message);
     }
 }
@@ -89,7 +89,7 @@ impl Journal {
 /// A commit that the store has begun, and the callers that are told of it.
 type UnderWay = (BoxFuture<'static, CommitResult>, Vec<Acknowledge>);
 
-/// The right to commit, which one at a time has.
+/// The right to commit, which has one holder at a time.
 struct CommitPermit(Option<Journal>);
 
 impl CommitPermit {
@@ -113,7 +113,7 @@ impl CommitPermit {
 }
 
 impl Drop for CommitPermit {
-    /// The holder of the permit is lost, and with it what waited: the callers hear of it.
+    /// The holder of the permit is lost with the batches that waited: their callers are told.
     fn drop(&mut self) {
         if let Some(journal) = self.0.take() {
             let waiting = {
@@ -173,7 +173,7 @@ impl Actor for JournalActor {
         }: JournalMessage,
         carrying: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        // There is one turn, so what was carried before has ended.
+        // There is one permit, so what was carried before has ended.
         *carrying = Some(AbortOnDropHandle::new(tokio::spawn(async move {
             loop {
                 let Some((commit, acknowledges)) = under_way.take().or_else(|| turn.next()) else {

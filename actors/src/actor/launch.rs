@@ -1,4 +1,4 @@
-//! What a run needs before it can go on, gathered off the agent's mailbox.
+//! Reading and claiming what a run needs before it can go on, outside the agent's mailbox.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -15,13 +15,13 @@ use crate::{
     vocabulary::{Digest, JournalId, RunEnd, RunId, SessionId, Transcript},
 };
 
-/// How long journals may be, in entries, that are recovered together with others, since all are in
+/// The longest journal, in entries, that is recovered together with others: all of them are in
 /// memory at once.
 const TOGETHER_MAX: usize = 2048;
 
-/// Claims a run, which closes the epoch of whoever carried it before, and reads its journal. A
-/// run that went on in another journal is followed there. For the run of a turn that was set
-/// aside its session is named, whose conversation is read as it was when the turn began.
+/// Claims a run, which closes the epoch of its earlier owner, and reads its journal. A run that
+/// went on in another journal is followed there. `aside` names the session of a quarantined turn's
+/// run: its conversation is read as it was when the turn began.
 pub(crate) async fn load_run(
     services: &Services,
     run: RunId,
@@ -40,7 +40,7 @@ pub(crate) async fn load_run(
             run = continued(services, run).await?;
             continue;
         }
-        // Read before it is claimed: a newer program's run is not touched.
+        // The journal is read before it is claimed: a newer program's run is not touched.
         let journal = JournalId::Run(run);
         let lines = read_journal(&services.store, &journal, 0).await?;
         let mut recorded = Recorded::fold(&lines, run)?;
@@ -60,7 +60,7 @@ pub(crate) async fn load_run(
                 }
             }
         };
-        // What its owner wrote until then.
+        // The entries that its owner wrote before the claim.
         let read = lines.len() as u64;
         if claim.entries > read {
             recorded.extend(&read_journal(&services.store, &journal, read).await?, run)?;
@@ -91,10 +91,9 @@ pub(crate) async fn load_run(
     }
 }
 
-/// Recovers roots with their sessions: all are read in one go, then all sessions are claimed in one
-/// commit, and their runs in another. Those of which there is more to say (another owner, a long
-/// journal, damage, another definition, something written meanwhile) are `None`: their agents take
-/// them up by themselves.
+/// Recovers roots with their sessions: all are read at once, then all sessions are claimed in one
+/// commit, and their runs in another. A root that needs more (another owner, a long journal,
+/// damage, another definition, a write meanwhile) is `None`: its agent takes it up by itself.
 pub(crate) async fn recover_together(
     services: &Services,
     rows: Vec<(SessionId, RunRow)>,
@@ -123,13 +122,13 @@ pub(crate) async fn recover_together(
     let journals = rows.iter().zip(&taken).filter(|(_, taken)| taken.is_some());
     let journals = journals.map(|(row, _)| of_session(row)).collect();
     let claims = claims_of(services, journals).await?;
-    // A run belongs to the process that has its session: without that it is left alone, since a process that
-    // begins to take it up may have claimed the one and not yet the other.
+    // A run belongs to the process that has its session. Without the session the run is left alone:
+    // another process may have claimed the session and not yet the run.
     hold(&mut taken, claims, |taken| &mut taken.session.claim);
     let runs = taken.iter().flatten().map(|taken| taken.run.run.into());
     let claims = claims_of(services, runs.collect()).await?;
     hold(&mut taken, claims, |taken| &mut taken.run.claim);
-    // A run that is not named has an empty inbox; what comes later is told.
+    // A run that `posted` does not name has an empty inbox; its agent is told of later items.
     let (_, called) = services.store.posted(0).await?;
     let called: HashSet<RunId> = called.into_iter().collect();
     for RecoveredSession { run, .. } in taken.iter_mut().flatten() {
@@ -138,7 +137,8 @@ pub(crate) async fn recover_together(
     Ok(taken)
 }
 
-/// Keeps those whose claim was granted, and to whose journals nothing was added since they were read.
+/// Keeps the sessions or runs whose claim was granted, and whose journals did not grow since they
+/// were read.
 fn hold(
     taken: &mut [Option<RecoveredSession>],
     granted: Vec<Option<Claim>>,
@@ -163,7 +163,7 @@ async fn claims_of(
     Ok(claims.into_iter().map(Result::ok).collect())
 }
 
-/// A claim that is not made yet, of a journal that was read so far.
+/// A claim that is not made yet, of a journal of which these lines were read.
 fn unclaimed(lines: &[StoredLine]) -> Claim {
     Claim {
         epoch: 0,
@@ -196,7 +196,7 @@ fn fold_run(
     })
 }
 
-/// The conversation that the first entries of a session's journal come to.
+/// The conversation that results from the first entries of a session's journal.
 async fn history_of(
     services: &Services,
     session: &SessionId,
@@ -240,8 +240,8 @@ const UNMADE: Claim = Claim {
     entries: 0,
 };
 
-/// Folds a session's journal, from its checkpoint where that can be read, and claims it: a newer
-/// program's session is not touched. Where that is allowed a new session is not claimed: the commit of
+/// Folds a session's journal, from its checkpoint if that can be read, and claims it; a newer
+/// program's session is not touched. With `may_make` a new session is not claimed: the commit of
 /// its first turn makes it, or is refused.
 pub(crate) async fn load_session(
     services: &Services,
@@ -257,19 +257,19 @@ pub(crate) async fn load_session(
     }
     let claim = services.store.claim(journal.clone(), take_over).await?;
     if fold.entries > claim.entries {
-        // The checkpoint is one of entries that were lost.
+        // The checkpoint covers entries that were lost.
         (fold, kept) = folded(&services.store, session, claim.entries).await?;
     }
     if fold.entries < claim.entries {
-        // What its owner wrote until then.
+        // The entries that the session's owner wrote before the claim.
         let lines = read_journal(&services.store, &journal, fold.entries).await?;
         fold.extend(&lines, &session.to_string())?;
     }
     Ok(LoadedSession { fold, claim, kept })
 }
 
-/// What a session's journal of so many entries, or more, comes to: from its checkpoint on, where that
-/// can be read, and how many entries that has.
+/// Folds a session's journal, from its checkpoint if that can be read and covers at most `entries`
+/// entries. Returns the fold and the number of entries in that checkpoint.
 pub(crate) async fn folded(
     store: &StoreHandle,
     session: &SessionId,

@@ -1,4 +1,4 @@
-//! What a fork finds in shared state: what stood there at the cut.
+//! The shared state that a fork begins with: its contents at the cut.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::{
     vocabulary::{ArtifactInfo, Entry, JournalId, RunId, Scope, SessionId},
 };
 
-/// Values of a scope with how often each was written.
+/// Values of a scope, each with the number of its writes.
 pub(in crate::actor) type Values = BTreeMap<String, (Option<serde_json::Value>, u64)>;
 
 /// The working memory of the fork's tree.
@@ -53,7 +53,7 @@ pub(super) async fn session_state(
     Ok(writes)
 }
 
-/// What a session kept at some moment.
+/// The contents of a session at some moment.
 pub(in crate::actor) struct SessionContents {
     /// Its state.
     pub(in crate::actor) values: Values,
@@ -64,7 +64,7 @@ pub(in crate::actor) struct SessionContents {
 }
 
 impl SessionContents {
-    /// What a session kept before this place in the order of commits.
+    /// The contents of a session before this place in the order of commits.
     pub(in crate::actor) async fn of_session(
         store: &StoreHandle,
         session: &SessionId,
@@ -79,7 +79,7 @@ impl SessionContents {
             if let Some(there) = there {
                 return Ok(there);
             }
-            // What it began with is the earliest that is known.
+            // The contents with which the session began are the earliest that are known.
             cut = origin.position + 1;
         }
         let mut values = current(store, operations::session_scope(session)).await?;
@@ -96,7 +96,7 @@ impl SessionContents {
             let changed = ChangedByTree::of(&turn, since, cut, &Scope::Session)?;
             later.extend(changed.later);
             for (key, history) in changed.values {
-                // Turns follow one another: a later one's value is the later one.
+                // Turns follow one another, so the value of a later turn is the newer one.
                 all.entry(key).or_default().go_on(history);
             }
         }
@@ -111,8 +111,9 @@ impl SessionContents {
         })
     }
 
-    /// What a session that began as a branch would have kept, had it begun as the other did, before
-    /// this entry, which it has from there. `None` where that is not in the store as it was.
+    /// The contents that a session which began as a branch would have, had it begun as its origin
+    /// did, before this entry, which it copied from its origin. `None` where the origin's entry is
+    /// not in the store any more as it was.
     async fn of_origin(
         store: &StoreHandle,
         session: &SessionId,
@@ -144,10 +145,10 @@ impl SessionContents {
     }
 }
 
-/// How a session began that has its first entries from another.
+/// The beginning of a session that has its first entries from another.
 struct Origin {
     from: SessionId,
-    /// The place of that in the order of commits.
+    /// The place of that beginning in the order of commits.
     position: u64,
 }
 
@@ -198,8 +199,8 @@ async fn current(store: &StoreHandle, scope: String) -> Result<Values, SystemErr
         .collect())
 }
 
-/// Gives values that were written meanwhile the content that they had: what is recorded of them, or
-/// else what the session began with. One of which neither is known any more stays as it is.
+/// Sets values that were written meanwhile back to their earlier contents: the recorded ones, or
+/// else those with which the session began. A value for which neither is known stays as it is.
 fn put_back(values: &mut Values, then: HashMap<String, KeyHistory>, base: &Values) {
     for (key, history) in then {
         match (history.before, history.later) {
@@ -219,7 +220,7 @@ fn put_back(values: &mut Values, then: HashMap<String, KeyHistory>, base: &Value
 }
 
 /// The state that a session had when it was branched off or rewound last before the cut, and the
-/// place of that in the order of commits: what was written before it counts no more.
+/// place of that in the order of commits: earlier writes no longer count.
 fn base(lines: &[StoredLine], cut: u64) -> (u64, Values) {
     let before = lines.iter().rev().filter(|stored| stored.position < cut);
     for stored in before {
@@ -268,7 +269,8 @@ async fn versions(
     Ok(versions)
 }
 
-/// The artifacts of a scope, but for the versions that were saved later. Their contents are there.
+/// The artifacts of a scope, without the versions that were saved later. Their contents are in the
+/// store.
 pub(in crate::actor) async fn artifacts(
     store: &StoreHandle,
     from: &str,
@@ -278,13 +280,13 @@ pub(in crate::actor) async fn artifacts(
     let mut versions = versions(store, from).await?;
     versions.retain(|version, _| !later.contains(version));
     let each = versions.values();
-    // A later version's row of the latest takes an earlier one's place.
+    // Of two versions the row of the later one remains as the latest.
     Ok(each
         .flat_map(|info| operations::artifact_writes(to, info, Expected::Any))
         .collect())
 }
 
-/// The values that are there.
+/// The values that exist, without those that were removed.
 pub(in crate::actor) fn plain(values: &Values) -> BTreeMap<String, (Value, u64)> {
     let there = values.iter().filter_map(|(key, (value, version))| {
         let value = value.clone()?;
