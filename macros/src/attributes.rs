@@ -1,4 +1,4 @@
-//! What stands in the parentheses of `#[tool(..)]`.
+//! The settings in the parentheses of `#[tool(..)]`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -163,7 +163,7 @@ where
     Ok(number)
 }
 
-/// Names that every provider takes.
+/// Checks that a name is one that every provider accepts.
 fn tool_name(literal: LitStr) -> Result<LitStr> {
     let name = literal.value();
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

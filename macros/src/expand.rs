@@ -1,4 +1,4 @@
-//! From a function to a tool.
+//! Turns a function into a tool.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -73,7 +73,7 @@ fn check_signature(function: &ItemFn) -> Result<()> {
     }
 }
 
-/// Every `{name}` of an approval's question is a parameter.
+/// Checks that every `{name}` of an approval's question is a parameter.
 fn check_approval<'a>(
     settings: &Settings,
     mut arguments: impl Iterator<Item = &'a Argument> + Clone,
@@ -162,7 +162,7 @@ fn conditions(function: &ItemFn) -> impl Iterator<Item = &Attribute> {
     conditions.filter(|attribute| attribute.path().is_ident("cfg"))
 }
 
-/// What the name stands for: as a value the tool, as a type the home of the function.
+/// What the name stands for: as a value, the tool; as a type, the owner of the function.
 ///
 /// The value is a function and not a unit struct, because nobody could write
 /// `let add_vat = ..` in its module any more.
@@ -236,7 +236,7 @@ fn implementation(
         Parameter::Context { by_reference: true } => quote!(&cx),
         Parameter::Context { .. } => quote!(cx),
     });
-    // What does not convert is shown at the return type.
+    // An error about a value that does not convert points at the return type.
     let at = match &function.sig.output {
         ReturnType::Type(_, ty) => ty.span(),
         ReturnType::Default => name.span(),

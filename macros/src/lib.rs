@@ -8,8 +8,8 @@ mod parameters;
 
 use proc_macro::TokenStream;
 
-// Its example is tested in ghostlight, which this package does not name: it would be compiled a second time for that,
-// with the engine and all below, because cargo builds what a macro needs apart from what a program needs.
+// The example is tested in ghostlight. A dependency on ghostlight for this test would compile it, the engine and all
+// dependencies a second time, because cargo builds what a macro needs apart from what a program needs.
 #[cfg_attr(not(doctest), doc = include_str!("tool.md"))]
 #[proc_macro_attribute]
 pub fn tool(settings: TokenStream, function: TokenStream) -> TokenStream {

@@ -1,4 +1,4 @@
-//! The parameters of a tool's function: what becomes an argument, and what the context.
+//! The parameters of a tool's function: the arguments and the context.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -8,7 +8,7 @@ use syn::{Attribute, Error, Expr, FnArg, Ident, Meta, Pat, PatType, Result, Type
 pub(crate) enum Parameter {
     /// An argument that the model gives.
     Argument(Argument),
-    /// The call's surroundings, by value or by reference.
+    /// The call's context, by value or by reference.
     Context { by_reference: bool },
 }
 
@@ -27,7 +27,7 @@ enum DefaultValue {
 }
 
 impl Parameter {
-    /// Reads one parameter, and takes from it the attributes that are for us.
+    /// Reads one parameter, and removes the attributes that are for this macro.
     pub(crate) fn take(parameter: &mut FnArg) -> Result<Self> {
         let parameter = match parameter {
             FnArg::Typed(typed) => typed,
@@ -126,7 +126,7 @@ impl Argument {
             return None;
         };
         let (function, ty) = (self.default_function(), &self.ty);
-        // A literal that is written for a `String` is a `&str`.
+        // The literal of a `String` parameter is a `&str`.
         let value = match &**value {
             Expr::Lit(literal) if matches!(literal.lit, syn::Lit::Str(_)) => {
                 quote!(::core::convert::From::from(#value))

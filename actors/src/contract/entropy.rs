@@ -1,4 +1,4 @@
-//! Chance as the engine sees it.
+//! Randomness as the engine sees it.
 
 use std::fmt;
 

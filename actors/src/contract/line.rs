@@ -29,23 +29,22 @@ pub struct Line {
 impl Line {
     /// Encodes an entry.
     ///
-    /// # Errors
-    /// [`StoreError::Unwritable`] for an entry that has no form as JSON, such as one whose maps
-    /// have keys that are no texts: nothing of it is to be written.
+    /// [`StoreError::Unwritable`] for an entry that has no form as JSON, such as one with a map whose keys are not
+    /// texts. Nothing of such an entry may be written.
     pub fn encode(at: Timestamp, entry: &Entry) -> Result<Self, StoreError> {
         Self::of(at, entry)
     }
 
     fn of(at: Timestamp, entry: &impl Serialize) -> Result<Self, StoreError> {
-        // With room for most, so that it is not copied again and again while it grows.
+        // The buffer has room for most entries, so that growing does not copy it again and again.
         let mut bytes = Vec::with_capacity(ROOM);
         serde_json::to_writer(&mut bytes, entry).map_err(unwritable)?;
         let text = String::from_utf8(bytes).map_err(unwritable)?.into();
         Ok(Self { at, text })
     }
 
-    /// Encodes an [`Entry::Completed`] whose result is written where it belongs, so that it is
-    /// encoded once. `buffer` is used and left empty.
+    /// Encodes an [`Entry::Completed`]. `result` writes the operation's result straight into the line, so that it is
+    /// encoded only once. `buffer` is scratch space and is left empty.
     pub(crate) fn completed(
         at: Timestamp,
         buffer: &mut Vec<u8>,
@@ -105,8 +104,8 @@ impl Line {
         }
     }
 
-    /// The start of a leg as the first programs of format 1 wrote it: with what the legs before it
-    /// consumed, which other entries say.
+    /// Reads the start of a leg as the first programs of format 1 wrote it: with the consumption of the earlier legs,
+    /// which other entries hold as well.
     fn leg_of_format_1(&self) -> Option<Entry> {
         let mut entry: Value = serde_json::from_str(&self.text).ok()?;
         let leg = entry.get_mut("leg_started")?.as_object_mut()?;
@@ -117,8 +116,8 @@ impl Line {
     /// Why the text is no entry that this program knows.
     fn unread(&self, error: &serde_json::Error) -> EntryError {
         let reason = error.to_string();
-        // Of well-formed JSON that is not ours a later program is the author: stores tell by their
-        // checks what somebody changed.
+        // Well-formed JSON that does not fit comes from a later program: the checksums of stores find what was
+        // changed since.
         let Ok(Value::Object(entry)) = serde_json::from_str(&self.text) else {
             return EntryError::Damaged { reason };
         };
@@ -139,12 +138,12 @@ impl Line {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
-    /// A later program wrote it: it says a later format, or holds what this one does not know.
+    /// A later program wrote it: it names a later format, or contains something unknown.
     #[error("{reason}")]
     Newer {
-        /// Its format, where it says one.
+        /// The entry's format, where the entry names one.
         format: Option<u32>,
-        /// What is not known.
+        /// What is unknown.
         reason: String,
     },
     /// It is no JSON object.
@@ -163,7 +162,7 @@ impl EntryError {
         }
     }
 
-    /// The error of a store whose entry this is.
+    /// The same error as a store's, with the place of the entry.
     pub(crate) fn at(self, sequence: u64, journal: &str) -> StoreError {
         let place = format!("entry {sequence} of {journal}");
         match self {

@@ -1,10 +1,10 @@
-//! What is plugged into the engine: models, tools, stores, the clock and chance.
+//! The parts that are plugged into the engine: models, tools, stores, the clock and randomness.
 //!
 //! Each trait is implemented as plain `async fn` and kept as `Arc<dyn …>` behind one erasing
 //! adapter ([`ModelHandle`], [`EmbedderHandle`], [`ToolHandle`], [`StoreHandle`]), so no public type has a
 //! parameter for its model, tools or store.
 //!
-//! Architecture invariant: a contract knows the vocabulary, and how to redact, and nothing else.
+//! Architecture invariant: a contract depends on the vocabulary and on redaction, and on nothing else.
 
 pub mod artifact_scopes;
 mod clock;
@@ -66,8 +66,7 @@ pub use toolset::{Toolset, ToolsetHandle};
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Receives previews: pieces of answers, progress. It never waits; previews that nobody watches are
-/// lost.
+/// Receives previews: pieces of answers, progress. It never waits. Previews without an observer are lost.
 pub type PreviewSink = std::sync::Arc<dyn Fn(crate::vocabulary::Preview) + Send + Sync>;
 
 /// A sink that passes each preview through this function, which changes or drops it.

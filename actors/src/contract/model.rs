@@ -9,11 +9,11 @@ use crate::vocabulary::{
     Delta, ErrorKind, ModelRequest, ModelResponse, OperationError, OperationId, Preview, RunId,
 };
 
-/// A language model, or what stands for one.
+/// A language model, or a substitute for one.
 ///
-/// One call is one attempt: retries, limits and the breaker are the gateway's. An
-/// implementation sets bounds of its own on time, and returns exactly one whole answer, also
-/// when it streamed pieces through [`ModelContext::delta`] on the way.
+/// One call is one attempt: retries, limits and the breaker belong to the gateway. An implementation bounds its own
+/// time. It returns exactly one complete answer, even if it has streamed pieces through [`ModelContext::delta`]
+/// before.
 pub trait Model: Send + Sync + 'static {
     /// Answers a request.
     fn respond(
@@ -22,7 +22,7 @@ pub trait Model: Send + Sync + 'static {
         cx: ModelContext,
     ) -> impl Future<Output = Result<ModelResponse, ModelError>> + Send;
 
-    /// What people call it, such as `offline` or `openai gpt-5 at api.example.com`.
+    /// The name for people, such as `offline` or `openai gpt-5 at api.example.com`.
     fn description(&self) -> String {
         String::from("a model")
     }
@@ -47,7 +47,7 @@ impl ModelHandle {
         self.0.respond(request, cx)
     }
 
-    /// What people call it.
+    /// The model's name for people.
     pub fn description(&self) -> String {
         self.0.description()
     }
@@ -144,14 +144,14 @@ impl ModelContext {
         self
     }
 
-    /// Sets for whom the call is made.
+    /// Sets on whose behalf the call is made.
     #[must_use]
     pub fn with_origin(mut self, origin: Arc<Origin>) -> Self {
         self.origin = Some(origin);
         self
     }
 
-    /// For whom the call is made and who approved it; `None` outside of a run.
+    /// On whose behalf the call is made, and who approved it; `None` outside of a run.
     pub fn origin(&self) -> Option<&Origin> {
         self.origin.as_deref()
     }
@@ -235,8 +235,7 @@ impl fmt::Debug for ModelContext {
     }
 }
 
-/// Why an attempt failed. The kind decides what the gateway does; the message is for people and
-/// holds neither keys nor prompts.
+/// Why an attempt failed. The gateway acts on the kind. The message is for people and holds neither keys nor prompts.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
@@ -251,8 +250,8 @@ pub struct ModelError {
     pub status: Option<u16>,
     /// How long the server asks to wait before another attempt.
     pub retry_after: Option<Duration>,
-    /// Whether a retry further in has used up its attempts. Another attempt can help later, but no
-    /// retry further out makes one at once.
+    /// Whether an inner retry has used up its attempts. Another attempt can help later, but no outer retry makes one
+    /// at once.
     pub exhausted: bool,
 }
 

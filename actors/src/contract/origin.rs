@@ -1,10 +1,10 @@
-//! For whom a call is made, and who said that it may be.
+//! On whose behalf a call is made, and who approved it.
 
 use serde::Serialize;
 
 use crate::vocabulary::{Approved, SessionId};
 
-/// For whom a call is made, and who said that it may be: what an audit holds beside the call itself.
+/// On whose behalf a call is made, and who approved it: what an audit records beside the call itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Origin {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum RunStatus {
     /// It is under way, or will be once a process takes it up.
     Running,
-    /// All that it waits for is outside: an answer, a message, a timer, a ticket.
+    /// It waits for something from outside: an answer, a message, a timer, a ticket.
     Waiting,
     /// It waits until somebody retries, forks or cancels it.
     Parked,
@@ -38,7 +38,7 @@ impl RunStatus {
         )
     }
 
-    /// The word for people and for stores.
+    /// The status in one word, for people and for stores.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -53,7 +53,7 @@ impl RunStatus {
         }
     }
 
-    /// The status of this word.
+    /// The status for a word of [`as_str`](Self::as_str).
     pub fn parse(word: &str) -> Option<Self> {
         use RunStatus::*;
         [

@@ -30,7 +30,7 @@ pub struct SessionFilter {
 }
 
 impl SessionFilter {
-    /// Whether the filter takes this session, apart from the bound.
+    /// Whether the filter accepts this session; `limit` does not count here.
     pub fn wants(&self, row: &SessionRow) -> bool {
         let place = |row: &SessionRow| (std::cmp::Reverse(row.updated_at), row.session.to_string());
         self.team
@@ -43,7 +43,7 @@ impl SessionFilter {
                 .is_none_or(|after| place(row) > place(after))
     }
 
-    /// The sessions that the filter takes, in the order of the list.
+    /// The sessions that the filter accepts, in the order of the list.
     pub fn pick(&self, rows: impl IntoIterator<Item = SessionRow>) -> Vec<SessionRow> {
         let mut wanted: Vec<SessionRow> = rows.into_iter().filter(|row| self.wants(row)).collect();
         wanted

@@ -12,8 +12,8 @@ use crate::vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp};
 
 /// A durable store of journals, state, inboxes and checkpoints.
 ///
-/// The conformance suite in `ghostlight_actors::testing::store_conformance` says by example
-/// what every implementation owes; run it against yours. In short:
+/// The conformance suite in `ghostlight_actors::testing::store_conformance` holds every promise of a store as a test;
+/// run it against your implementation. In short:
 ///
 /// * A [`Batch`] is all or nothing, over several journals. A commit is durable when it returns.
 /// * An append that does not carry the journal's next sequence number, or the epoch of its
@@ -52,9 +52,8 @@ pub trait Store: Send + Sync + 'static {
         self.claim(journal, true)
     }
 
-    /// Makes this process the owner of several journals, each as [`claim`](Self::claim) does
-    /// without `take_over`; one that is refused does not hinder the others. A store that can
-    /// makes them durable together.
+    /// Makes this process the owner of several journals, each as [`claim`](Self::claim) does without `take_over`. A
+    /// refused claim does not hinder the others. A store should make all of them durable together if it can.
     fn claim_all(
         &self,
         journals: Vec<JournalId>,
@@ -68,8 +67,8 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// The places in this list of the journals that belong to another living process, so that a
-    /// [`claim`](Self::claim) would be refused now. Nothing is claimed. The default returns none.
+    /// Tells for each journal of the list whether another living process owns it, so that a [`claim`](Self::claim)
+    /// would be refused now. Nothing is claimed. The default says `false` for all.
     fn held_elsewhere(
         &self,
         journals: Vec<JournalId>,
@@ -77,8 +76,8 @@ pub trait Store: Send + Sync + 'static {
         async move { Ok(vec![false; journals.len()]) }
     }
 
-    /// The first entries of several journals, at most so many of each; one that cannot be read
-    /// does not hinder the others.
+    /// The first entries of several journals, at most `limit` of each. An unreadable journal does not hinder the
+    /// others.
     fn read_all(
         &self,
         journals: Vec<JournalId>,
@@ -94,8 +93,7 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Entries of one journal, from this sequence number on, at most so many. An unknown journal
-    /// has none.
+    /// At most `limit` entries of one journal, from this sequence number on. An unknown journal has none.
     fn read(
         &self,
         journal: JournalId,
@@ -103,8 +101,8 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<StoredLine>, StoreError>> + Send;
 
-    /// Entries of a root run and all runs below it, after this position, in the order of their
-    /// commits, at most so many.
+    /// At most `limit` entries of a root run and all runs below it, after this position, in the order of their
+    /// commits.
     fn read_tree(
         &self,
         root: RunId,
@@ -115,27 +113,27 @@ pub trait Store: Send + Sync + 'static {
     /// What the index knows of a run.
     fn run(&self, run: RunId) -> impl Future<Output = Result<Option<RunRow>, StoreError>> + Send;
 
-    /// Runs, the latest begun first.
+    /// Runs, the one that began last at the front.
     fn runs(
         &self,
         filter: RunFilter,
     ) -> impl Future<Output = Result<Vec<RunRow>, StoreError>> + Send;
 
-    /// Sessions that have entries, the one whose last entry came last at the front; of several at
-    /// the same time by their names.
+    /// Sessions that have entries, the one with the latest entry at the front. Sessions with entries of the same time
+    /// are ordered by name.
     fn sessions(
         &self,
         filter: SessionFilter,
     ) -> impl Future<Output = Result<Vec<SessionRow>, StoreError>> + Send;
 
-    /// A value of shared state, and how often it was changed, also where it was deleted.
+    /// A value of shared state and the number of its changes, deletions included.
     fn state(
         &self,
         scope: String,
         key: String,
     ) -> impl Future<Output = Result<StateSlot, StoreError>> + Send;
 
-    /// All values of a scope that are there, by key.
+    /// All values of a scope that are not deleted, by key.
     fn scope(
         &self,
         scope: String,
@@ -147,32 +145,31 @@ pub trait Store: Send + Sync + 'static {
         digest: Digest,
     ) -> impl Future<Output = Result<Option<Arc<[u8]>>, StoreError>> + Send;
 
-    /// Puts something into a run's inbox, durably; anyone may, from any process. `false` when an
-    /// item with this id was there before, taken or not.
+    /// Puts an item into a run's inbox, durably. Any process may do so. Returns `false` when an item with this id was
+    /// posted before, whether or not it was taken since.
     fn post(
         &self,
         run: RunId,
         item: InboxItem,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// What is in a run's inbox, was posted after this mark, and was not yet taken by a commit,
-    /// oldest first, each with its own mark. Marks grow in the order in which items of a run can be
-    /// read; a run that goes on reads only what is new, so it must cost nothing to have more before
-    /// the mark.
+    /// The items of a run's inbox that were posted after this mark and that no commit has taken, oldest first, each
+    /// with its own mark. The marks of a run's items grow in the order in which the items become readable. A run asks
+    /// only for what is new, so the number of items before the mark must not affect the cost.
     fn inbox_after(
         &self,
         run: RunId,
         after: u64,
     ) -> impl Future<Output = Result<Vec<(u64, InboxItem)>, StoreError>> + Send;
 
-    /// What is in a run's inbox and was not yet taken by a commit, oldest first.
+    /// The items of a run's inbox that no commit has taken, oldest first.
     fn inbox(&self, run: RunId) -> impl Future<Output = Result<Vec<InboxItem>, StoreError>> + Send {
         let items = self.inbox_after(run, 0);
         async { Ok(items.await?.into_iter().map(|(_, item)| item).collect()) }
     }
 
-    /// The runs that have something in their inboxes that was posted after this mark, and the
-    /// new mark. It is asked some ten times a second, so it must be cheap when nothing is new.
+    /// The runs whose inboxes got an item after this mark, and the new mark. A System calls this some forty times a
+    /// second, so it must be cheap when nothing is new.
     fn posted(
         &self,
         after: u64,
@@ -191,8 +188,8 @@ pub trait Store: Send + Sync + 'static {
         bytes: Option<Vec<u8>>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The roots of trees all of whose runs have ended, the one that ended first at the front.
-    /// The default knows of none, and nothing is ever deleted.
+    /// The roots of trees whose runs have all ended, the tree that ended first at the front. By default there are
+    /// none, so nothing is ever deleted.
     fn expired(
         &self,
         expiry: Expiry,
@@ -201,11 +198,10 @@ pub trait Store: Send + Sync + 'static {
         async { Ok(Vec::new()) }
     }
 
-    /// Deletes a tree all of whose runs have ended: index, journals, inboxes and working memory.
-    /// From the first call on none of its journals can be read; as one call deletes at most so
-    /// many rows, it is called until there is no more. What a crash left over is dealt with by
-    /// the next call for any tree. A tree with a run that has not ended is refused as
-    /// [`StoreError::Open`].
+    /// Deletes a tree whose runs have all ended: index, journals, inboxes and working memory. From the first call on
+    /// none of its journals can be read. One call deletes at most `limit` rows; call it until nothing is left. The
+    /// next call for any tree finishes a deletion that a crash interrupted. A tree with a run that has not ended is
+    /// refused as [`StoreError::Open`].
     fn delete_tree(
         &self,
         root: RunId,
@@ -216,11 +212,11 @@ pub trait Store: Send + Sync + 'static {
         async { Ok(Deleted::default()) }
     }
 
-    /// Deletes a session: its journal, its checkpoint, and the state and artifacts of its scope. Its
-    /// runs stay; [`delete_tree`](Self::delete_tree) deletes those. From the first call on nothing
-    /// of it can be read; as one call deletes at most so many rows, it is called until there is no
-    /// more. It is refused as [`StoreError::Owned`] where another process that lives owns the session,
-    /// and as [`StoreError::Open`] where one of its runs has not ended. The default refuses.
+    /// Deletes a session: its journal, its checkpoint, and the state and artifacts of its scope. Its runs stay;
+    /// [`delete_tree`](Self::delete_tree) deletes those. From the first call on nothing of the session can be read.
+    /// One call deletes at most `limit` rows; call it until nothing is left. It is refused as [`StoreError::Owned`]
+    /// where another living process owns the session, and as [`StoreError::Open`] where one of its runs has not
+    /// ended. The default refuses.
     fn delete_session(
         &self,
         session: SessionId,
@@ -244,13 +240,13 @@ pub trait Store: Send + Sync + 'static {
         async { Ok(None) }
     }
 
-    /// Lets go of blobs to which no entry refers any more, and tells how many there were.
+    /// Deletes the blobs to which nothing refers any more, and returns their number.
     fn drop_blobs(&self) -> impl Future<Output = Result<u64, StoreError>> + Send {
         async { Ok(0) }
     }
 
-    /// All that is in the store by name, as of one moment, for [`copy_store`](super::copy_store). The default
-    /// refuses: such a store cannot be copied.
+    /// The names of everything in the store at one moment, for [`copy_store`](super::copy_store). By default a store
+    /// refuses and cannot be copied.
     fn inventory(&self) -> impl Future<Output = Result<Inventory, StoreError>> + Send {
         let place = self.description();
         async move {
@@ -259,12 +255,12 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Lets go of what this process owns. Nothing can be committed afterwards.
+    /// Releases everything that this process owns. Nothing can be committed afterwards.
     fn close(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
         async { Ok(()) }
     }
 
-    /// What people call it, such as its file.
+    /// The store's name for people, such as its file.
     fn description(&self) -> String;
 }
 
@@ -276,9 +272,9 @@ pub struct Batch {
     pub appends: Vec<Append>,
     /// Changes of shared state.
     pub writes: Vec<StateWrite>,
-    /// Blobs, kept by their content hash. One that is there already is left as it is.
+    /// Blobs, kept by their content hash. A blob that the store already has stays as it is.
     pub blobs: Vec<(Digest, Arc<[u8]>)>,
-    /// Inbox items that these entries deal with.
+    /// Inbox items that these entries process.
     pub taken: Vec<(RunId, String)>,
     /// Items for inboxes, which are put there as [`Store::post`] does.
     pub posts: Vec<(RunId, InboxItem)>,
@@ -300,7 +296,7 @@ impl Batch {
 pub struct Append {
     /// The journal.
     pub journal: JournalId,
-    /// The sequence number of the first of these entries: how many the journal has.
+    /// The sequence number of the first of these entries, which is the number of entries that the journal has now.
     pub expected: u64,
     /// The epoch of the owner's claim.
     pub epoch: u64,
@@ -347,8 +343,7 @@ impl StoredLine {
     /// Decodes the entry, which stands in this journal.
     ///
     /// # Errors
-    /// [`StoreError::Newer`] for an entry of a later program, [`StoreError::Damaged`] for one that
-    /// does not read.
+    /// [`StoreError::Newer`] for an entry of a later program, [`StoreError::Damaged`] for one that cannot be read.
     pub fn decode(&self, journal: &JournalId) -> Result<Entry, StoreError> {
         let named = || match journal {
             JournalId::Run(run) => format!("run {run}"),
@@ -434,7 +429,7 @@ impl RunRow {
         }
     }
 
-    /// Whether the run goes on by itself: it runs or is being cancelled, or waits until a time.
+    /// Whether the run goes on without input from outside: it runs, is being cancelled, or waits until a time.
     pub fn is_awake(&self) -> bool {
         match self.status {
             RunStatus::Running | RunStatus::Cancelling => true,
@@ -450,7 +445,7 @@ impl RunRow {
 pub struct RunFilter {
     /// Only runs that have not ended.
     pub open: bool,
-    /// Only runs that nobody delegated: the roots of trees, and what they go on in.
+    /// Only runs that nobody delegated: the roots of trees, and the runs that continue them.
     pub roots: bool,
     /// Only runs that go on by themselves: see [`RunRow::is_awake`].
     pub awake: bool,
@@ -466,8 +461,8 @@ pub struct RunFilter {
     pub statuses: Vec<RunStatus>,
     /// Only runs that began at this time or later.
     pub since: Option<Timestamp>,
-    /// Only runs after this one in the order of the list: the next page. Where it was deleted since, those that began
-    /// before it.
+    /// Only runs after this one in the order of the list: the next page. If the run was deleted meanwhile, the page
+    /// holds the runs that began before it.
     pub after: Option<RunRow>,
     /// The most rows; 0 means no bound.
     pub limit: usize,
@@ -485,10 +480,10 @@ pub struct StateValue {
 /// A place of shared state: the value that is there, if one is, and how often it was changed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StateSlot {
-    /// The value; `None` where it was deleted or never written, which is not the value `null`.
+    /// The value; `None` where it was deleted or never written. `None` is not the value `null`.
     pub value: Option<Value>,
-    /// How often it was written or deleted; 0 where it never was. It does not begin anew with a
-    /// deletion, so that a later value is never taken for an earlier one.
+    /// How often the value was written or deleted; 0 where it never was. The count goes on after a deletion, so that
+    /// a later value is never mistaken for an earlier one.
     pub version: u64,
 }
 
@@ -520,9 +515,9 @@ pub enum Expected {
     /// Anything or nothing: the last write wins.
     #[default]
     Any,
-    /// Nothing: it was deleted or never written.
+    /// No value: it was deleted or never written.
     Absent,
-    /// The value, or its absence, that this version left: see [`StateSlot::version`].
+    /// The value, or the absence of one, that this version left: see [`StateSlot::version`].
     Version(u64),
     /// Anything or nothing. The write copies a value: the copy has the version of its source, or
     /// the next version here where that is higher.
@@ -530,7 +525,7 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// The version that a write makes of a value that has this one.
+    /// The version of the value after a write to a value of this version.
     pub fn next(self, version: u64) -> u64 {
         let next = version.saturating_add(1);
         match self {

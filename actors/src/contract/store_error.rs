@@ -1,8 +1,8 @@
-//! What stores refuse and fail with.
+//! The refusals and failures of stores.
 
 use crate::vocabulary::{JournalId, RunId, Timestamp};
 
-/// What a store refuses or fails with.
+/// A refusal or a failure of a store.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -17,7 +17,7 @@ pub enum StoreError {
         /// Its owner, in words.
         owner: String,
     },
-    /// The journal was claimed again since; this owner may not write any more.
+    /// The journal was claimed again since, so this owner may not write any more.
     #[error("{journal} has moved to epoch {current}; epoch {epoch} may not write to it any more")]
     Stale {
         /// The journal.
@@ -68,12 +68,12 @@ pub enum StoreError {
         /// The last commit that was durable.
         expected: u64,
     },
-    /// The store is a copy that came to no end.
+    /// The store is a copy that was never finished.
     #[error("{place} is an unfinished copy of {from}: delete it, and copy again")]
     Unfinished {
         /// The store.
         place: String,
-        /// What was copied.
+        /// The source of the copy.
         from: String,
     },
     /// An entry has no form as JSON.
@@ -85,7 +85,7 @@ pub enum StoreError {
         /// What is wrong.
         reason: String,
     },
-    /// The run was deleted, as its retention wanted.
+    /// The run was deleted when its retention time was over.
     #[error("run {run} was deleted after its retention time, and nothing of it is left")]
     Deleted {
         /// The run.
@@ -99,7 +99,7 @@ pub enum StoreError {
         /// The run.
         run: RunId,
     },
-    /// A later version wrote it.
+    /// A later version of the program wrote the store.
     #[error(
         "{place} has format version {found}, this program reads up to {known}: use a newer \
          program; the file was left untouched"
@@ -107,12 +107,12 @@ pub enum StoreError {
     TooNew {
         /// Where.
         place: String,
-        /// Its version.
+        /// The version of what is stored.
         found: u32,
-        /// The latest version that is known.
+        /// The latest version that this program knows.
         known: u32,
     },
-    /// A later program wrote a journal, or a part of it: it is left alone.
+    /// A later program wrote the journal, or a part of it. The journal is left alone.
     #[error(
         "{place} was written by a newer program ({reason}; this one knows formats up to {known}): \
          use that program; nothing was changed"
@@ -120,11 +120,11 @@ pub enum StoreError {
     Newer {
         /// Where.
         place: String,
-        /// Its format, where it says one.
+        /// The journal's format, where it names one.
         format: Option<u32>,
-        /// The latest format that is known.
+        /// The latest format that this program knows.
         known: u32,
-        /// What is not known.
+        /// What is unknown.
         reason: String,
     },
     /// A write or sync failed earlier; the store must be opened again.
@@ -143,8 +143,8 @@ pub enum StoreError {
         /// What failed.
         reason: String,
     },
-    /// The file was removed, moved or replaced while it was open. What was written since it was last
-    /// looked at is in the other file, if that is still anywhere.
+    /// The file was removed, moved or replaced while it was open. What was written since the last check is in the
+    /// other file, if that still exists.
     #[error(
         "{place} is not the file any more that was opened ({reason}): it refuses work; put the file \
          back and start again"
@@ -161,7 +161,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether what is stored cannot be read by this program, however often it tries.
+    /// Whether this program cannot read what is stored, however often it tries.
     pub(crate) fn is_about_what_is_stored(&self) -> bool {
         matches!(self, Self::Newer { .. } | Self::Damaged { .. })
     }

@@ -106,7 +106,7 @@ impl StoreHandle {
         Self(Arc::new(store))
     }
 
-    /// What people call it, such as its file.
+    /// The store's name for people, such as its file.
     pub fn description(&self) -> String {
         self.0.description()
     }

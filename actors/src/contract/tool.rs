@@ -1,4 +1,4 @@
-//! Tools: what the models of agents call.
+//! Tools, which the models of agents call.
 
 use std::{
     fmt,
@@ -20,8 +20,8 @@ use crate::vocabulary::{
 
 /// Something that an agent's model can call.
 ///
-/// The executor has checked the arguments against the schema, holds the call to its timeout and
-/// concurrency, contains a panic and cuts the output. A tool says honestly what it is by its
+/// Before a call, the executor has checked the arguments against the schema. It bounds the call's time and
+/// concurrency, contains a panic and cuts the output. The tool must state its true
 /// [`Effect`](crate::vocabulary::Effect); `once` is assumed.
 pub trait Tool: Send + Sync + 'static {
     /// The tool's definition. Called once, when the tool is registered.
@@ -34,8 +34,7 @@ pub trait Tool: Send + Sync + 'static {
         cx: ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 
-    /// Finds out whether a `once` call whose end is not known happened. It must not do anything
-    /// itself.
+    /// Finds out whether a `once` call in doubt happened. It must not have an effect itself.
     fn reconcile(
         &self,
         call: &ToolCall,
@@ -46,9 +45,8 @@ pub trait Tool: Send + Sync + 'static {
     }
 }
 
-/// A function that makes a tool is that tool, so that `#[tool]` can turn a function into a value
-/// of its own name. A unit struct could not be it: its name can no longer be bound by `let`
-/// anywhere in its module.
+/// A function that makes a tool is itself that tool, so that `#[tool]` can turn a function into a value of the same
+/// name. A unit struct would not do: no `let` in its module could bind that name any more.
 impl<F, T> Tool for F
 where
     F: Fn() -> T + Send + Sync + 'static,
@@ -102,7 +100,7 @@ impl ToolHandle {
         self
     }
 
-    /// How soon its code gives its thread back.
+    /// How quickly the tool's code gives its thread back.
     pub(crate) fn pace(&self) -> &Arc<ToolPace> {
         &self.pace
     }
@@ -153,34 +151,34 @@ impl fmt::Debug for ToolHandle {
     }
 }
 
-/// How soon a tool's code gives its thread back, as far as it was seen.
+/// How quickly a tool's code has given its thread back so far.
 #[derive(Debug, Default)]
 pub(crate) struct ToolPace(AtomicU32);
 
 impl ToolPace {
-    /// After so many quick calls in a row a tool counts as quick.
+    /// A tool counts as quick after this many quick calls in a row.
     const TRIED: u32 = 8;
-    /// A tool that was seen to block.
+    /// The mark of a tool that once blocked its thread.
     const BLOCKS: u32 = u32::MAX;
-    /// Code that keeps its thread no longer than this is quick.
+    /// Code is quick if it keeps its thread no longer than this.
     const QUICK: Duration = Duration::from_millis(5);
-    /// Code that keeps its thread for so long blocks it.
+    /// Code blocks its thread if it keeps it this long.
     pub(crate) const BLOCKING: Duration = Duration::from_millis(100);
 
-    /// Whether its calls need no task of their own: the last of them were all quick, and none was ever
-    /// seen to block.
+    /// Whether the tool's calls need no task of their own: the last calls were all quick, and no call ever blocked
+    /// its thread.
     pub(crate) fn is_quick(&self) -> bool {
         (Self::TRIED..Self::BLOCKS).contains(&self.0.load(Ordering::Relaxed))
     }
 
-    /// A call kept its thread for so long at the most.
+    /// Counts a call; `longest` is the longest time for which it kept its thread.
     pub(crate) fn kept(&self, longest: Duration) {
         let next = |quick: u32| match longest {
             _ if quick == Self::BLOCKS || longest >= Self::BLOCKING => Self::BLOCKS,
             _ if longest > Self::QUICK => 0,
             _ => (quick + 1).min(Self::TRIED),
         };
-        // It always has a next value.
+        // The closure always gives a value, so the update cannot fail.
         let _ = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |quick| {
@@ -274,7 +272,7 @@ impl ToolContext {
         self
     }
 
-    /// Sets what a call goes on with that had not finished.
+    /// Sets the state and answer with which an unfinished call continues.
     #[must_use]
     pub fn with_continued(mut self, continued: Option<Arc<Continued>>) -> Self {
         self.continued = continued;
@@ -288,14 +286,14 @@ impl ToolContext {
         self
     }
 
-    /// Sets for whom the call is made.
+    /// Sets on whose behalf the call is made.
     #[must_use]
     pub fn with_origin(mut self, origin: Arc<Origin>) -> Self {
         self.origin = Some(origin);
         self
     }
 
-    /// For whom the call is made and who approved it; `None` outside of a run.
+    /// On whose behalf the call is made, and who approved it; `None` outside of a run.
     pub fn origin(&self) -> Option<&Origin> {
         self.origin.as_deref()
     }
@@ -355,18 +353,18 @@ impl ToolContext {
         self.credential.as_ref()
     }
 
-    /// What an unfinished call goes on with: see [`ToolOutput::goes_on`].
+    /// The state and answer with which an unfinished call continues: see [`ToolOutput::goes_on`].
     pub fn continued(&self) -> Option<&Continued> {
         self.continued.as_deref()
     }
 
-    /// Fires when nobody wants the result any more. A `once` tool has a grace period from then
-    /// on to come to a known end; any other is dropped.
+    /// Fires when nobody wants the result any more. A `once` tool then has a grace period in which to come to a known
+    /// end; the call of any other tool is dropped.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.cancelled
     }
 
-    /// Tells how far the call is: a share from 0 to 1, when it is known, and what it is doing.
+    /// Reports progress: the share that is done, from 0 to 1, when it is known, and what the call is doing.
     pub fn progress(&self, fraction: Option<f64>, message: impl Into<String>) {
         if let Some(previews) = &self.previews {
             let (operation, message) = (self.operation, message.into());
@@ -427,9 +425,9 @@ pub struct ToolOutput {
     pub attachments: Vec<Data>,
     /// Whether the result comes later, through the call's ticket.
     pub later: bool,
-    /// What it changes of what the team keeps, in order.
+    /// The changes of the team's state and artifacts, in order.
     pub changes: Vec<Change>,
-    /// How the call goes on, where it has not come to its end: nothing else counts then.
+    /// How an unfinished call continues. Where this is set, all other fields are ignored.
     pub continuation: Option<Box<Continuation>>,
 }
 
@@ -453,7 +451,7 @@ impl ToolOutput {
         }))
     }
 
-    /// Nothing yet: the result comes through the call's [`Ticket`].
+    /// No result yet: it comes through the call's [`Ticket`].
     pub fn later() -> Self {
         Self {
             later: true,
@@ -461,9 +459,9 @@ impl ToolOutput {
         }
     }
 
-    /// Nothing yet: a person is asked first, or some time passes, and then the tool is called again with what
-    /// it says here ([`ToolContext::continued`]). The question and the continuation are recorded, so this may
-    /// take days and restarts. A model's calls are carried on so; code that calls the tool itself by
+    /// No result yet: first a person is asked or some time passes, and then the tool is called again with this
+    /// continuation ([`ToolContext::continued`]). The question and the continuation are recorded, so this may take
+    /// days and survive restarts. It works for calls of a model; code that calls the tool itself by
     /// [`RunContext::tool`](crate::run::RunContext::tool) gets
     /// [`ErrorKind::Continues`](crate::vocabulary::ErrorKind::Continues).
     pub fn goes_on(continuation: Continuation) -> Self {
@@ -481,7 +479,7 @@ impl ToolOutput {
     }
 }
 
-/// What became of a call in doubt.
+/// What is found out about a call in doubt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reconciled {
     /// It happened, and this was its result.
@@ -494,7 +492,7 @@ pub enum Reconciled {
 
 /// A failed call, as the model will read it. Any error converts into one, so `?` works.
 ///
-/// It is no `std::error::Error` itself, because then that conversion could not exist.
+/// It does not implement `std::error::Error`, because then that conversion could not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolError {
@@ -533,8 +531,7 @@ impl ToolError {
         }
     }
 
-    /// A call of which nobody knows whether it happened, such as a request whose answer was
-    /// lost.
+    /// A call in doubt: nobody knows whether it happened, as with a request whose answer was lost.
     pub fn in_doubt(message: impl Into<String>) -> Self {
         Self {
             kind: ToolErrorKind::InDoubt,

@@ -36,7 +36,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The key that it would change and that only the engine may write, if it does.
+    /// The changed key, where it is reserved, so that tools may not write it as state.
     pub(crate) fn key_of_engine(&self) -> Option<&str> {
         match self {
             Self::State { key, .. } if is_reserved_key(key) => Some(key),
@@ -65,7 +65,7 @@ pub trait ToolState: fmt::Debug + Send + Sync {
         version: Option<u64>,
     ) -> BoxFuture<'static, Result<Option<Artifact>, OperationError>>;
 
-    /// What is known of the latest version of each artifact, by name.
+    /// The descriptions of the latest versions of all artifacts, by name.
     fn artifacts(
         &self,
         scope: &Scope,
@@ -86,7 +86,7 @@ impl ToolContext {
     /// A value of shared state. To change one, return it with [`ToolOutput::set`].
     ///
     /// # Errors
-    /// When it is not of this type, what the store fails with, and outside of a run.
+    /// When the value is not of this type, when the store fails, and outside of a run.
     pub async fn state<T: DeserializeOwned>(
         &self,
         scope: &Scope,
@@ -101,7 +101,7 @@ impl ToolContext {
     /// [`ToolOutput::save`].
     ///
     /// # Errors
-    /// What the store fails with, and outside of a run.
+    /// When the store fails, and outside of a run.
     pub async fn artifact(
         &self,
         scope: &Scope,
@@ -111,10 +111,10 @@ impl ToolContext {
         Ok(self.kept()?.artifact(scope, name, version).await?)
     }
 
-    /// What is known of the latest version of each artifact, by name.
+    /// The descriptions of the latest versions of all artifacts, by name.
     ///
     /// # Errors
-    /// What the store fails with, and outside of a run.
+    /// When the store fails, and outside of a run.
     pub async fn artifacts(&self, scope: &Scope) -> Result<Vec<ArtifactInfo>, ToolError> {
         Ok(self.kept()?.artifacts(scope).await?)
     }
@@ -125,7 +125,7 @@ impl ToolOutput {
     /// when the result is recorded, and not at all where the call is in doubt.
     ///
     /// # Errors
-    /// When the value is no JSON.
+    /// When the value has no form as JSON.
     pub fn set<T: serde::Serialize>(
         self,
         scope: Scope,
@@ -144,9 +144,8 @@ impl ToolOutput {
         self.changing(Change::State { scope, key, value })
     }
 
-    /// Saves this as the next version of an artifact, together with this result; the model reads
-    /// the version behind the result's text. A name or a size that is refused makes the call a
-    /// failed one, and nothing is changed.
+    /// Saves this as the next version of an artifact, together with this result. After the result's text the model
+    /// reads which version it is. Where the name or the size is refused, the call fails and nothing is changed.
     #[must_use]
     pub fn save(
         self,

@@ -1,4 +1,4 @@
-//! Tools that come together.
+//! Toolsets: tools that come together.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -12,14 +12,13 @@ use crate::vocabulary::{CallLimits, ToolDefinition, ToolFilter};
 /// A team asks for its tools when it is registered, and again for the next run whenever
 /// [`revision`](Self::revision) has changed. A run keeps the definitions with which it began.
 pub trait Toolset: Send + Sync + 'static {
-    /// The tools as they are now. It must come back at once: what has to be asked over a network is
-    /// kept from the last time that it was heard.
+    /// The tools as they are now. It must return at once: a toolset behind a network returns what it last heard.
     ///
     /// # Errors
-    /// Why there are none now. Agents go on without them, and a warning is logged.
+    /// Why there are no tools now. Agents go on without them, and a warning is logged.
     fn tools(&self) -> Result<Vec<ToolHandle>, ToolError>;
 
-    /// A number that changes whenever [`tools`](Self::tools) would give something else.
+    /// A number that changes whenever [`tools`](Self::tools) would return something else.
     fn revision(&self) -> u64 {
         0
     }
@@ -33,7 +32,7 @@ pub trait Toolset: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Lets go of what it holds open. A System calls it when it stops.
+    /// Closes the toolset's connections. A System calls it when it stops.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -46,7 +45,7 @@ impl Toolset for Vec<ToolHandle> {
     }
 }
 
-/// Tools, and the revision of their toolset at which they were asked for.
+/// The tools at one revision of their toolset.
 type AtRevision = (u64, Arc<[ToolHandle]>);
 
 /// A toolset of any kind, with a filter, a prefix and limits for its tools. Cloning shares it.
@@ -56,7 +55,7 @@ pub struct ToolsetHandle {
     filter: Option<ToolFilter>,
     prefix: String,
     limits: BTreeMap<String, CallLimits>,
-    /// The tools of this revision, so that a tool stays the same one while nothing changes.
+    /// The tools at the last revision, so that each tool stays the same object while nothing changes.
     kept: Arc<Mutex<Option<AtRevision>>>,
 }
 
@@ -83,7 +82,7 @@ impl ToolsetHandle {
         self
     }
 
-    /// Puts this before the name of each tool.
+    /// Puts a prefix before the name of each tool.
     #[must_use]
     pub fn prefixed(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into() + &self.prefix;
@@ -91,8 +90,7 @@ impl ToolsetHandle {
         self
     }
 
-    /// Sets limits of the tools whose names, as they are in the toolset, fit a pattern. The longest
-    /// pattern wins.
+    /// Sets limits for the tools whose names in the toolset fit a pattern. The longest pattern wins.
     #[must_use]
     pub fn limited(mut self, pattern: impl Into<String>, limits: CallLimits) -> Self {
         self.limits.insert(pattern.into(), limits);
@@ -100,13 +98,13 @@ impl ToolsetHandle {
         self
     }
 
-    /// The tools that it gives now. Of two tools with one name the first is taken. A tool whose name providers do not
-    /// accept is left out. A warning is logged in both cases.
+    /// The tools as they are now. Of two tools with one name the first is taken, and a tool whose name providers do
+    /// not accept is left out. A warning is logged in both cases.
     ///
     /// # Errors
-    /// Why there are none now.
+    /// Why there are no tools now.
     pub fn tools(&self) -> Result<Arc<[ToolHandle]>, ToolError> {
-        // Read first: what changes meanwhile is found by the next look.
+        // The revision is read first, so that the next call finds what changes meanwhile.
         let revision = self.revision();
         if let Some((kept, tools)) = &*self.kept.lock()
             && *kept == revision
@@ -168,7 +166,7 @@ impl ToolsetHandle {
         self.toolset.open()
     }
 
-    /// Lets go of what it holds open. See [`Toolset::close`].
+    /// Closes the toolset's connections. See [`Toolset::close`].
     pub fn close(&self) -> BoxFuture<'_, ()> {
         self.toolset.close()
     }
@@ -180,7 +178,7 @@ impl ToolsetHandle {
 }
 
 impl CallLimits {
-    /// A definition with these limits in the place of its own.
+    /// A definition with these limits in place of its own.
     #[must_use]
     pub fn applied(&self, mut definition: ToolDefinition) -> ToolDefinition {
         let timeout = self.timeout_s.map(Duration::try_from_secs_f64);
@@ -197,7 +195,7 @@ impl CallLimits {
     }
 }
 
-/// Whether providers take this name for a tool.
+/// Whether providers accept this name for a tool.
 fn is_callable(name: &str) -> bool {
     let ok = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     (1..=64).contains(&name.len()) && name.chars().all(ok)

@@ -2,7 +2,7 @@
 
 use super::tool;
 
-/// What the compiler says of `#[tool(settings)] function`, and at which piece of the code.
+/// The compiler's error for `#[tool(settings)] function`, and the piece of code at which it points.
 fn refusal(settings: &str, function: &str) -> (String, String) {
     let result = tool(settings.parse().unwrap(), function.parse().unwrap());
     let error = result.unwrap_err();
