@@ -94,8 +94,7 @@ impl Run {
     /// A run below another becomes a run of its own.
     ///
     /// # Errors
-    /// [`SystemError::Fork`] if the run cannot be forked there; the error names the possible
-    /// points.
+    /// [`SystemError::Fork`] if the run cannot be forked there, with the points at which it can;
     /// [`SystemError::SessionExists`]; [`SystemError::UnknownRun`], [`SystemError::Foreign`],
     /// [`SystemError::UnknownTeam`]; [`SystemError::Definition`] and [`SystemError::NotReloaded`] for a
     /// [definition](Fork::team) with which it cannot go on; what the store fails with.

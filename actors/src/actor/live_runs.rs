@@ -1,4 +1,4 @@
-//! Which runs are live in this process, and how to reach them.
+//! The runs that are live in this process, and how to reach them.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -23,26 +23,25 @@ pub(crate) struct LiveRuns(Arc<Mutex<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// In the order of their ids, so that a simulation tells them the same in the same order.
+    /// Ordered by id, so that a simulation tells them the same in the same order.
     runs: BTreeMap<RunId, Route>,
     /// How many of them are roots.
     roots: usize,
-    /// Rings when a run comes to rest, for those that wait for it.
+    /// Rings when a run comes to rest, for the callers that wait for it.
     watched: HashMap<RunId, watch::Sender<Rings>>,
-    /// The last roots that this process had to stop, and why, the first that it stopped at the
-    /// front.
+    /// The last roots that this process had to stop, each with the reason, the oldest at the front.
     failed: VecDeque<(RunId, StoreError)>,
 }
 
-/// How many runs that this process had to stop it tells why of. Who waits for one before them waits
-/// for whoever takes it up.
+/// How many stopped roots keep their reason. A caller that waits for an older one waits until a
+/// process takes it up.
 const FAILED: usize = 1024;
 
-/// What those know who wait for a run.
+/// What the callers that wait for a run know of it.
 #[derive(Debug, Default)]
 struct Rings {
     count: u64,
-    /// How it ended, if it did in this process.
+    /// The run's end, if it ended in this process.
     end: Option<RunEnd>,
 }
 
@@ -51,11 +50,11 @@ struct Rings {
 pub(crate) struct Route {
     pub(crate) root: RunId,
     pub(crate) path: Arc<[String]>,
-    /// The actor that hosts it.
+    /// The actor that hosts the run.
     pub(crate) host: ActorRef<AgentMessage>,
     pub(crate) door: RunSender,
     pub(crate) cancelled: CancellationToken,
-    /// Where the run finds its parent, for a child.
+    /// The way to the run's parent, for a child.
     pub(crate) parent: Option<ParentSender>,
 }
 
@@ -67,7 +66,7 @@ impl Table {
     }
 }
 
-/// Waits for a run to come to rest. The table forgets it with the last one that waits.
+/// Waits for a run to come to rest. The table forgets the run's rings with the last watch.
 #[derive(Debug)]
 pub(crate) struct OutcomeWatch {
     run: RunId,
@@ -83,11 +82,11 @@ impl OutcomeWatch {
 
     /// Waits for a ring since the last mark.
     pub(crate) async fn rung(&mut self) {
-        // The sender stays as long as somebody waits.
+        // The sender stays as long as a watch exists.
         let _ = self.rings.changed().await;
     }
 
-    /// How the run ended, if it has ended in this process since this was made.
+    /// The run's end, if it has ended in this process since this watch was made.
     pub(crate) fn end(&self) -> Option<RunEnd> {
         self.rings.borrow().end.clone()
     }
@@ -117,7 +116,7 @@ impl LiveRuns {
         self.0.lock().runs.get(&run).cloned()
     }
 
-    /// Forgets a run, and tells those that wait for it.
+    /// Forgets a run, and rings for the callers that wait for it.
     pub(crate) fn remove(&self, run: RunId) {
         let mut table = self.0.lock();
         if table
@@ -130,7 +129,7 @@ impl LiveRuns {
         table.ring(run);
     }
 
-    /// Tells those who wait for a run how it ended, before it is forgotten.
+    /// Tells the callers that wait for a run how it ended, before the run is forgotten.
     pub(crate) fn ended(&self, run: RunId, end: impl FnOnce() -> RunEnd) {
         if let Some(watch) = self.0.lock().watched.get(&run) {
             watch.send_if_modified(|rings| {
@@ -145,7 +144,7 @@ impl LiveRuns {
         self.0.lock().runs.contains_key(&run)
     }
 
-    /// This process cannot go on with a run.
+    /// Notes that this process cannot go on with a run.
     pub(crate) fn fail(&self, run: RunId, error: StoreError) {
         let mut table = self.0.lock();
         table.failed.retain(|(failed, _)| *failed != run);
@@ -193,9 +192,9 @@ impl LiveRuns {
         OutcomeWatch { run, rings, live }
     }
 
-    /// Tells a run something. `false` when it is not live here.
+    /// Sends a run a command. `false` when the run is not live here.
     pub(crate) fn tell(&self, run: RunId, command: Command) -> bool {
-        // Under the lock: a run that is forgotten is told nothing any more.
+        // Under the lock: a run that is forgotten gets no more commands.
         let table = self.0.lock();
         let route = table.runs.get(&run);
         route.is_some_and(|route| route.door.tell(command))
@@ -214,7 +213,7 @@ impl LiveRuns {
         roots.map(|(run, _)| *run).collect()
     }
 
-    /// Rings for all who wait: the System stops.
+    /// Rings for all callers that wait: the System stops.
     pub(crate) fn ring_all(&self) {
         for watch in self.0.lock().watched.values() {
             watch.send_modify(|rings| rings.count += 1);

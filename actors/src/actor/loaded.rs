@@ -1,4 +1,4 @@
-//! Runs and sessions as their journals tell them.
+//! Runs and sessions as read from their journals.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
 /// How many entries are read at once.
 const PAGE: usize = 4096;
 
-/// A run as its journal tells it.
+/// A run as read from its journal.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) run: RunId,
@@ -22,29 +22,29 @@ pub(crate) struct Loaded {
     pub(crate) claim: Claim,
     pub(crate) recorded: Recorded,
     pub(crate) pinned: Arc<Pinned>,
-    /// What was said before it, where that is not what the session holds now.
+    /// The conversation before the run, where it differs from what the session holds now.
     pub(crate) history: Option<Transcript>,
     /// Whether its inbox is known to have been empty after it was claimed.
     pub(crate) inbox_is_empty: bool,
 }
 
-/// A session as its journal tells it.
+/// A session as read from its journal.
 #[derive(Debug)]
 pub(crate) struct LoadedSession {
     pub(crate) fold: SessionFold,
     pub(crate) claim: Claim,
-    /// How many entries the checkpoint has that can be read; 0 without one.
+    /// How many entries the readable checkpoint covers; 0 without one.
     pub(crate) kept: u64,
 }
 
-/// From whom a run is claimed.
+/// The owner from whom a run is claimed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Claiming {
-    /// From nobody who lives.
+    /// No living process.
     Free,
-    /// From whoever has it.
+    /// Any owner.
     TakeOver,
-    /// From whoever has it, as long as its parent is carried here in this epoch.
+    /// Any owner, as long as the run's parent is carried here in this epoch.
     Below(RunId, u64),
 }
 
@@ -82,8 +82,8 @@ pub(crate) async fn read_journal(
     }
 }
 
-/// The team that a run is pinned to, read from its store: a run can be resumed without the
-/// file that its team came from.
+/// The definition of the team to which a run is pinned, read from the store: a run can be resumed
+/// without the file from which its team came.
 ///
 /// # Errors
 /// [`SystemError::UnknownRun`], [`SystemError::Pinned`], and what the store fails with.

@@ -11,18 +11,18 @@ use crate::{
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Delegation {
-    /// The run that asks.
+    /// The run that delegates the task.
     pub run: RunId,
-    /// What is to be done.
+    /// The task.
     pub task: Message,
     /// The key under which an `idempotent` member may be asked again.
     pub idempotency_key: String,
-    /// Where the answer goes: the text, or why there is none.
+    /// The port for the answer: the text, or the reason why there is none.
     pub reply: RpcReplyPort<Result<String, String>>,
 }
 
 impl Agent {
-    /// Makes any ractor actor that takes a [`Delegation`] an agent of the team. To the run it is
+    /// Makes any ractor actor that takes a [`Delegation`] an agent of the team. The run sees it as
     /// a call with this effect class.
     pub fn from_actor(
         name: impl Into<String>,

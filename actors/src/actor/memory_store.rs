@@ -1,4 +1,4 @@
-//! Shared values, read through a cache.
+//! Values of shared state, read through a cache.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,19 +7,19 @@ use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::contract::{StateSlot, StoreError, StoreHandle};
 
-/// Keeps what was read of shared state. Writes are committed together with the journal entry of
-/// the operation that made them, by the store; then the actor is told, and forgets what it had.
-/// Killing it loses nothing but the cache.
+/// Caches the memories of runs. The store commits writes together with the journal entry of the
+/// operation that made them; then this actor is told, and forgets the values that it had. Killing
+/// it loses nothing but the cache.
 pub(crate) struct MemoryStore;
 
 pub(crate) enum MemoryMessage {
     /// The value under this scope and key.
     Get(Place, Reply),
-    /// It was read.
+    /// The store has read this value.
     Read(Place, Result<StateSlot, StoreError>),
     /// These values changed.
     Changed(Vec<Place>),
-    /// Anything of this scope may have changed: whoever wrote it was lost before it could say so.
+    /// Anything of this scope may have changed: its writer was lost before it could tell.
     Forget(String),
 }
 
@@ -116,8 +116,8 @@ impl MemoryState {
             self.begin_read(myself, place);
             return;
         }
-        // Only a run's own memory is kept: the runs of a tree live in one process, other values
-        // may be written by another.
+        // Only a run's own memory is kept: the runs of a tree live in one process, while another
+        // process may write other values.
         if let (true, Ok(value)) = (place.0.starts_with("run:"), &result) {
             if self.cached.len() >= CACHED {
                 self.cached.clear();

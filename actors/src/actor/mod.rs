@@ -1,4 +1,4 @@
-//! The actors: what runs, and who watches it.
+//! The actors: those that run agents, and those that supervise and serve them.
 //!
 //! Architecture invariant: no handler waits for the world. A handler keeps the books and hands
 //! slow work to a linked actor or to a task behind a handle that aborts when dropped.
@@ -70,7 +70,7 @@ pub use system::{Load, OpenRuns, Scheduled, System, SystemBuilder};
 pub use text_stream::{TextDelta, TextStream};
 pub use tool_executor::ExecutorOptions;
 
-/// With ractor's `cluster` feature no type is a message unless it says so.
+/// With ractor's `cluster` feature every message type has to implement `Message` itself.
 #[cfg(feature = "cluster")]
 mod cluster {
     impl ractor::Message for super::agent_message::AgentMessage {}

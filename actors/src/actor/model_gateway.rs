@@ -37,11 +37,12 @@ pub struct GatewayOptions {
     pub base_pause: Duration,
     /// The longest pause where the server does not say how long.
     pub max_pause: Duration,
-    /// The longest pause that a server may ask for. What asks for more fails at once, with how long
-    /// that was ([`OperationError::retry_after_ms`]), unless `patience` covers it.
+    /// The longest pause that a server may ask for. A call whose server asks for more fails at once
+    /// and carries the pause that was asked for ([`OperationError::retry_after_ms`]), unless
+    /// `patience` covers it.
     pub max_retry_after: Duration,
-    /// How long a call goes on being tried past its attempts while its provider is down, so that
-    /// its run waits; zero, the default, gives the run the error, which says that it is retryable.
+    /// How long a call is tried again past its attempts while its provider is down, so that its run
+    /// waits. With zero, the default, the run gets the error, which is marked as retryable.
     pub patience: Duration,
 }
 
@@ -58,9 +59,9 @@ impl Default for GatewayOptions {
     }
 }
 
-/// The way to one model: how many calls at once, how often each is tried. A call belongs to its
-/// operation: a restarted run finds it again with the keeper of [`calls`](Self::calls), the actor
-/// `model NAME`.
+/// The way to one model: how many calls run at once, and how often each is tried. A call belongs to
+/// its operation: a restarted run finds it again with the keeper of [`calls`](Self::calls), the
+/// actor `model NAME`.
 pub(crate) struct ModelGateway {
     pub(crate) calls: CallTable<ModelAnswer>,
     model: ModelHandle,
@@ -71,10 +72,10 @@ pub(crate) struct ModelGateway {
     previews: Previewer,
 }
 
-/// What a call to a model comes to.
+/// The result of a call to a model.
 pub(crate) type ModelAnswer = Called<Result<ModelResponse, OperationError>>;
 
-/// How many answers that nobody took are kept for a run that comes back.
+/// How many untaken answers are kept for runs that come back.
 pub(crate) const KEPT_ANSWERS: usize = 256;
 
 /// The ways to all models of a System. A model that several teams name has one way, and so one
@@ -82,12 +83,13 @@ pub(crate) const KEPT_ANSWERS: usize = 256;
 #[derive(Clone, Default)]
 pub(crate) struct Gateways {
     by_model: HashMap<usize, Arc<ModelGateway>>,
-    /// Each once, under the first name that was found for it.
+    /// Each gateway once, under the first name that was found for it.
     pub(crate) named: BTreeMap<String, Arc<ModelGateway>>,
 }
 
 impl Gateways {
-    /// Adds the way to a model, unless it is there. What was added, under a name that no other has.
+    /// Adds the way to a model, unless it is there. Returns the new gateway with a name that no
+    /// other has.
     pub(crate) fn add(
         &mut self,
         mut name: String,
@@ -100,7 +102,7 @@ impl Gateways {
         let gateway = Arc::new(make(model.clone()));
         place.insert(gateway.clone());
         if self.named.contains_key(&name) {
-            // A model that was defined anew under its name.
+            // The model was defined anew under its name.
             name = format!("{name} {}", self.named.len());
         }
         self.named.insert(name.clone(), gateway.clone());
@@ -144,7 +146,8 @@ impl ModelGateway {
             settles: false,
         };
         let calls = self.calls.clone();
-        // In a box from the beginning: a future that is moved into another one has its room twice.
+        // The future is boxed from the beginning: one that is moved into another takes its room
+        // twice.
         let answer = self.answer(call).boxed();
         Box::pin(async move {
             match calls.join(key).await {
@@ -274,7 +277,7 @@ impl ModelGateway {
             })
     }
 
-    /// What the server asks for, or full jitter over an exponential pause.
+    /// The pause that the server asks for, or half to all of an exponential pause, at random.
     fn pause(&self, error: &ModelError, attempt: u32) -> Duration {
         let options = &self.options;
         if let Some(asked) = error.retry_after {
@@ -288,8 +291,8 @@ impl ModelGateway {
     }
 }
 
-/// The failure of a call after so many attempts, where the server asked for a longer pause than
-/// this one when it did.
+/// The failure of a call after so many attempts. `longest` is the bound on the server's pauses,
+/// where the server asked for a longer one.
 fn give_up(error: ModelError, attempts: u32, longest: Option<Duration>) -> OperationError {
     let (retryable, asked) = (error.retryable, error.retry_after);
     let mut error = OperationError::from(error);

@@ -1,4 +1,4 @@
-//! What later programs wrote.
+//! Runs that a later program wrote.
 
 use crate::{
     contract::{RunRow, StoreError, StoreHandle, StoredLine},
@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// How many runs are read at once, and how many of the first entries of each: a process that takes
-/// a run up says its format as it does so.
+/// up a run records its format at once.
 const TOGETHER: usize = 128;
 const ENTRIES: usize = 2048;
 

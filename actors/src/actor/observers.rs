@@ -1,4 +1,4 @@
-//! Who watches which tree of runs.
+//! The observers of trees of runs.
 
 use std::{
     collections::HashMap,
@@ -16,8 +16,8 @@ use crate::vocabulary::{EventRecord, RunId};
 /// How many previews a slow observer may lag behind before it misses some.
 const PREVIEWS: usize = 1024;
 
-/// Tells observers that there is more to read. Nobody who tells ever waits: observers read the
-/// journal for themselves, at their own pace.
+/// Tells observers that there is more to read. The teller never waits: observers read the journal
+/// for themselves, at their own pace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observers(Arc<Inner>);
 
@@ -33,18 +33,18 @@ struct Tree {
     previews: broadcast::Sender<Shown>,
 }
 
-/// A preview, and what comes before it.
+/// A preview, and its place among the recorded entries.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
-    /// How far the journal was when it was shown: what is recorded up to there comes before it.
+    /// How far the journal was when the preview was shown: entries up to there come before it.
     pub(crate) before: u64,
-    /// How many entries its run had written when it began what is shown. They may not have been
-    /// recorded yet, and come before it too: it rests on them.
+    /// How many entries the run had written when it began what is shown. The preview rests on them,
+    /// so they come before it, even if they are recorded later.
     pub(crate) entries: u64,
     pub(crate) record: Arc<EventRecord>,
 }
 
-/// What an observer of a tree listens to.
+/// An observer's subscription to a tree.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub(crate) position: watch::Receiver<u64>,
@@ -95,7 +95,7 @@ impl Observers {
         self.any() && self.0.trees.lock().contains_key(&root)
     }
 
-    /// Shows something that is not recorded.
+    /// Shows a preview, which is not recorded.
     pub(crate) fn preview(&self, root: RunId, entries: u64, record: EventRecord) {
         if let Some(tree) = self.0.trees.lock().get(&root) {
             let shown = Shown {
@@ -103,14 +103,14 @@ impl Observers {
                 entries,
                 record: Arc::new(record),
             };
-            // Nobody listening is no failure.
+            // A preview without an observer is no failure.
             let _ = tree.previews.send(shown);
         }
     }
 }
 
 impl Subscription {
-    /// Whether this is the tree that it listens to.
+    /// Whether this subscription is to that tree.
     pub(crate) fn is_of(&self, root: RunId) -> bool {
         self.root == root
     }

@@ -1,4 +1,4 @@
-//! Which questions of a tree of runs are open.
+//! The open questions of a tree of runs.
 
 use crate::{
     contract::{InboxBody, RunRow, StoreError, StoreHandle},
@@ -41,7 +41,7 @@ pub(super) async fn open_questions(
     Ok(within)
 }
 
-/// Whether a run is this one or below it.
+/// Whether a run is `above` itself or below it.
 async fn is_within(store: &StoreHandle, run: RunId, above: RunId) -> Result<bool, StoreError> {
     let mut next = Some(run);
     while let Some(run) = next {
@@ -53,7 +53,7 @@ async fn is_within(store: &StoreHandle, run: RunId, above: RunId) -> Result<bool
     Ok(false)
 }
 
-/// What an entry of a run means for the questions that are open.
+/// Updates the open questions by an entry of a run.
 pub(super) fn note(open: &mut Vec<Open>, of: RunId, entry: Entry) {
     match entry {
         Entry::Started {
@@ -69,7 +69,7 @@ pub(super) fn note(open: &mut Vec<Open>, of: RunId, entry: Entry) {
     }
 }
 
-/// Whether a run or one below it waits for an answer that nobody has given yet.
+/// Whether a run or a run below it has a question to which no answer is on its way.
 pub(super) async fn is_asking(store: &StoreHandle, root: &RunRow) -> Result<bool, StoreError> {
     for asked in open_questions(store, root).await? {
         if !is_answered(store, &asked).await? {

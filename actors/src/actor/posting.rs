@@ -1,4 +1,4 @@
-//! What is posted to a run reaches it in whatever journal it goes on.
+//! Posts to runs, which reach a run in whatever journal it goes on.
 
 use super::services::Services;
 use crate::{
@@ -7,20 +7,20 @@ use crate::{
     vocabulary::RunId,
 };
 
-/// What is known of the journal of a run.
+/// The known state of a run's journal.
 enum Journal {
     /// The run goes on in it, or ended in it.
     Last(Box<RunRow>),
-    /// The run went on in the next one, or it was deleted.
+    /// The run went on in the next journal, or this one was deleted.
     Closed,
 }
 
 impl Services {
-    /// The row of the run in whose journal this one goes on now; its own where it does not. `None`
-    /// when nothing is known of it.
+    /// The row of the run in whose journal this one goes on now; its own row if it did not go on.
+    /// `None` when nothing is known of the run.
     ///
-    /// Ids of later journals follow from this one, so the last is found with some forty readings
-    /// among a million: by steps that double until there is none, and by halves from there.
+    /// The ids of later journals follow from this one, so some forty reads find the last among a
+    /// million: steps double until no journal is there, and a binary search finds the last one.
     pub(crate) async fn current(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
         let mut last = match self.journal_of(run).await? {
             Some(Journal::Last(row)) => return Ok(Some(*row)),
@@ -28,7 +28,7 @@ impl Services {
             None => return Ok(None),
         };
         loop {
-            // What is known to be there, what is not known yet, and what is known not to be.
+            // Journals that are known to exist, that are unknown, and that are known not to exist.
             let mut later = vec![last];
             let (mut there, mut beyond) = (0_usize, None);
             loop {
@@ -47,10 +47,10 @@ impl Services {
                 }
             }
             if there == 0 {
-                // All journals in which it went on were deleted.
+                // All journals in which the run went on were deleted.
                 return Ok(None);
             }
-            // It went on while it was looked for.
+            // The run went on during the search.
             last = later[there];
         }
     }
@@ -59,14 +59,14 @@ impl Services {
         match self.store.run(run).await? {
             Some(row) if row.status == RunStatus::Continued => Ok(Some(Journal::Closed)),
             Some(row) => Ok(Some(Journal::Last(Box::new(row)))),
-            // Of an endless run the journals that were closed may be gone.
+            // The closed journals of an endless run may be deleted.
             None => Ok(self.store.deleted(run).await?.map(|_| Journal::Closed)),
         }
     }
 
-    /// Posts an item to a run, and tells it so. It is for the run, in whatever journal it goes on,
-    /// unless it is for an operation of this one. The run that took it, and whether it is new there;
-    /// `None` when there is none any more to take it.
+    /// Posts an item to a run, and wakes it. The item is for the run in whatever journal it goes
+    /// on, unless it is for an operation of this journal. Returns the run that took the item, and
+    /// whether the item was new there; `None` when no run is left to take it.
     pub(crate) async fn post_to(
         &self,
         run: RunId,
@@ -79,7 +79,8 @@ impl Services {
         let Some(row) = row.filter(|row| !row.status.is_ended()) else {
             return Ok(None);
         };
-        // Sent again after the run went on it is known where it came first.
+        // An item that is sent again after the run went on is known in the inbox that it reached
+        // first.
         let went_on = row.run != run;
         let first = match went_on && self.store.deleted(run).await?.is_some() {
             true => row.run,
@@ -87,15 +88,16 @@ impl Services {
         };
         let fresh = self.store.post(first, item).await?;
         if first != row.run || !self.previewer.live.tell(first, Command::Inbox) {
-            // It went on, perhaps just now.
+            // The run went on, perhaps just now.
             self.pass_on(first).await?;
         }
         Ok(Some((row.run, fresh)))
     }
 
-    /// Puts what came for a run that went on into the inbox of the one that goes on now.
+    /// Moves the items that came for a run that went on into the inbox of the run in whose journal
+    /// it goes on now.
     pub(crate) async fn pass_on(&self, run: RunId) -> Result<(), StoreError> {
-        // Most runs never go on: those who post to them do not wait for each other.
+        // Most runs never go on: posts to them do not wait for each other.
         if !matches!(self.journal_of(run).await?, Some(Journal::Closed)) {
             return Ok(());
         }
@@ -103,7 +105,8 @@ impl Services {
         let Some(current) = self.current(run).await?.filter(|row| row.run != run) else {
             return Ok(());
         };
-        // What came for the journal before while that went on came earlier.
+        // Items that came for the journal before the current one, while the run went on from it,
+        // are older.
         let journals = std::iter::successors(Some(run), |run| Some(run.next()));
         let before = journals.take_while(|run| *run != current.run).last();
         let mut batch = Batch::default();

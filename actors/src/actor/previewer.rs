@@ -1,4 +1,4 @@
-//! Shows what is not recorded.
+//! Shows previews, which are not recorded.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::{
     vocabulary::{Event, EventRecord, Preview, RunId},
 };
 
-/// Shows what is under way to those who watch.
+/// Shows to observers what is under way.
 #[derive(Clone)]
 pub(crate) struct Previewer {
     pub(crate) observers: Observers,
@@ -17,7 +17,7 @@ pub(crate) struct Previewer {
 }
 
 impl Previewer {
-    /// Shows something, which is only made when somebody watches.
+    /// Shows a preview, which is made only when the tree has an observer.
     pub(crate) fn preview(&self, run: RunId, make: impl FnOnce() -> Preview) {
         if !self.observers.any() {
             return;
@@ -33,7 +33,7 @@ impl Previewer {
         }
     }
 
-    /// Where a call shows its previews.
+    /// The sink for the previews of a run's calls.
     pub(crate) fn sink(&self, run: RunId) -> PreviewSink {
         let previewer = self.clone();
         Arc::new(move |preview| previewer.preview(run, || preview))

@@ -1,4 +1,4 @@
-//! What runs ask, and how they are answered.
+//! Questions of runs, and their answers.
 
 use serde_json::{Value, json};
 
@@ -16,15 +16,15 @@ use crate::{
     },
 };
 
-/// An answer as its kind of question has it: a form that is written as a text is read, and an approval is without the
-/// digest that it names, which has to be that of the question.
+/// An answer in the form that its kind of question takes: a form that is written as a text is
+/// decoded, and an approval loses the digest that it names, which has to be the question's.
 ///
 /// # Errors
 /// The digest of another call.
 fn bound(question: &Question, mut value: Value) -> Result<Value, Value> {
     let named = match (question.kind, &mut value) {
         (QuestionKind::Approval, Value::Object(fields)) => fields.remove("digest"),
-        // Many clients have a line of text for the answer, whatever is asked.
+        // Many clients have one line of text for every answer.
         (QuestionKind::Form, Value::String(text)) => match serde_json::from_str(text) {
             Ok(form @ Value::Object(_)) => return Ok(form),
             _ => None,
@@ -43,8 +43,9 @@ fn bound(question: &Question, mut value: Value) -> Result<Value, Value> {
 }
 
 impl System {
-    /// The unanswered questions of all runs that have not ended, the oldest run first: after a
-    /// restart, the questions that people still have to answer. `run(id).answer(..)` answers one.
+    /// The unanswered questions of all runs that have not ended, the oldest run first. After a
+    /// restart these are the questions that people still have to answer. `run(id).answer(..)`
+    /// answers one.
     ///
     /// # Errors
     /// What the store fails with.
@@ -84,9 +85,9 @@ impl Run {
         }
     }
 
-    /// The call that this run asks about in this operation, with its exact arguments, also those for which
-    /// [`Question::call`] shows tokens. `None` when it asks about no call there, or the journal was written before
-    /// exact arguments were kept.
+    /// The call that this run asks about in this operation, with its exact arguments, even those
+    /// for which [`Question::call`] shows tokens. `None` when the question is about no call, or
+    /// when the journal was written before exact arguments were kept.
     ///
     /// # Errors
     /// What the store fails with.
@@ -109,18 +110,19 @@ impl Run {
         Ok(None)
     }
 
-    /// Answers a question of this run, or of a run below it. The answer is durable when this
-    /// returns; a run that sleeps is woken by it. A question has one answer: a later one changes
-    /// nothing. In a session that has an owner only a handle that
-    /// [acts for that owner](super::System::acting_for) may, or the operator's; an approval is
-    /// recorded together with the owner who gave it.
+    /// Answers a question of this run, or of a run below it. The answer is durable when this method
+    /// returns, and wakes a run that sleeps. A question has one answer: a later one changes
+    /// nothing. In a session that has an owner, only a handle that [acts for that
+    /// owner](super::System::acting_for) or for the operator may answer; an approval is recorded
+    /// together with the owner who gave it.
     ///
     /// The answer to a question for authentication stays in the memory of this process, for the
-    /// call that asks; the journal holds that it was given. So it must be given where the run
-    /// is carried: in another process it would be lost, and asked for again.
+    /// call that asks; the journal records only that it was given. So give it in the process that
+    /// carries the run: in another process it would be lost, and the question asked again.
     ///
-    /// An approval that names the `digest` of the question counts for that very call and is refused for
-    /// another; so a program that shows a question in one place and answers it in another names it.
+    /// An approval that names the `digest` of the question counts for exactly that call and is
+    /// refused for another. A program that shows a question in one place and answers it in another
+    /// should name it.
     ///
     /// # Errors
     /// [`SystemError::Answer`] when the run does not ask this, the question has expired, two
@@ -210,7 +212,8 @@ impl Run {
         theirs.answer(operation, value).await
     }
 
-    /// What the run asks, and, where it went on in another journal, what it had asked in this one.
+    /// The run's open questions and, if it went on in another journal, the operations of those that
+    /// it had asked in this one.
     async fn own_questions(&self) -> Result<(Vec<Open>, Vec<OperationId>), SystemError> {
         let services = &self.system.shared().services;
         let (mut open, mut asked, mut goes_on) = (Vec::new(), Vec::new(), false);
@@ -231,7 +234,7 @@ impl Run {
         Ok((open, asked))
     }
 
-    /// The answer as the journal may hold it.
+    /// The answer in the form in which the journal may hold it.
     fn as_recorded(
         &self,
         operation: OperationId,
@@ -243,7 +246,7 @@ impl Run {
             (QuestionKind::Authentication, _) => {
                 let secret = value.as_str().filter(|secret| !secret.is_empty());
                 let Some(secret) = secret else {
-                    // Only a refusal is no secret.
+                    // Only a refusal holds no secret.
                     return if value == false { value } else { Value::Null };
                 };
                 let services = &self.system.shared().services;

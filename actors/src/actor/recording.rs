@@ -1,4 +1,4 @@
-//! Reading what is recorded of a tree of runs.
+//! Reading the records of a tree of runs.
 
 use std::collections::btree_map::Entry;
 
@@ -12,9 +12,9 @@ use crate::{
 /// How many entries are read at once.
 const PAGE: usize = 4096;
 
-/// All that is recorded of a run's tree: the runs, their definitions, and the session before them.
-/// It only reads, and reads nothing that is written meanwhile in part: a run that is under way is
-/// recorded up to some commit.
+/// All records of a run's tree: the runs, their definitions, and the session before them. This
+/// function only reads. Of a run that is under way it reads the entries up to some commit, and no
+/// part of a later commit.
 ///
 /// # Errors
 /// [`SystemError::UnknownRun`], and what the store fails with.
@@ -42,7 +42,7 @@ pub async fn recording(store: &StoreHandle, run: RunId) -> Result<Recording, Sys
     }
     for line in &recording.lines {
         let Some(digest) = loaded(line) else { continue };
-        // What an ended run loaded may be gone with its artifact; replaying it says what it lacks.
+        // The artifact that an ended run loaded may be deleted; a replay says what is missing.
         if let Some(content) = store.blob(digest).await? {
             recording.contents.insert(digest, content);
         }
@@ -57,8 +57,8 @@ pub async fn recording(store: &StoreHandle, run: RunId) -> Result<Recording, Sys
     Ok(recording)
 }
 
-/// What the index knows of a run. One that was deleted is told apart from one that never was, as
-/// long as the store knows it.
+/// The row of a run in the index. The error tells a deleted run from one that never existed, as
+/// long as the store knows the deletion.
 pub(crate) async fn row_of(store: &StoreHandle, run: RunId) -> Result<RunRow, SystemError> {
     if let Some(row) = store.run(run).await? {
         return Ok(row);
@@ -84,7 +84,7 @@ pub(crate) async fn tree(store: &StoreHandle, root: RunId) -> Result<Vec<TreeLin
 
 /// The content of the artifact that an entry says was loaded.
 fn loaded(line: &TreeLine) -> Option<Digest> {
-    // Most entries are another operation's, and need not be decoded to tell.
+    // Most entries belong to other operations, which is seen without decoding them.
     if !line.stored.line.text.contains(operations::LOAD_ARTIFACT) {
         return None;
     }

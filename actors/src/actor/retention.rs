@@ -1,4 +1,4 @@
-//! How long ended runs are kept.
+//! The retention of ended runs.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -7,18 +7,18 @@ use crate::{
     vocabulary::{RunId, Timestamp},
 };
 
-/// How many rows one commit deletes: it takes some milliseconds, for which others wait.
+/// How many rows one commit deletes. It takes some milliseconds, for which other commits wait.
 pub(super) const STEP: usize = 256;
 /// How many trees are looked for at once.
 const PAGE: usize = 256;
 
-/// Which ended runs are kept. A tree goes as a whole, with all runs below its root, once every
-/// one of them has ended; what was said stays in its session. Runs that are open, wait or are
-/// parked are never deleted.
+/// The rule by which ended runs are kept. A tree is deleted as a whole, with all runs below its
+/// root, once every one of them has ended; its session keeps the conversation. Runs that are open,
+/// wait or are parked are never deleted.
 ///
-/// Where both bounds are set, a tree is kept as long as either wants it. Without any, everything
-/// is kept, but for what is in memory only: there the last
-/// [1,000](crate::contract::InMemoryStore::KEPT) are.
+/// If both bounds are set, a tree is kept as long as either bound keeps it. Without a bound
+/// everything is kept, except for runs in memory only: there the last
+/// [1,000](crate::contract::InMemoryStore::KEPT) are kept.
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,11 +33,11 @@ const PAGE: usize = 256;
 pub struct Retention {
     /// How long ago a root must have ended for its tree to go.
     pub older_than: Option<Duration>,
-    /// How many trees that ended last are kept.
+    /// How many of the trees that ended last are kept.
     pub keep: Option<usize>,
 }
 
-/// What was deleted.
+/// Counts of what was deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Pruned {
@@ -74,7 +74,7 @@ impl Retention {
     fn expiry(&self, now: Timestamp, limit: usize) -> Expiry {
         let age = |age: Duration| u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         Expiry {
-            // What ended a moment ago is older than nothing.
+            // With an age of zero a run that ended in this millisecond goes too.
             ended_before: self
                 .older_than
                 .map(|older| Timestamp(now.0.saturating_add(1).saturating_sub(age(older)))),
@@ -83,8 +83,7 @@ impl Retention {
         }
     }
 
-    /// The roots of the trees of a store that would be deleted now, the one that ended first at
-    /// the front.
+    /// The roots of the trees of a store that would be deleted now, the first to end at the front.
     ///
     /// # Errors
     /// What the store fails with.
@@ -99,10 +98,11 @@ impl Retention {
         store.expired(self.expiry(now, 0)).await
     }
 
-    /// Deletes the trees of a store that are not to be kept, in commits of a few milliseconds each.
+    /// Deletes the trees of a store that the rule does not keep, in commits of a few milliseconds
+    /// each.
     ///
     /// # Errors
-    /// What the store fails with. What was deleted until then stays deleted.
+    /// What the store fails with. Trees that were deleted before the failure stay deleted.
     pub async fn prune(&self, store: &StoreHandle, now: Timestamp) -> Result<Pruned, StoreError> {
         let mut pruned = Pruned::default();
         let mut seen = HashSet::new();
@@ -114,7 +114,7 @@ impl Retention {
             let before = seen.len();
             for row in expired.iter().filter(|row| seen.insert(row.run)) {
                 match delete_tree(store, row.root, now, &mut pruned).await {
-                    // It was retried or continued meanwhile.
+                    // The tree was retried or continued meanwhile.
                     Ok(()) | Err(StoreError::Open { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -130,7 +130,7 @@ impl Retention {
     }
 }
 
-/// Deletes a tree of ended runs, and counts what went.
+/// Deletes a tree of ended runs, and counts what was deleted.
 pub(super) async fn delete_tree(
     store: &StoreHandle,
     root: RunId,

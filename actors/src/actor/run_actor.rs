@@ -8,8 +8,8 @@ use crate::{
     vocabulary::RunId,
 };
 
-/// Carries one run. It is linked to the agent that hosts it, so a panic of the function is a
-/// supervision event there, and the end of the agent is the end of the run's life.
+/// Carries one run. The actor is linked to the agent that hosts it, so a panic of the function is a
+/// supervision event there, and the end of the agent ends this life of the run.
 pub(crate) struct RunActor;
 
 /// Carry this run to its rest.
@@ -40,7 +40,7 @@ impl Actor for RunActor {
         state: &mut RunActorState,
     ) -> Result<(), ActorProcessingErr> {
         let rest: RunExit = task.carry().await;
-        // A host that is gone will find in the journal what this run came to.
+        // A host that is gone finds in the journal how far this run came.
         let _ = state.host.cast(AgentMessage::Rested(
             state.run,
             myself.get_id(),
