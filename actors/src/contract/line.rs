@@ -29,6 +29,7 @@ pub struct Line {
 impl Line {
     /// Encodes an entry.
     ///
+    /// # Errors
     /// [`StoreError::Unwritable`] for an entry that has no form as JSON, such as one with a map whose keys are not
     /// texts. Nothing of such an entry may be written.
     pub fn encode(at: Timestamp, entry: &Entry) -> Result<Self, StoreError> {

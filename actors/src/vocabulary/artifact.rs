@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{Digest, Timestamp};
 
-/// What is known of one version of an artifact: all but its content.
+/// The description of one version of an artifact: everything but its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ArtifactInfo {
     /// Its name, which is the same for all versions.
     pub name: String,
-    /// Its version: 1 for the first, and one more for each that is saved under the name.
+    /// The version: 1 for the first, and one more for each later save under the name.
     pub version: u64,
     /// Its MIME type, such as `text/markdown`.
     pub media_type: String,
-    /// How large its content is, in bytes.
+    /// The size of the content in bytes.
     pub bytes: u64,
-    /// The content's hash, by which the store keeps it once however often it is saved.
+    /// The content's hash, under which the store keeps the content once, however often it is saved.
     pub content: Digest,
     /// When it was saved.
     pub at: Timestamp,
@@ -46,8 +46,8 @@ impl ArtifactInfo {
         }
     }
 
-    /// What is wrong with a name; `None` for one that can be used: some text of at most
-    /// [`MAX_NAME`](Self::MAX_NAME) bytes without control characters.
+    /// What is wrong with a name; `None` for a good one: a text of at most [`MAX_NAME`](Self::MAX_NAME) bytes without
+    /// control characters.
     pub fn fault_of_name(name: &str) -> Option<String> {
         if name.trim().is_empty() {
             return Some("an artifact needs a name".to_owned());
@@ -80,14 +80,14 @@ impl fmt::Display for ArtifactInfo {
 /// One version of an artifact with its content. Cloning shares the content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Artifact {
-    /// What is known of it.
+    /// The description.
     pub info: ArtifactInfo,
     /// Its content.
     pub content: Arc<[u8]>,
 }
 
 impl Artifact {
-    /// The content as text; `None` when it is no UTF-8.
+    /// The content as text; `None` when it is not UTF-8.
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.content).ok()
     }

@@ -1,4 +1,4 @@
-//! What a run may consume, and what it has.
+//! The bounds of a run and its consumption.
 
 use std::{fmt, time::Duration};
 
@@ -55,7 +55,7 @@ impl Budget {
         }
     }
 
-    /// The budget whose bounds this function tells; journal entries have none here.
+    /// The budget with the bounds that this function returns. Journal entries have no bound in it.
     pub fn from_bounds(mut bound: impl FnMut(Resource) -> Option<u64>) -> Self {
         Self {
             model_calls: bound(Resource::ModelCalls),
@@ -105,8 +105,8 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// What is counted, in the order in which a model call is checked. Wall time is a deadline,
-    /// and a journal's entries are bounded by the System.
+    /// The resources that are counted, in the order in which a model call is checked. Wall time is not counted,
+    /// because it is a deadline; a journal's entries are bounded by the System.
     pub const COUNTED: [Self; 6] = [
         Self::ModelCalls,
         Self::ToolCalls,
@@ -132,22 +132,22 @@ impl fmt::Display for Resource {
     }
 }
 
-/// What a run has consumed. It is folded from the journal, so replay charges nothing.
+/// What a run has consumed. It is computed from the journal, so replay charges nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spent {
-    /// Model calls that were recorded as ended, failed or dropped.
+    /// Model calls whose end was recorded, failed and dropped ones included.
     pub model_calls: u64,
     /// Tool calls, likewise.
     pub tool_calls: u64,
     /// Tokens and money.
     pub usage: Usage,
-    /// The shares that were granted to runs that outlive this one. They count against the bounds,
-    /// whether those runs consume them or not.
+    /// The shares that were granted to child runs that outlive this one. They count as used, whether those runs
+    /// consume them or not.
     pub given: Amounts,
 }
 
-/// Amounts of what is counted.
+/// Amounts of the counted resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Amounts {
@@ -166,7 +166,7 @@ pub struct Amounts {
 }
 
 impl Amounts {
-    /// The amount of a resource; 0 of what is not counted.
+    /// The amount of a resource; 0 for one that is not counted.
     pub fn of(&self, resource: Resource) -> u64 {
         match resource {
             Resource::ModelCalls => self.model_calls,
@@ -226,7 +226,7 @@ impl Spent {
         }
     }
 
-    /// How much of a resource counts as consumed, what was given for good included.
+    /// How much of a resource counts as consumed, including the shares in `given`.
     pub fn used(&self, resource: Resource) -> u64 {
         let consumed = match resource {
             Resource::ModelCalls => self.model_calls,
@@ -250,7 +250,7 @@ impl std::ops::AddAssign for Spent {
     }
 }
 
-/// What an entry charges, without the zeros: most entries charge one call or nothing.
+/// What an entry charges, without zeros: most entries charge one call or nothing.
 pub(crate) mod charge {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Arguments;
 
-/// How a call that a model asked for got its result. Each call has one report, whoever answered it.
+/// How a call that a model asked for got its result. Each call has exactly one report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallReport {
@@ -19,8 +19,8 @@ pub struct CallReport {
     /// How often the tool was attempted.
     #[serde(default)]
     pub attempts: u32,
-    /// How long it took from the first attempt on, with pauses and the wait for a slot, in
-    /// milliseconds; 0 for a call that was not attempted.
+    /// How long the call took from its first attempt on, in milliseconds, pauses and the wait for a slot included; 0
+    /// for a call without an attempt.
     #[serde(default)]
     pub latency_ms: u64,
 }
@@ -37,7 +37,7 @@ impl CallReport {
     }
 }
 
-/// Who gave the result of a call.
+/// The source of a call's result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -46,16 +46,15 @@ pub enum AnsweredBy {
     Tool,
     /// Another agent, to which the call gave a task or the conversation.
     Agent(String),
-    /// A policy of the agent, in the place of the tool.
+    /// A policy of the agent, instead of the tool.
     Policy(String),
-    /// A person who refused the call or gave its result; by the name under which the answer was
-    /// given, if it named one.
+    /// A person who refused the call or gave its result, with the name in the answer, if there is one.
     Person(Option<String>),
-    /// The tool that decides about approvals of this one.
+    /// The tool that decides about approvals of this tool.
     Approver(String),
-    /// The agent's own function: a call by which it ends its work, or that it does not allow now.
+    /// The agent's own function, for a call that ends its work or that it does not allow now.
     Function,
-    /// The engine: there is no such tool, the arguments do not fit, the call came to no end.
+    /// The engine, for a call of an unknown tool, with unfit arguments, or without an end.
     Engine,
 }
 
@@ -63,21 +62,21 @@ pub enum AnsweredBy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Approved {
-    /// Who decided: a person by the name under which the answer was given, or the tool that the rule names;
-    /// `None` where the answer named nobody.
+    /// Who decided: the person's name in the answer, or the tool that the rule names; `None` where the answer has no
+    /// name.
     pub by: Option<String>,
     /// What was decided.
     pub decision: ApprovalDecision,
 }
 
 impl Approved {
-    /// This one decided so.
+    /// A decision with the name of its author.
     pub(crate) fn new(by: Option<String>, decision: ApprovalDecision) -> Self {
         Self { by, decision }
     }
 }
 
-/// What was decided of a call.
+/// The decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -1,15 +1,13 @@
-//! JSON in one form: what digests are made of.
+//! The canonical form of JSON, over which digests are computed.
 //!
-//! The text of a value is the same whatever the features of a JSON library are, in whatever order a
-//! map was filled, and however a number was written. It is compact JSON. The keys of maps stand in
-//! the order of their bytes, the fields of structs as they are declared. A float is the shortest
-//! decimal that reads back, with an exponent below 10⁻⁵ and from 10¹⁶ on (of a single, 10⁻⁶ and
-//! 10¹³). In strings only quotes,
+//! The text of a value is the same whatever features the JSON library has, in whatever order a map was filled, and
+//! however a number was written. It is compact JSON. The keys of maps are in the order of their bytes, the fields of
+//! structs in the order of their declaration. A float is the shortest decimal that reads back as the same number; a
+//! double has an exponent below 10⁻⁵ and from 10¹⁶ on, a single below 10⁻⁶ and from 10¹³ on. In strings only quotes,
 //! backslashes and control characters are escaped.
 //!
-//! A digest that names no algorithm is BLAKE3 over this form. The form never changes: another one
-//! is another algorithm, which writes its name before its digits, so that an older program leaves
-//! such a journal alone.
+//! A digest that names no algorithm is BLAKE3 over this form. The form never changes. Another form would be another
+//! algorithm, whose name would stand before the digits, so that an older program leaves such a journal alone.
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -34,8 +32,8 @@ pub(crate) fn to_vec<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     out
 }
 
-/// Appends the canonical form of a value. What cannot be written as JSON, a map with other keys than
-/// texts, is left out from there on.
+/// Appends the canonical form of a value. The text ends before anything that has no form as JSON, such as a map whose
+/// keys are not texts.
 pub(crate) fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     // Plain data with text keys, so encoding cannot fail.
     let _ = value.serialize(Writer { out });
@@ -46,17 +44,17 @@ pub(crate) fn digest_of<T: Serialize + ?Sized>(value: &T) -> Digest {
     Digest::of(&to_vec(value))
 }
 
-/// How serde_json names what holds text that is JSON already.
+/// serde_json's name for a struct whose text is JSON already.
 const RAW: &str = "$serde_json::private::RawValue";
-/// How serde_json names a number that it keeps as text, where one of its features says so.
+/// serde_json's name for a number that it keeps as text, as one of its features demands.
 const NUMBER: &str = "$serde_json::private::Number";
 
-/// The exponents with which a double is written without one.
+/// The decimal exponents of doubles that are written without an exponent.
 const DOUBLE: Range<i32> = -5..16;
 
-/// The place of the next byte, from this one on, that strings do not hold as it is: a quote, a backslash, or
-/// a control character. Eight bytes are looked at together, since most texts have none ("Hacker's
-/// Delight", 6-1: a byte of `x` is zero where subtracting one borrows and its high bit was clear).
+/// The place of the next byte, from this one on, that must be escaped in a string: a quote, a backslash, or a control
+/// character. Eight bytes are tested together, since most texts have none ("Hacker's Delight", 6-1: a byte of `x` is
+/// zero where subtracting one borrows and its high bit was clear).
 fn next_escape(bytes: &[u8], from: usize) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -69,7 +67,7 @@ fn next_escape(bytes: &[u8], from: usize) -> Option<usize> {
         let quote = below(word ^ (ONES * u64::from(b'"')), 1);
         let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
         if below(word, b' ') | quote | backslash != 0 {
-            // A borrow may point at more bytes than there are, and never at fewer.
+            // A borrow may mark bytes too many, and never too few.
             if let Some(at) = eight.iter().position(is_special) {
                 return Some(from + 8 * place + at);
             }
@@ -83,7 +81,7 @@ struct Writer<'a> {
     out: &'a mut Vec<u8>,
 }
 
-/// What has no canonical form.
+/// Why a value has no canonical form.
 #[derive(Debug)]
 pub(crate) struct NoForm(String);
 
@@ -122,8 +120,7 @@ impl Writer<'_> {
         write!(Into(self.out), "{value}").map_err(|error| NoForm(error.to_string()))
     }
 
-    /// A float by its shortest digits and exponent, such as `-1.25e-7`. With these exponents it is
-    /// written without one.
+    /// Writes a float from its shortest digits and exponent, such as `-1.25e-7`. Within `plain` it has no exponent.
     fn float(self, scientific: &str, plain: Range<i32>) -> Result<(), NoForm> {
         let Some((mantissa, exponent)) = scientific.split_once('e') else {
             // JSON has no infinities.
@@ -187,7 +184,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Begins `{"variant":`, which ends with a brace.
+    /// Begins `{"variant":`. The caller closes the brace.
     fn variant(self, variant: &str) -> Result<Self, NoForm> {
         let Self { out } = self;
         out.push(b'{');
@@ -430,7 +427,7 @@ struct Fields<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
     end: &'static str,
-    /// Whether it stands for a text that is JSON already.
+    /// Whether the struct stands for a text that is JSON already.
     is_text: bool,
 }
 
@@ -481,7 +478,7 @@ fields!(SerializeStruct, SerializeStructVariant);
 
 /// Writes a text that is JSON.
 fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), NoForm> {
-    // A number that a library keeps as text is the number that it stands for.
+    // A number that a library keeps as text is written like any other number.
     let number = |text: &str| {
         let float = |text: &str| text.parse::<f64>().ok();
         match (text.parse::<u64>(), text.parse::<i64>()) {
@@ -500,7 +497,7 @@ fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), NoForm> {
     }
 }
 
-/// A map under way: its entries are written when all are known.
+/// A map under way. Its entries are written once all are known.
 struct Keys<'a> {
     out: &'a mut Vec<u8>,
     entries: Vec<(String, Vec<u8>)>,

@@ -31,7 +31,7 @@ pub enum Changed {
     },
 }
 
-/// A value that is there or not, where `null` is a value.
+/// A value that may be absent, where `null` counts as a value.
 mod present {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::Value;

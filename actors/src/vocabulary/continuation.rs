@@ -1,4 +1,4 @@
-//! How a tool call goes on that has not come to its end.
+//! How an unfinished tool call continues.
 
 use std::time::Duration;
 
@@ -7,25 +7,23 @@ use serde_json::Value;
 
 use super::Question;
 
-/// How a tool call goes on that has not come to its end: a person is asked first, or some time passes, and then
-/// the tool is called again with what it said here.
+/// How an unfinished tool call continues: a person is asked first, or some time passes, and then the tool is called
+/// again with this.
 ///
-/// It is recorded with the call, so a question may be answered, and a job elsewhere may end, days and restarts
-/// It is recorded with the call, so a question may be answered, and a job elsewhere may end, days and restarts later. A
-/// tool whose effect is `once` has its effect in the last part alone.
+/// It is recorded with the call, so an answer may come, or a job elsewhere may end, days and restarts later. A tool
+/// whose effect is `once` must have its effect in the last part alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Continuation {
-    /// What the tool needs to go on, in words of its own. The journal keeps it, so it is no place for secrets.
+    /// What the tool needs to go on, in a form of its own. The journal keeps it, so it must not hold secrets.
     pub state: String,
-    /// The question to a person who is asked first, if one is.
+    /// The question that a person is asked first, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<Box<Question>>,
     /// The pause before the next part, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_ms: Option<u64>,
-    /// Whether the next part may be repeated although the tool's effect may not, because it only
-    /// reads.
+    /// Whether the next part may be repeated because it only reads, although the tool's effect may not.
     #[serde(default)]
     pub repeatable: bool,
 }
@@ -41,7 +39,7 @@ impl Continuation {
         }
     }
 
-    /// The call goes on when a person has answered this.
+    /// The call goes on when a person has answered this question.
     pub fn asking(question: Question, state: impl Into<String>) -> Self {
         Self {
             question: Some(Box::new(question)),
@@ -56,7 +54,7 @@ impl Continuation {
         self
     }
 
-    /// Says that the next part only reads, and may be repeated.
+    /// Marks the next part as one that only reads and may be repeated.
     #[must_use]
     pub fn repeatable(mut self) -> Self {
         self.repeatable = true;
@@ -64,13 +62,13 @@ impl Continuation {
     }
 }
 
-/// What a call goes on with: what its tool said when it had not come to its end, and what was answered since.
+/// What an unfinished call continues with: the state that its tool returned, and the answer since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Continued {
-    /// What the tool said that it needs.
+    /// The state that the tool returned.
     pub state: String,
-    /// What a person answered; `None` where nobody was asked, or nobody has answered in time.
+    /// A person's answer; `None` where nobody was asked, or nobody answered in time.
     pub answer: Option<Value>,
 }
 

@@ -1,4 +1,4 @@
-//! Hashes of content and of input.
+//! Hashes of contents and inputs.
 
 use super::id::{IdError, serde_as_text};
 
@@ -43,7 +43,7 @@ impl std::fmt::Display for Digest {
                 HEXADECIMAL[usize::from(byte & 0xf)],
             ]);
         }
-        // It is in several entries of each run: one write costs a tenth of 32 that are formatted.
+        // Several entries of each run hold a digest: one write costs a tenth of 32 formatted ones.
         f.write_str(std::str::from_utf8(&digits).map_err(|_| std::fmt::Error)?)
     }
 }

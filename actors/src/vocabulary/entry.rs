@@ -27,21 +27,20 @@ pub enum Entry {
         leg: u32,
         /// The agent.
         agent: String,
-        /// What people are shown in the place of its name.
+        /// The display name of the agent, if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         display_name: Option<String>,
-        /// What the agent is asked, where another one handed over.
+        /// The request of the agent that handed over, if one did.
         request: Option<String>,
-        /// What was said in the run before this leg, beyond the session's history.
+        /// The run's messages before this leg, beyond the session's history.
         messages: Vec<Arc<Message>>,
-        /// The agents to which the conversation goes back when this one is done, the next one
-        /// last.
+        /// The agents to which the conversation returns when this one is done; the last is the first to get it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         callers: Vec<String>,
-        /// The agent that gave the conversation back, where the leg began with that.
+        /// The agent that gave the conversation back, where the leg began that way.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         returned_by: Option<String>,
-        /// The places, in `messages`, of what people said to the run while it was under way.
+        /// The places in `messages` of what people said to the run while it was under way.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         heard: Vec<u32>,
     },
@@ -59,8 +58,8 @@ pub enum Entry {
         /// What began.
         begun: Begun,
     },
-    /// A turn that was said to the run while it was under way was heard with this model call, and
-    /// has no run of its own.
+    /// A turn that was delivered to the run while it was under way became part of this model call, and has no run of
+    /// its own.
     TurnHeard {
         /// The model call.
         op: OperationId,
@@ -82,7 +81,7 @@ pub enum Entry {
         /// What it consumed of the run's budget, its child run included.
         #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
         spent: Spent,
-        /// Of a tool call, how it was answered.
+        /// For a tool call, how it was answered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<Box<CallReport>>,
     },
@@ -116,14 +115,14 @@ pub enum Entry {
     Granted {
         /// The operation that begins the child.
         op: OperationId,
-        /// What is set aside for the child. It is returned when the child has ended, but for what
-        /// the child consumed; a child that outlives its parent keeps it.
+        /// What is reserved for the child. When the child has ended, the part that it did not consume is returned; a
+        /// child that outlives its parent keeps the whole.
         budget: Budget,
         /// What happens to the child when this run ends first.
         when_parent_ends: ParentPolicy,
     },
-    /// The child run of this operation ended, and no operation's result says so: what was set
-    /// aside for it returns, and what it consumed is charged.
+    /// The child run of this operation ended, and no operation's result says so. The reserved budget is returned, and
+    /// what the child consumed is charged.
     Settled {
         /// The operation that began the child.
         op: OperationId,
@@ -131,20 +130,20 @@ pub enum Entry {
         #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
         spent: Spent,
     },
-    /// This share of a bound is used.
+    /// Observers were warned that this share of a bound is used.
     BudgetWarned {
         /// The resource that is bounded.
         resource: Resource,
-        /// How much of it, in percent.
+        /// The used share, in percent.
         percent: u8,
-        /// How much of it is used, in the unit of the bound; journals of format 4 and before do not say it.
+        /// The used amount, in the unit of the bound; absent in journals up to format 4.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         used: Option<u64>,
         /// The bound.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bound: Option<u64>,
     },
-    /// The function said something to observers.
+    /// The function emitted an event for observers.
     Emitted {
         /// The operation.
         op: OperationId,
@@ -159,22 +158,21 @@ pub enum Entry {
         op: OperationId,
         /// The digest that is recorded.
         recorded: CallDigest,
-        /// The digest of what the code asks now.
+        /// The digest of the request that the code makes now.
         found: CallDigest,
     },
-    /// The function asked which variant of changed code it goes by, for the first time under this
-    /// name.
+    /// The function chose, for the first time under this name, which variant of changed code it follows.
     VersionChosen {
         /// The name.
         name: String,
-        /// The variant; 0 is the code as it was before it asked.
+        /// The variant; 0 is the code from before the change.
         version: u32,
     },
-    /// Another process or a restarted actor took the run up.
+    /// Another process or a restarted actor took over the run.
     Activated {
         /// The owner's epoch.
         epoch: u64,
-        /// The format in which it writes.
+        /// The format in which the new owner writes.
         #[serde(default = "format::first", skip_serializing_if = "format::is_first")]
         format: u32,
     },
@@ -193,22 +191,22 @@ pub enum Entry {
     SetAside {
         /// The operation that received it.
         op: OperationId,
-        /// What it did.
+        /// How the function failed on the message.
         reason: AgentError,
     },
     /// The run is being cancelled. From here on its function is never run again.
     CancelRequested {
         /// Why, in words.
         reason: String,
-        /// How the run stops, where nobody asked for it: a deadline, a budget.
+        /// The reason to stop where no person cancelled: a deadline, a budget.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stop: Option<StopReason>,
     },
-    /// What to call if the run is cancelled.
+    /// A tool call to make if the run is cancelled.
     UndoRegistered {
         /// The operation.
         op: OperationId,
-        /// The tool call that undoes what was done.
+        /// The tool call that undoes the effect.
         call: super::ToolCall,
     },
     /// The last entry of a run.
@@ -223,19 +221,19 @@ pub enum Entry {
         run: RunId,
         /// The run that carries it from here.
         next: RunId,
-        /// The turns that were said to the run so far, and that it heard.
+        /// The turns that were delivered to the run so far and became part of it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         heard: Vec<String>,
     },
-    /// The session went back (in the session's journal): the turns behind these count no more.
+    /// The session was rewound (in the session's journal): later turns do not count any more.
     SessionRewound {
         /// How many turns count.
         turns: u64,
         /// How many messages the conversation has.
         messages: u64,
-        /// The agent that answers the next turn; the team's root, where none did before.
+        /// The agent that answers the next turn; the team's root, where no turn is left.
         active_agent: Option<String>,
-        /// The state as it is from here on: each value with how often it had been written.
+        /// The state from here on: each value with the number of its writes.
         state: BTreeMap<String, (Value, u64)>,
     },
     /// From here on the session is a branch; the entries before are another session's (in the
@@ -243,14 +241,13 @@ pub enum Entry {
     SessionBranched {
         /// The other session.
         from: SessionId,
-        /// The state with which it began: each value with how often it had been written.
+        /// The state at the beginning: each value with the number of its writes.
         state: BTreeMap<String, (Value, u64)>,
-        /// The owner, also where no turn before names one.
+        /// The owner, also where no earlier turn names one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<String>,
     },
-    /// A turn's run is parked for crashing, and the session goes on without it (in the session's
-    /// journal).
+    /// A turn's run is parked because it crashed, and the session goes on without it (in the session's journal).
     TurnSetAside {
         /// The run.
         run: RunId,
@@ -266,7 +263,7 @@ pub enum Begun {
     Effect,
     /// A question to the world outside.
     Question(Box<Question>),
-    /// The waiting for a result that comes through a ticket.
+    /// A wait for a result that comes through a ticket.
     Ticket,
     /// A timer.
     Timer(super::Timestamp),
@@ -275,7 +272,7 @@ pub enum Begun {
 }
 
 impl Entry {
-    /// The blob to which it refers, if it does.
+    /// The blob to which the entry refers, if there is one.
     pub fn blob(&self) -> Option<Digest> {
         match self {
             Self::RunStarted(start) => Some(start.definition),
@@ -296,7 +293,7 @@ pub struct RunStart {
     pub team: String,
     /// The agent of the first leg.
     pub agent: String,
-    /// What people are shown in the place of its name.
+    /// The display name of the agent, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// The content hash of the pinned definition.
@@ -315,7 +312,7 @@ pub struct RunStart {
     pub path: Vec<String>,
     /// The bounds of this run and its children.
     pub budget: Budget,
-    /// What was consumed before, in the journals of which this one is the continuation.
+    /// What was consumed in the journals that this one continues.
     #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
     pub spent: Spent,
     /// When it must have ended.
@@ -331,18 +328,18 @@ pub struct RunStart {
     /// The owner of the session that the run belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Whether no tool with an effect is called.
+    /// Whether tools with an effect are not called.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Whether models show their answers piece by piece, where that is not left to the agents.
+    /// Whether models stream their answers; `None` leaves it to the agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streaming: Option<bool>,
-    /// Tools of the caller: each call of one is a question, whose answer is its result.
+    /// The caller's tools: each call of one is a question, whose answer is the call's result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Arc<ToolDefinition>>,
 }
 
-/// Where a run was forked from another.
+/// The origin of a forked run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -351,8 +348,8 @@ pub struct Forked {
     pub run: RunId,
     /// How many entries of it count here too.
     pub at: u64,
-    /// How many entries at the front of this journal are copies of them; what is about the other
-    /// run's lives is not copied.
+    /// How many entries at the front of this journal are copies of them. Entries about takeovers, restarts and
+    /// parking of the other run are not copied.
     pub copied: u64,
 }
 
@@ -364,12 +361,11 @@ impl Forked {
 }
 
 impl RunStart {
-    /// The agent whose part of the team the conversation does not leave: the one that a task was
-    /// delegated to, also in a fork of its run. `None` for a turn of a session, which may go
-    /// anywhere.
+    /// The agent whose part of the team the conversation must not leave: the agent that got the delegated task, also
+    /// in a fork of its run. `None` for a turn of a session, which may go anywhere.
     pub fn top(&self) -> Option<&str> {
-        // A task has no session, and neither has its fork; one that was adopted has, and its fork is
-        // a conversation of its own.
+        // A delegated task has no session, and neither has its fork. An adopted run has one, and its fork is a
+        // conversation of its own.
         let delegated = self.parent.is_some() || (self.forked.is_some() && self.session.is_none());
         self.path.last().filter(|_| delegated).map(String::as_str)
     }
@@ -456,7 +452,7 @@ pub enum RunEnd {
 }
 
 impl RunEnd {
-    /// The end that this outcome is, as journals keep it: what was said is the session's to keep.
+    /// The end for this outcome, as journals keep it: without the messages, which the session keeps.
     pub(crate) fn of(outcome: &Result<Outcome, AgentError>, spent: Spent) -> Self {
         let answered = |answer: &Answer| Answer {
             text: answer.text.clone(),
@@ -494,7 +490,7 @@ impl RunEnd {
         }
     }
 
-    /// The same end with this consumption.
+    /// The same end with another consumption.
     #[must_use]
     pub fn with_spent(mut self, consumed: Spent) -> Self {
         match &mut self {
@@ -506,10 +502,10 @@ impl RunEnd {
         self
     }
 
-    /// The outcome for those that wait for it; a run that went on elsewhere has none.
+    /// The outcome for those that wait for it; `None` for a run that another run continues.
     ///
     /// # Errors
-    /// What the run failed with.
+    /// The error with which the run failed.
     pub fn outcome(&self) -> Option<Result<Outcome, AgentError>> {
         match self {
             Self::Answered { answer, .. } => Some(Ok(Outcome::Answer(answer.clone()))),
@@ -569,7 +565,7 @@ pub struct TurnEnd {
     pub active_agent: String,
     /// What the run consumed.
     pub spent: Spent,
-    /// The callers' ids of the turns that were said to the run, and that it heard.
+    /// The callers' ids of the turns that were delivered to the run and became part of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heard: Vec<String>,
 }

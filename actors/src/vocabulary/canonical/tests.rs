@@ -1,4 +1,4 @@
-//! Known answers: whatever changes one of them breaks journals that were written before.
+//! Known answers: a change of one of them breaks the journals that were written before.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -72,7 +72,7 @@ fn numbers_have_one_form() {
     }
     assert_eq!(text(&0.7_f32), "0.7");
     assert_eq!(text(&f64::NAN), "null");
-    // As another program, or a library that keeps numbers as text, writes them.
+    // Numbers as other programs write them, or libraries that keep numbers as text.
     for (written, form) in [("1.50", "1.5"), ("1E2", "100.0"), ("7", "7"), ("-7", "-7")] {
         let raw = RawValue::from_string(written.to_owned()).unwrap();
         assert_eq!(text(&raw), form);
@@ -101,7 +101,7 @@ fn the_order_in_which_a_map_was_filled_does_not_matter() {
     assert_eq!(digest_of(&hashed), digest_of(&sorted));
 }
 
-/// So the digests of the first journals, which had this form by luck, are those of today.
+/// The first journals had this form by chance, so their digests are those of today.
 #[test]
 fn the_form_is_what_the_first_journals_were_made_with() {
     let value = json!({
@@ -120,7 +120,7 @@ fn the_form_is_what_the_first_journals_were_made_with() {
         bits ^= bits << 17;
         let float = (bits % 1_000_000) as f64 / 1_000.0;
         assert_eq!(text(&float), serde_json::to_string(&float).unwrap());
-        // Of two shortest decimals that read back libraries choose differently.
+        // Where two shortest decimals read back as the same number, libraries choose differently.
         let (double, single) = (f64::from_bits(bits), f32::from_bits(bits as u32));
         if double.is_finite() {
             assert_eq!(text(&double).parse::<f64>().unwrap(), double);

@@ -1,4 +1,4 @@
-//! What is a text already: the keys of maps.
+//! Values that must be written as texts: the keys of maps.
 
 use serde::{
     Serialize,
@@ -7,7 +7,7 @@ use serde::{
 
 use super::{NoForm, no_form};
 
-/// Takes a text, such as a key: a string, or a number or word as one.
+/// Accepts a key: a string, or a number or word that is written as one.
 pub(super) struct Text;
 
 macro_rules! displayed {
