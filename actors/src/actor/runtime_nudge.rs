@@ -8,27 +8,27 @@ use std::{
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// How long timers and connections may stand still at the most.
+/// The longest time for which timers and connections may stand still.
 const BEAT: Duration = Duration::from_millis(100);
 
 /// Keeps timers and connections going while code of a tool's or an agent's blocks its thread.
 ///
-/// Of a runtime's threads one waits for the timers and connections of all. When one fires, that
-/// thread picks up the task behind it, and another waits in its stead only once it has had
-/// something to do and rests again. Should the task block, and nothing else be going on, then
-/// nobody waits: deadlines pass, cancellations and signals go unheard. So another thread, which
-/// nothing can block, gives the runtime something to do now and then. See
+/// One of a runtime's threads waits for the timers and connections of all. When one of these fires,
+/// that thread picks up the task behind it, and another thread waits in its stead only after it had
+/// something to do and rests again. If the task blocks and nothing else happens, no thread waits:
+/// deadlines pass, and cancellations and signals go unheard. So a thread of its own, which nothing
+/// can block, regularly gives the runtime something to do. See
 /// <https://github.com/tokio-rs/tokio/issues/4730>.
 ///
-/// It beats until it is dropped.
+/// The nudge beats until it is dropped.
 #[derive(Debug)]
 pub(crate) struct RuntimeNudge {
     _lives: SyncSender<()>,
 }
 
 impl RuntimeNudge {
-    /// Begins to beat for the runtime that it is called in; `None` in a runtime of one thread,
-    /// which no beat could help, or where no thread can be had.
+    /// Begins to beat for the current runtime. `None` in a runtime of one thread, which no beat
+    /// could help, or when no thread can be started.
     pub(crate) fn start() -> Option<Self> {
         let runtime = Handle::current();
         if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {

@@ -1,4 +1,4 @@
-//! What runs reach the world through.
+//! The services through which runs reach the world.
 
 use std::{
     any::Any,
@@ -30,23 +30,24 @@ use crate::{
     },
 };
 
-/// How long a call waits for the next life of an actor that died under it.
+/// The pause before a call is put to the next life of an actor that died under it.
 const NEXT_LIFE: Duration = Duration::from_millis(20);
-/// How many lives it waits for.
+/// How often a call is put.
 const LIVES: u32 = 250;
 
-/// How often a run that another process may carry is looked at.
+/// The pause between two looks at a run that another process may carry.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How many values' turns are kept at the least before those that nobody has or wants are forgotten.
+/// The least number of values whose turns are kept before unused turns are forgotten.
 const IDLE_TURNS: usize = 1024;
 
-/// Who may change which value of shared state.
+/// The turns by which changes of one value of shared state follow each other.
 #[derive(Default)]
 pub(crate) struct Turns {
     by_value: HashMap<(String, String), Arc<tokio::sync::Mutex<()>>>,
-    /// How many there may be before it is looked for those that nobody has or wants: twice as many
-    /// as were wanted when it was looked last, so that a turn costs the same however many there are.
+    /// The number of turns at which unused ones are searched for and forgotten: twice as many as
+    /// were in use after the last search, so that the cost of a turn does not grow with their
+    /// number.
     bound: usize,
 }
 
@@ -60,7 +61,7 @@ impl Turns {
     }
 }
 
-/// What every part of a System shares.
+/// The services that every part of a System shares.
 #[derive(Clone)]
 pub(crate) struct Services {
     pub(crate) store: StoreHandle,
@@ -75,8 +76,8 @@ pub(crate) struct Services {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) previewer: Previewer,
     pub(crate) credentials: Arc<Mutex<VecDeque<Given>>>,
-    /// Held while what came for a run is passed on: two who did so at once might give the same item
-    /// to two journals.
+    /// Held while the items of a run that went on are passed on: two tasks at once might give the
+    /// same item to two journals.
     pub(crate) passing_on: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -87,7 +88,7 @@ type Given = ((RunId, OperationId), Credential);
 const CREDENTIALS: usize = 256;
 
 impl Services {
-    /// Keeps what was given as the answer to a question, until its call takes it.
+    /// Keeps the credential that answered a question until its call takes it.
     pub(crate) fn give(&self, run: RunId, question: OperationId, credential: Credential) {
         let mut given = self.credentials.lock();
         given.retain(|(key, _)| *key != (run, question));
@@ -97,7 +98,7 @@ impl Services {
         given.push_back(((run, question), credential));
     }
 
-    /// Waits for the next life of an actor.
+    /// Pauses before the next life of an actor is asked.
     async fn next_life(&self) {
         self.clock.sleep(NEXT_LIFE).await;
     }
@@ -153,7 +154,7 @@ impl Ports for Services {
     }
 
     fn child(&self, child: ChildStart) {
-        // A parent that is gone will begin its child again.
+        // A parent that is gone begins its child again.
         if let Some(route) = self.previewer.live.get(child.parent) {
             let _ = route.host.cast(AgentMessage::Child(Box::new(child)));
         }
@@ -166,7 +167,7 @@ impl Ports for Services {
     }
 
     fn cancel_child(&self, parent: RunId, run: RunId, reason: String) {
-        // The way of its start, so that it cannot come before that.
+        // The message takes the same way as the start of the child, so it cannot overtake that.
         if let Some(route) = self.previewer.live.get(parent) {
             let _ = route.host.cast(AgentMessage::CancelChild(run, reason));
         }

@@ -25,7 +25,7 @@ use crate::{
     vocabulary::SessionId,
 };
 
-/// How often it is looked whether an agent that retires has ended, every millisecond.
+/// How many times, one millisecond apart, it is checked whether an agent that retires has ended.
 const LOOKS_FOR_END: u32 = 20;
 
 impl Shared {
@@ -100,10 +100,11 @@ impl Shared {
         .at_once()
     }
 
-    /// Ends an agent; its next message starts it again. `false` when it has something to do, and
-    /// stays.
+    /// Ends an agent; its next message starts it again. `false` when the agent has something to do,
+    /// and stays.
     pub(crate) async fn end_agent(&self, session: &SessionId) -> bool {
-        // From here on nobody finds it; what it was sent before it deals with, or stays for.
+        // From here on the agent cannot be found. It deals with earlier messages, or stays for
+        // them.
         let Some(slot) = self.agents.lock().remove(session) else {
             return true;
         };
@@ -111,14 +112,15 @@ impl Shared {
         let told = slot.send(AgentMessage::Retire(sender)).is_ok();
         let retired = if told { retired.await.ok() } else { Some(true) };
         if retired != Some(true) {
-            // It has something to do, or was lost before it could say so and is started again.
+            // The agent has something to do, or was lost before it could answer and is started
+            // again.
             self.found_again(session, slot);
             return false;
         }
         let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
         if let Some(supervisor) = supervisor {
             let id = session.to_string();
-            // Only what has ended is deleted: by now another one may have been started.
+            // Only an agent that has ended is deleted: another one may have been started by now.
             for _ in 0..LOOKS_FOR_END {
                 let deleted = supervisor.delete_child(&id).await;
                 if !matches!(deleted, Err(ChildError::Running | ChildError::Restarting)) {
@@ -131,7 +133,7 @@ impl Shared {
         true
     }
 
-    /// An agent that was to end stays: whoever looks for it finds it, and no other in its stead.
+    /// Makes an agent that stays after all the one that is found for its session again.
     fn found_again(&self, session: &SessionId, slot: SupervisedRef<AgentMessage>) {
         let mut agents = self.agents.lock();
         let found = agents.entry(session.clone()).or_default();
@@ -140,8 +142,8 @@ impl Shared {
         }
     }
 
-    /// Something is left in the inbox of a run that has ended: a turn that was said to it, perhaps,
-    /// which its session is to begin.
+    /// Handles what is left in the inbox of a run that has ended: it may hold a turn, which the
+    /// session is to begin.
     pub(crate) async fn look_for_unread(self: &Arc<Self>, row: &RunRow) {
         let Some(session) = row.session.as_ref().filter(|_| row.parent.is_none()) else {
             return;

@@ -11,63 +11,64 @@ use crate::{
     vocabulary::{ArtifactInfo, Digest, SessionId, Timestamp},
 };
 
-/// What names the format in a document.
+/// The name of the format in a document.
 const FORMAT: &str = "ghostlight-session";
 
-/// A session with what it keeps, to be kept elsewhere or to go on in another store: its turns, its
-/// state, and its artifacts with all their versions. What it shares with others, a user's and the
-/// team's, is not in it; neither is what is recorded of its runs ([`recording`](crate::actor::recording())).
+/// A session with its contents, to be kept elsewhere or to go on in another store: its turns, its
+/// state, and its artifacts with all their versions. The state that it shares with others, a user's
+/// and the team's, is not included, and neither are the records of its runs
+/// ([`recording`](crate::actor::recording())).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SessionDocument {
-    /// The session, as it was called where it comes from.
+    /// The session, under its name in the store that it comes from.
     pub session: SessionId,
     /// The entries of its journal, up to the last turn that had ended.
     pub entries: Vec<Line>,
-    /// Its state: each value with how often it was written.
+    /// Its state: each value with the number of its writes.
     pub state: BTreeMap<String, (Value, u64)>,
     /// All versions of its artifacts.
     pub artifacts: Vec<ArtifactInfo>,
-    /// Their contents, each once.
+    /// The contents of the artifacts, each once.
     pub contents: BTreeMap<Digest, Vec<u8>>,
 }
 
-/// A text that is no session, or not one that can be used.
+/// A text is no exported session, or not one that can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionDocumentError {
-    /// It is something else.
+    /// The text is something else.
     #[error("this is no exported session ({reason}): give what `ghostlight session export` prints")]
     Foreign {
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// A later version wrote it.
+    /// A later version of the format.
     #[error(
         "the exported session has version {found}, this program reads up to {known}: use a newer \
          one"
     )]
     TooNew {
-        /// Its version.
+        /// The document's version.
         found: u32,
-        /// The latest version that is known.
+        /// The latest version that this program knows.
         known: u32,
     },
-    /// A later program wrote an entry of it.
+    /// A later program wrote an entry of the session.
     #[error("the exported session was written by a newer program ({reason}): use a newer one")]
     Newer {
-        /// What is not known.
+        /// The part that this program does not know.
         reason: String,
     },
-    /// It is damaged.
+    /// The document is damaged.
     #[error("the exported session is damaged: {reason}")]
     Damaged {
-        /// What is wrong.
+        /// The damage.
         reason: String,
     },
 }
 
-/// The document's head, which says what the rest is.
+/// The document's head: its format and version.
 #[derive(Deserialize)]
 struct Head {
     format: Option<String>,
@@ -128,14 +129,14 @@ impl SessionDocument {
                 .map(|(digest, content)| (*digest, BASE64.encode(content)))
                 .collect(),
         };
-        // Plain data with text keys, so encoding cannot fail.
+        // The document is plain data with text keys, so encoding cannot fail.
         serde_json::to_string(&written).unwrap_or_default()
     }
 
     /// Reads a document.
     ///
     /// # Errors
-    /// [`SessionDocumentError`], which tells something else, a newer version and damage apart.
+    /// [`SessionDocumentError`], which tells other texts, newer versions and damage apart.
     pub fn from_json(text: &str) -> Result<Self, SessionDocumentError> {
         let foreign = |reason: String| SessionDocumentError::Foreign { reason };
         let head: Head = serde_json::from_str(text).map_err(|error| foreign(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! What a store keeps of sessions, for whoever looks at it: a System or a command.
+//! The sessions of a store, for a System or a command.
 
 mod deleting;
 mod moving;
@@ -25,13 +25,13 @@ use crate::{
     vocabulary::{Artifact, ArtifactInfo, JournalId, RunId, Scope, SessionId, Timestamp},
 };
 
-/// How many sessions are looked at at once.
+/// How many sessions are read at once.
 const PAGE: usize = 64;
 
 /// The sessions of a store. It needs no team and no System, and reading changes nothing.
 ///
-/// A session's turns are numbered from 1, and those before which it was rewound do not count. To
-/// keep the first `turns` of them is to name a point of it.
+/// A session's turns are numbered from 1; turns that a rewind took back do not count. A point of a
+/// session is named by the number of first turns that are kept, `turns`.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     store: StoreHandle,
@@ -44,17 +44,17 @@ pub struct Sessions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionQuery {
-    /// Only those with this team.
+    /// Only sessions with this team.
     pub team: Option<String>,
-    /// Only those of this owner.
+    /// Only sessions of this owner.
     pub owner: Option<String>,
-    /// Only those in which something happened at this time or later.
+    /// Only sessions that changed at this time or later.
     pub since: Option<Timestamp>,
-    /// Only those in which a turn is under way.
+    /// Only sessions in which a turn is under way.
     pub active: bool,
     /// The most sessions; 0 means no bound.
     pub limit: usize,
-    /// Only those after this one, which is the last of the page before.
+    /// Only sessions after this one, which is the last of the page before.
     pub after: Option<SessionRow>,
 }
 
@@ -68,15 +68,15 @@ pub struct SessionSummary {
     pub owner: Option<String>,
     /// How many turns count.
     pub turns: u64,
-    /// The first characters of what was said last.
+    /// The first characters of the latest turn.
     pub title: String,
     /// The run of the turn that is under way.
     pub open: Option<RunId>,
-    /// When something happened in it last.
+    /// When the session changed last.
     pub updated_at: Timestamp,
 }
 
-/// Some sessions, the one in which something happened last at the front.
+/// A page of sessions, the one that changed last at the front.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SessionPage {
@@ -97,7 +97,7 @@ impl Sessions {
         }
     }
 
-    /// Those of a System's store.
+    /// The sessions of a System's store.
     pub(super) fn of_system(system: System) -> Self {
         let services = &system.shared().services;
         Self {
@@ -107,9 +107,9 @@ impl Sessions {
         }
     }
 
-    /// Sessions, the one in which something happened last at the front. A session in which
-    /// something happens between two pages may be missed by the later one. Of a session that has a
-    /// checkpoint only what came after it is read.
+    /// Lists sessions, the one that changed last at the front. A session that changes between two
+    /// pages may be missing in the later one. If a session has a checkpoint, only later entries are
+    /// read.
     ///
     /// # Errors
     /// What the store fails with.
@@ -161,7 +161,7 @@ impl Sessions {
         Ok(log)
     }
 
-    /// For whom these are asked for.
+    /// The party that asks for these sessions.
     fn acting(&self) -> &Acting {
         match &self.system {
             Some(system) => system.acting(),
@@ -169,7 +169,7 @@ impl Sessions {
         }
     }
 
-    /// Checks that whoever these are asked for may look at a session.
+    /// Checks that the party that asks may look at a session.
     pub(super) async fn check(&self, session: &SessionId) -> Result<(), SystemError> {
         match self.acting().owner() {
             Some(_) => self.log(session).await.map(drop),
@@ -177,7 +177,7 @@ impl Sessions {
         }
     }
 
-    /// Checks that they may look at a scope of its state.
+    /// Checks that the party that asks may look at a scope of the session's state.
     async fn check_scope(&self, session: &SessionId, scope: &Scope) -> Result<(), SystemError> {
         match scope {
             Scope::User(owner) => {
@@ -205,8 +205,8 @@ impl Sessions {
         Ok(values.map(|(key, found)| (key, found.value)).collect())
     }
 
-    /// What is known of the latest version of each artifact of a scope, by name. The scope of one
-    /// run, [`Scope::Run`], is none of a session's.
+    /// The latest version of each artifact of a scope, by name, without its content. The scope of
+    /// one run, [`Scope::Run`], is not one of a session.
     ///
     /// # Errors
     /// What the store fails with.
@@ -223,7 +223,7 @@ impl Sessions {
         rows.iter().map(|(_, row)| info(&scope, row)).collect()
     }
 
-    /// An artifact of a scope with its content: its latest version, or one of them.
+    /// An artifact of a scope with its content: the latest version, or the given one.
     ///
     /// # Errors
     /// What the store fails with.

@@ -1,4 +1,4 @@
-//! What the actors of a System share.
+//! The state that the actors of a System share.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -25,17 +25,17 @@ use crate::{
     vocabulary::{Digest, RunId, SessionId, Timestamp},
 };
 
-/// How long an agent has nothing to do before it may be put to sleep, at the least.
+/// The shortest time without work after which an agent may be ended.
 const LEAST_IDLENESS: Duration = Duration::from_millis(10);
-/// How many jumps of the clock are known.
+/// How many jumps of the clock are kept.
 const CLOCK_JUMPS: usize = 16;
 
-/// What the actors of a System share.
+/// The state that the actors of a System share.
 pub(crate) struct Shared {
     pub(crate) services: Services,
     pub(crate) limits: Limits,
     pub(super) teams: RwLock<BTreeMap<String, TeamEntry>>,
-    /// Whether it says the turns of schedules.
+    /// Whether this System sends the turns of schedules.
     pub(super) keeps_schedules: bool,
     pub(super) agents: Mutex<HashMap<SessionId, SupervisedRef<AgentMessage>>>,
     pub(super) admissions: Arc<Semaphore>,
@@ -48,11 +48,11 @@ pub(crate) struct Shared {
     pub(super) stopped: AtomicBool,
     /// The store of teams that keep their runs in memory, if there are any.
     pub(super) volatile: Option<VolatileTeams>,
-    /// Until it is stopped.
+    /// The nudge, until the System is stopped.
     pub(super) nudge: Mutex<Option<RuntimeNudge>>,
 }
 
-/// A team as its next runs will keep it.
+/// A team with the definition to which its next runs are pinned.
 #[derive(Clone)]
 pub(crate) struct TeamEntry {
     pub(crate) pinned: Arc<Pinned>,
@@ -60,12 +60,12 @@ pub(crate) struct TeamEntry {
     /// The definition as it was given, with toolsets by their names.
     spec: Arc<TeamSpec>,
     pub(crate) bytes: Arc<[u8]>,
-    /// What its runs find under the names of its agents.
+    /// The code that its runs find under the names of its definition.
     pub(crate) registry: Arc<Registry>,
 }
 
 impl TeamEntry {
-    /// The same with the tools that its toolsets have now, where they have others.
+    /// The same team with the current tools of its toolsets; `None` where these have not changed.
     fn with_changed_toolsets(&self) -> Option<Self> {
         if !self.registry.toolsets_changed() {
             return None;
@@ -121,7 +121,7 @@ impl Shared {
         let Some(changed) = entry.with_changed_toolsets() else {
             return Some(entry);
         };
-        // Of two that see the change at once either may win: both have asked since.
+        // If two callers see the change at once, either may win: both have read the toolsets since.
         self.teams.write().insert(name.to_owned(), changed.clone());
         Some(changed)
     }
@@ -147,7 +147,7 @@ impl Shared {
         specs.collect()
     }
 
-    /// Room for a new turn, or a refusal, at once.
+    /// Admits a new turn, or refuses it, at once.
     pub(crate) fn admit(&self) -> Result<OwnedSemaphorePermit, SystemError> {
         let overloaded = |bound| SystemError::Overloaded {
             what: "the system".into(),
@@ -160,25 +160,25 @@ impl Shared {
         permit.map_err(|_| overloaded(self.limits.admissions))
     }
 
-    /// Asks for an agent that has nothing to do to be ended.
+    /// Asks the timer service to end an agent that has nothing to do.
     pub(crate) fn passivate(&self, session: SessionId) {
         let _ = self.requests.send(TimerRequest::Passivate(session));
     }
 
-    /// Asks for an agent to be told when it has had nothing to do for long enough.
+    /// Asks the timer service to tell an agent when it has had nothing to do for long enough.
     pub(crate) fn watch_idleness(&self, agent: ActorRef<AgentMessage>, stirred: u64) {
-        // An agent that has something to do is asked again: without a pause both would spin.
+        // An agent that has something to do asks again: without a pause both would spin.
         let pause = self.limits.passivate_after.max(LEAST_IDLENESS);
         let due = self.services.clock.monotonic().after(pause);
         let _ = self.requests.send(TimerRequest::Idle(due, agent, stirred));
     }
 
-    /// Lets no run be woken that is awake.
+    /// Clears the alarm of a run that is awake.
     pub(crate) fn awake(&self, run: RunId) {
         let _ = self.requests.send(TimerRequest::Awake(run));
     }
 
-    /// Notes a jump of the wall's time.
+    /// Notes a jump of the wall clock.
     pub(crate) fn clock_jumped(&self, jump: ClockJump) {
         let ClockJump { at, by_ms } = jump;
         tracing::warn!(at_ms = at.0, by_ms, "the clock jumped");
@@ -188,16 +188,16 @@ impl Shared {
         }
         jumps.push_back(jump);
         drop(jumps);
-        // What is due when is another question now.
+        // Another schedule may be due now.
         self.schedules.notify_one();
     }
 
-    /// Asks for a run to be woken then.
+    /// Asks the timer service to wake a run at this time.
     pub(crate) fn wake_later(&self, at: Timestamp, run: RunId) {
         let _ = self.requests.send(TimerRequest::WakeAt(at, run));
     }
 
-    /// Whether a run is on disk whose team looks only into memory.
+    /// Whether a run is on disk, while its team looks only into memory.
     pub(crate) async fn is_out_of_reach(&self, row: &RunRow) -> Result<bool, StoreError> {
         match &self.volatile {
             Some(volatile) => volatile.leaves_out(row).await,
@@ -213,11 +213,11 @@ impl Shared {
 /// A request to the timer service.
 #[derive(Debug)]
 pub(crate) enum TimerRequest {
-    /// Wake this run then.
+    /// Wake this run at this time.
     WakeAt(Timestamp, RunId),
-    /// This run is awake: when it falls asleep again it says anew when it is to be woken.
+    /// This run is awake: when it falls asleep again it sends its next time.
     Awake(RunId),
-    /// Tell this agent then that so much had happened when it had nothing to do.
+    /// Tell this agent at this time how many messages it had counted when it had nothing to do.
     Idle(Timestamp, ActorRef<AgentMessage>, u64),
     /// This session has nothing to do.
     Passivate(SessionId),

@@ -12,8 +12,8 @@ use crate::{
 
 /// A turn that was said to a session and may wait behind others: see [`Session::submit`].
 ///
-/// Dropped while the turn waits, it takes the turn back: a client that has left has nothing begun in
-/// its name. A turn that has begun goes on.
+/// If it is dropped while the turn waits, the turn is taken back: for a client that has left
+/// nothing is begun. A turn that has begun goes on.
 #[must_use = "a turn that waits is taken back when this is dropped"]
 pub struct Submitted {
     run: Run,
@@ -21,9 +21,8 @@ pub struct Submitted {
 }
 
 impl Session {
-    /// Says something to the session and returns at once, with the id that the turn's run has or
-    /// will have, also where the turn waits behind others. [`Session::send`] waits until the turn is
-    /// recorded.
+    /// Sends a turn to the session and returns at once, with the id of the turn's run, even if the
+    /// turn waits behind others. [`Session::send`] waits until the turn is recorded.
     ///
     /// ```
     /// # use ghostlight_actors::{actor::{Session, SystemError}, session::Turn};
@@ -64,19 +63,19 @@ impl Submitted {
         &self.run
     }
 
-    /// Whether the turn waits, or is on its way to be recorded.
+    /// Whether the turn is not recorded yet: it waits behind others, or is being recorded.
     pub fn is_queued(&self) -> bool {
         !self.sent.is_finished()
     }
 
-    /// Waits until the turn is recorded, which is when those before it have ended.
+    /// Waits until the turn is recorded, which is when the turns before it have ended.
     ///
     /// # Errors
     /// The errors of [`Session::send`].
     pub async fn begun(self) -> Result<Run, SystemError> {
         match self.sent.await {
             Ok(run) => run,
-            // Its task ends early only with the runtime.
+            // The task ends early only with the runtime.
             Err(_) => Err(SystemError::Stopped),
         }
     }
@@ -89,7 +88,7 @@ impl Submitted {
         self.begun().await?.outcome().await
     }
 
-    /// Takes the turn back where it waits, and cancels its run where it has begun.
+    /// Takes the turn back if it waits, and cancels its run if it has begun.
     ///
     /// # Errors
     /// The errors of [`Run::cancel`].
@@ -99,7 +98,7 @@ impl Submitted {
         drop(sent);
         let reason = reason.into();
         if !run.cancel(reason.clone()).await? && waited {
-            // It may have begun just now, and be on its way to the disk.
+            // The run may have begun just now, and not be recorded yet.
             run.system.shared().services.clock.sleep(LOOK).await;
             run.cancel(reason).await?;
         }

@@ -1,4 +1,4 @@
-//! Where the current life of a supervised actor is found.
+//! The address of a supervised actor's current life.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl<M> Default for SupervisedRef<M> {
 }
 
 impl<M: Message> SupervisedRef<M> {
-    /// This is the current life.
+    /// Sets the current life.
     pub(crate) fn set(&self, actor: ActorRef<M>) {
         *self.0.write() = Some(actor);
     }
@@ -45,8 +45,8 @@ impl<M: Message> SupervisedRef<M> {
         match actor.cast(message) {
             Ok(()) => Ok(()),
             Err(MessagingErr::SendErr(message)) => Err(message),
-            // A closed or mistyped channel drops the message; there is nothing to give back, and
-            // whoever waits for an answer hears that its sender is gone.
+            // A closed or mistyped channel drops the message, so it cannot be given back. A caller
+            // that waits for an answer sees its channel close.
             Err(_) => Ok(()),
         }
     }

@@ -10,11 +10,12 @@ use crate::{
 };
 
 impl Sessions {
-    /// Deletes a session for good: its conversation, the state, the artifacts and the memories of its
-    /// scope, and its runs with all runs below them. What it shares stays: a user's and the team's
-    /// state, other sessions that branched off it, and runs that outlived a run of it in sessions of
-    /// their own. Its key is free afterwards. Where a crash interrupts it, nothing of the session can
-    /// be read any more, and deleting it again deletes the rest.
+    /// Deletes a session for good: its conversation, the state, the artifacts and the memories of
+    /// its scope, and its runs with all runs below them. Shared data stays: a user's and the team's
+    /// state, other sessions that branched off this one, and runs that outlived a run of it in
+    /// sessions of their own. The session's key is free afterwards. If a crash interrupts the
+    /// deletion, nothing of the session can be read any more, and deleting it again deletes the
+    /// rest.
     ///
     /// # Errors
     /// [`SystemError::UnknownSession`]; [`SystemError::UnderWay`] while a turn is under way;
@@ -27,7 +28,7 @@ impl Sessions {
         };
         match self.journal(session, Use::Act).await {
             Ok(journal) => journal.check_rest(session)?,
-            // What a crash left over of a deletion.
+            // A crash may have left a deletion unfinished.
             Err(SystemError::UnknownSession { .. })
                 if !self.store.runs(filter.clone()).await?.is_empty() => {}
             Err(error) => return Err(error),

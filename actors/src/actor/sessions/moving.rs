@@ -18,8 +18,8 @@ use crate::{
     vocabulary::{ArtifactInfo, Entry, JournalId, SessionId},
 };
 
-/// How often it is looked whether a session's agent has come to rest, and the pause between two looks: for two
-/// seconds together.
+/// How often it is checked whether a session's agent has come to rest; with the pauses between the
+/// checks this takes two seconds.
 const LOOKS_FOR_REST: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -41,8 +41,8 @@ impl SessionJournal {
         }
     }
 
-    /// The place in the order of commits from which on nothing counts when so many turns are
-    /// kept, and how many entries there are before it.
+    /// The place in the order of commits from which on nothing counts when this many turns are
+    /// kept, and the number of entries before it.
     fn cut(&self, session: &SessionId, turns: u64) -> Result<Cut<'_>, SystemError> {
         let have = self.log.turns.len() as u64;
         if turns > have {
@@ -95,8 +95,8 @@ impl Sessions {
 
     /// Begins a session of the same team under another key that goes on from a point of this one:
     /// with the first `turns` turns of its conversation, and with its state and its artifacts as
-    /// they were then. This one stays as it is. What both share, a user's and the team's state, is
-    /// the same for both. Branching twice in the same way is branching once.
+    /// they were then. This session stays as it is. Both share a user's and the team's state.
+    /// Branching twice in the same way is branching once.
     ///
     /// # Errors
     /// [`SystemError::UnknownSession`], [`SystemError::NoSuchTurn`], [`SystemError::UnderWay`] when
@@ -135,10 +135,10 @@ impl Sessions {
         Ok(branch)
     }
 
-    /// Goes back to a point of the session: the turns behind the first `turns` count no more, and
-    /// the state is what it was then. Nothing is deleted: an entry says it, the runs stay as they
-    /// are, and so do artifacts with all their versions. A turn that was said once keeps its run,
-    /// so what is said now needs an id of its own.
+    /// Goes back to a point of the session: the turns after the first `turns` no longer count, and
+    /// the state is what it was then. Nothing is deleted: an entry records the rewinding, and the
+    /// runs and the artifacts with all their versions stay. A turn's id keeps its run, so a new
+    /// turn needs an id of its own.
     ///
     /// # Errors
     /// [`SystemError::UnknownSession`], [`SystemError::NoSuchTurn`]; [`SystemError::UnderWay`] while
@@ -151,7 +151,7 @@ impl Sessions {
         self.end_agent(session).await?;
         let id = JournalId::Session(session.clone());
         let claim = self.store.claim(id.clone(), false).await?;
-        // Read behind the claim: from here on nobody else writes it.
+        // The journal is read after the claim: from here on no other process writes it.
         let journal = self.journal(session, Use::Act).await?;
         journal.check_rest(session)?;
         let cut = journal.cut(session, turns)?;
@@ -175,8 +175,9 @@ impl Sessions {
         self.commit(batch).await
     }
 
-    /// Lets the agent go that holds a session in this process. It may still be busy with what is no turn that is
-    /// under way, such as the end of a run that was cancelled a moment ago: that is waited for.
+    /// Ends the session's agent in this process. The agent may still be busy although no turn is
+    /// under way, for example with the end of a run that was cancelled a moment ago: this method
+    /// waits for that.
     pub(super) async fn end_agent(&self, session: &SessionId) -> Result<(), SystemError> {
         let Some(system) = &self.system else {
             return Ok(());
@@ -228,12 +229,12 @@ impl Sessions {
     }
 
     /// Makes the session of a document, under its own name or another. The runs of its turns are
-    /// not there: a turn that is said again under its id is known, but has nothing to show.
-    /// Decisions about calls that were remembered are not taken over: a person is asked again.
+    /// not included: a turn that is sent again under its id is known, but has no events. Remembered
+    /// decisions about calls are not taken over: a person is asked again.
     ///
     /// # Errors
-    /// [`SystemError::SessionExists`]; [`SystemError::Document`] for entries that are none of a
-    /// session's; what the store fails with.
+    /// [`SystemError::SessionExists`]; [`SystemError::Document`] for entries that do not belong in
+    /// a session's journal; what the store fails with.
     pub async fn import(
         &self,
         document: &SessionDocument,
@@ -291,7 +292,8 @@ impl Sessions {
         Ok(session)
     }
 
-    /// The entry with which a session goes on by itself, after what it has from another.
+    /// The entry with which a session goes on by itself, after the entries that it has from
+    /// another.
     fn began(
         &self,
         from: &SessionId,
@@ -306,8 +308,8 @@ impl Sessions {
         Line::encode(self.clock.now(), &entry)
     }
 
-    /// Makes a session with these entries, unless there is one; one that began with the very same
-    /// entries is what was to be made.
+    /// Makes a session with these entries, unless it exists; an existing session that began with
+    /// the very same entries counts as made.
     async fn make(
         &self,
         session: &SessionId,
@@ -339,6 +341,5 @@ impl Sessions {
     }
 }
 
-/// The highest version that an imported value keeps: the last one up to which JSON numbers are exact
-/// everywhere.
+/// The highest version that an imported value keeps: up to here JSON numbers are exact everywhere.
 const MAX_VERSION: u64 = 1 << 53;

@@ -1,4 +1,4 @@
-//! What is kept of one session, through its handle.
+//! The stored contents of one session, through its handle.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ impl Session {
 }
 
 impl Session {
-    /// What the store keeps of sessions, for the methods below.
+    /// The sessions of the store, for the methods below.
     fn kept(&self) -> Sessions {
         self.system.sessions()
     }
@@ -80,7 +80,7 @@ impl Session {
         self.kept().state(&self.id, &scope).await
     }
 
-    /// What is known of the latest version of each artifact of a scope, by name.
+    /// The latest version of each artifact of a scope, by name, without its content.
     ///
     /// # Errors
     /// What the store fails with.
@@ -88,7 +88,7 @@ impl Session {
         self.kept().artifacts(&self.id, &scope).await
     }
 
-    /// An artifact of a scope with its content: its latest version, or one of them.
+    /// An artifact of a scope with its content: the latest version, or the given one.
     ///
     /// # Errors
     /// What the store fails with.
