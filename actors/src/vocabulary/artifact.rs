@@ -46,8 +46,8 @@ impl ArtifactInfo {
         }
     }
 
-    /// What is wrong with a name; `None` for a good one: a text of at most [`MAX_NAME`](Self::MAX_NAME) bytes without
-    /// control characters.
+    /// What is wrong with a name; `None` for a good one: a text of at most [`MAX_NAME`](Self::MAX_NAME) bytes that
+    /// is not blank and has no control characters.
     pub fn fault_of_name(name: &str) -> Option<String> {
         if name.trim().is_empty() {
             return Some("an artifact needs a name".to_owned());

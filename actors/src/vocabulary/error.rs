@@ -1,4 +1,4 @@
-//! Errors that go through the journal unchanged, and those that end a function.
+//! Errors that the journal records unchanged, and errors that end a function.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Continuation, OperationId, Outcome, Resource, StopReason};
 
-/// What kind of failure it was. Code matches on this, people read the message.
+/// The kind of a failure. Code matches on it; people read the message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -35,7 +35,7 @@ pub enum ErrorKind {
     Conflict,
     /// The input does not fit.
     InvalidInput,
-    /// It has more bytes than may be kept.
+    /// The value has more bytes than may be kept.
     TooLarge,
     /// No such agent, tool, model or key.
     NotFound,
@@ -47,7 +47,7 @@ pub enum ErrorKind {
     StillRunning,
     /// Nobody answered in time.
     Expired,
-    /// Whether it happened is not known.
+    /// Nobody knows whether the call happened.
     InDoubt,
     /// It panicked.
     Panicked,
@@ -55,8 +55,7 @@ pub enum ErrorKind {
     Malformed,
     /// A model made no plan that can be carried out.
     Plan,
-    /// It has not come to its end: a tool goes on with it as its
-    /// [`continuation`](OperationError::continuation) says.
+    /// The call is unfinished: the tool goes on as the [`continuation`](OperationError::continuation) says.
     Continues,
     /// Anything else.
     Other,
@@ -68,7 +67,7 @@ pub enum ErrorKind {
 pub struct OperationError {
     /// What kind of failure it was.
     pub kind: ErrorKind,
-    /// What happened, to whom, and what to do.
+    /// What happened, to what, and what to do.
     pub message: String,
     /// Whether trying again can help.
     pub retryable: bool,
@@ -77,13 +76,13 @@ pub struct OperationError {
     /// How long a server asked to wait before another try, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// The agents through which it came, outermost first.
+    /// The agents that passed the error on, the outermost first.
     pub path: Vec<String>,
-    /// What the last agent of the path failed with, when a delegated task failed: a caller can
-    /// tell a crash from a refusal by its type.
+    /// The error of the last agent of the path, when a delegated task failed. It lets a caller tell a crash from a
+    /// refusal by type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Box<AgentError>>,
-    /// How a call goes on that has not come to its end.
+    /// How an unfinished call continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation: Option<Box<Continuation>>,
 }
@@ -127,7 +126,7 @@ impl fmt::Display for OperationError {
     }
 }
 
-/// What an operation or an agent's function fails with.
+/// The error of an operation or of an agent's function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -135,8 +134,8 @@ pub enum AgentError {
     /// An operation failed; its failure is recorded.
     #[error(transparent)]
     Operation(#[from] OperationError),
-    /// The function asked for something else than what is recorded. The run is parked: retry it
-    /// with the code that recorded it, fork it before this operation, or cancel it.
+    /// The function asked for something else than the journal has. The run is parked: retry it with the code that
+    /// recorded it, fork it before this operation, or cancel it.
     #[error(
         "operation {at} is recorded as {recorded}, but the code now asks for {found}: the code or \
          its input changed while the run was under way; run the recorded code, fork the run \
@@ -145,7 +144,7 @@ pub enum AgentError {
     Diverged {
         /// The operation.
         at: OperationId,
-        /// What the journal has.
+        /// What the journal has at this place.
         recorded: String,
         /// What the code asks for.
         found: String,
@@ -153,21 +152,20 @@ pub enum AgentError {
     /// The run has ended, or another process has taken it over.
     #[error("the run has ended or moved: this context can do nothing more")]
     Ended,
-    /// The function panicked or was killed again and again, and is not run any more. A run that
-    /// was delegated fails with this, for the agent above to reason about; a run that nobody
-    /// delegated is parked, and its session goes on.
+    /// The function panicked or was killed again and again, and is not run any more. A delegated run fails with this
+    /// error, so that the agent above can handle it. A run that nobody delegated is parked, and its session goes on.
     #[error(
         "the agent's function crashed {times} times, the last time: {reason}; mend what its input \
          does to it and retry the run, or cancel it"
     )]
     Crashed {
-        /// How often, without getting any further or within the restart period.
+        /// How often it happened, without progress or within the restart period.
         times: u32,
         /// What happened the last time.
         reason: String,
     },
-    /// The function ends here with this outcome. It has not failed: `?` carries the outcome past
-    /// the rest of the function, and each function on the way can add what it has so far.
+    /// The function ends early, with this outcome. This is no failure: `?` carries the outcome past the rest of the
+    /// function, and each function on the way can add its partial results.
     #[error("the agent's function ends early")]
     Early(Box<Outcome>),
     /// The function itself failed.
@@ -176,12 +174,12 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// A failure of the function's own.
+    /// An error of the function itself.
     pub fn failed(cause: impl fmt::Display) -> Self {
         Self::Failed(cause.to_string())
     }
 
-    /// An end of the function before its time, with this outcome.
+    /// An early end of the function, with this outcome.
     pub fn early(outcome: Outcome) -> Self {
         Self::Early(Box::new(outcome))
     }
@@ -194,7 +192,7 @@ impl AgentError {
         }
     }
 
-    /// The same error; where it is an early end, with another outcome.
+    /// The same error; an early end gets another outcome.
     #[must_use]
     pub fn map_early(self, change: impl FnOnce(Outcome) -> Outcome) -> Self {
         match self {
@@ -206,7 +204,7 @@ impl AgentError {
     /// The outcome of a function that returned this error.
     ///
     /// # Errors
-    /// Itself, where it is no early end.
+    /// The error itself, where it is not an early end.
     pub(crate) fn or_early(self) -> Result<Outcome, Self> {
         match self {
             Self::Early(outcome) => Ok(*outcome),

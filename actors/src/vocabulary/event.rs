@@ -1,4 +1,4 @@
-//! What observers see.
+//! Events, which observers see.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub struct EventRecord {
     pub at: Timestamp,
     /// The agents from the root's to the one concerned.
     pub path: Vec<String>,
-    /// The display name of the agent, if it has one; previews do not have it.
+    /// The display name of the agent, if it has one; absent in previews.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// What happened.
@@ -52,7 +52,7 @@ fn is_first(part: &u32) -> bool {
 }
 
 impl EventRecord {
-    /// A record of this event, without place.
+    /// A record of this event, without its place.
     pub fn new(run: RunId, at: Timestamp, path: Vec<String>, event: Event) -> Self {
         Self {
             run,
@@ -80,14 +80,14 @@ impl EventRecord {
         self.display_name.as_deref().unwrap_or_else(|| self.agent())
     }
 
-    /// The agent concerned, by its name.
+    /// The name of the agent concerned.
     pub fn agent(&self) -> &str {
         self.path.last().map_or("", String::as_str)
     }
 }
 
-/// Everything that is told about a run. All but [`Event::Preview`] derive from the journal's
-/// entries, so a live stream and one read later are the same sequence.
+/// Everything that observers learn about a run. All but [`Event::Preview`] derive from the journal's entries, so a
+/// live stream and a later reading give the same sequence.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
@@ -104,20 +104,20 @@ pub enum Event {
     LegStarted {
         /// The agent.
         agent: String,
-        /// What it is asked, where another agent handed over.
+        /// The request, where another agent handed over.
         request: Option<String>,
     },
-    /// A step began: a model call with the tool calls that it asks for. It derives from the recorded
-    /// end of the model call, and stands before that; what is shown of the call while it is under way
-    /// is a [preview](Self::Preview).
+    /// A step began: a model call with the tool calls that it asks for. The event derives from the recorded end of
+    /// the model call, and comes before the event of that end. While the call is under way it is shown by
+    /// [previews](Self::Preview).
     StepStarted {
         /// The number of the step in its run, from 1.
         step: u32,
         /// The model call.
         operation: OperationId,
     },
-    /// A step ended: all calls that its model asked for have their results, or the next step of the
-    /// same branch begins, or the leg or the run is over. Each step that began has one.
+    /// A step ended: all calls of its model have their results, the next step of the same branch begins, or the leg
+    /// or the run is over. Each step that began ends once.
     StepEnded {
         /// The number of the step in its run, from 1.
         step: u32,
@@ -160,20 +160,20 @@ pub enum Event {
         /// What happened.
         error: AgentError,
     },
-    /// A `once` tool call's start is recorded.
+    /// The start of a `once` tool call was recorded.
     ToolStarted {
         /// The operation.
         operation: OperationId,
         /// The tool.
         tool: String,
     },
-    /// A call that a model asked for has its result, whoever gave it: one event for each call.
+    /// A call that a model asked for has its result, whatever its source. There is one event for each call.
     ToolCalled {
-        /// The operation; for a call that no tool answered, a place of its own.
+        /// The operation; a call that no tool answered has a number of its own.
         operation: OperationId,
         /// Its result.
         result: ToolResult,
-        /// How it was answered; `None` in journals of programs that did not say it.
+        /// How it was answered; `None` where an older program wrote the journal without it.
         call: Option<CallReport>,
     },
     /// A task was given to a child run.
@@ -236,14 +236,14 @@ pub enum Event {
         /// Its content.
         data: Value,
     },
-    /// The code asks a model something else than what is recorded.
+    /// The code makes another model request than the recorded one.
     Drifted {
         /// The operation.
         operation: OperationId,
     },
-    /// The run was recovered, by this owner's epoch.
+    /// Another process or a restarted actor took over the run.
     Resumed {
-        /// The epoch.
+        /// The new owner's epoch.
         epoch: u64,
     },
     /// The run's function failed and is run again.
@@ -260,7 +260,7 @@ pub enum Event {
     MessageSetAside {
         /// The operation that had received it.
         operation: OperationId,
-        /// What it did.
+        /// How the function failed on the message.
         reason: AgentError,
     },
     /// The run is being cancelled.
@@ -272,21 +272,21 @@ pub enum Event {
     BudgetWarning {
         /// The resource that is bounded.
         resource: Resource,
-        /// The share at which a warning is wanted, in percent: at least so much is used.
+        /// The share at which the warning was due, in percent; at least this much is used.
         percent: u32,
-        /// How much is used, in the unit of the bound; `None` in journals of format 4 and before.
+        /// The used amount, in the unit of the bound; `None` in journals up to format 4.
         used: Option<u64>,
         /// The bound.
         bound: Option<u64>,
     },
     /// A run ended. The last event of a stream is the root's.
     RunEnded {
-        /// How.
+        /// How the run ended.
         end: RunResult,
-        /// What it and its children consumed.
+        /// What the run and its children consumed.
         spent: Spent,
     },
-    /// Something is under way; it is not recorded and may be voided by a later attempt.
+    /// Something is under way. A preview is not recorded, and a later attempt may void it.
     Preview(Preview),
     /// An event of a later version, kept as it came.
     Unknown(UnknownEvent),
@@ -318,7 +318,7 @@ impl RunResult {
     }
 }
 
-/// What is under way.
+/// A preview of what is under way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -327,7 +327,7 @@ pub enum Preview {
     ModelStarted {
         /// The operation.
         operation: OperationId,
-        /// The attempt, from 1; it voids what earlier ones showed.
+        /// The attempt, from 1. It voids the previews of earlier attempts.
         attempt: u32,
         /// The model's registered name.
         model: String,
@@ -359,11 +359,11 @@ pub enum Preview {
         /// The call.
         call: ToolCall,
     },
-    /// A tool tells how far it is.
+    /// A tool reports progress.
     ToolProgress {
         /// The operation.
         operation: OperationId,
-        /// How much is done, from 0 to 1, when it is known.
+        /// The share that is done, from 0 to 1, when it is known.
         fraction: Option<f64>,
         /// What it is doing.
         message: String,

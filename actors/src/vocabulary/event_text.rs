@@ -1,4 +1,4 @@
-//! Events as lines for people. Programs read the events themselves, or their JSON.
+//! Events as lines for people. Programs should read the events themselves, or their JSON.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use crate::safety;
 
 /// How many characters of a text a line shows.
 const SHOWN: usize = 200;
-/// How many of its characters are looked at for secrets.
+/// How many of its characters are searched for secrets.
 const LOOKED_AT: usize = 4096;
 
 impl fmt::Display for EventRecord {
-    /// One line for a log: the agents from the root's to the one concerned, and what happened. Long texts
-    /// are cut, secrets are left out ([`safety::redact`]), and nothing acts on a terminal. The fields of the
-    /// event have all of it.
+    /// One line for a log: the agents from the root's to the one concerned, and what happened. Long texts are cut,
+    /// secrets are removed ([`safety::redact`]), and nothing controls a terminal. The fields of the event have the
+    /// complete texts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path.join("/"))?;
@@ -90,7 +90,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// What concerns the run more than its task.
+/// Events about the run itself, and not about its task.
 fn fmt_upkeep(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match event {
         Event::OperationFailed {
@@ -103,7 +103,7 @@ fn fmt_upkeep(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 value: Some(set),
                 ..
             } => {
-                // The name may say that it is a secret.
+                // The key is redacted with the value, because its name may mark the value as a secret.
                 let shown = safety::redact(&json!({ (key.as_str()): set }));
                 let shown = shown.as_object().and_then(|fields| fields.values().next());
                 let shown = shown.map_or_else(String::new, Value::to_string);
@@ -153,7 +153,7 @@ impl fmt::Display for Preview {
             Self::ModelStarted { model, attempt, .. } => {
                 write!(f, "asks model {model} (attempt {attempt})")
             }
-            // Of a piece nobody can say whether it is a part of a secret. The whole is told at its end.
+            // A piece may be a part of a secret, so its text is not shown. The whole is shown at the end.
             Self::Delta { delta, .. } => match delta {
                 Delta::Text(text) => write!(f, "… says {} characters", text.chars().count()),
                 Delta::Reasoning(text) => write!(f, "… thinks {} characters", text.chars().count()),
@@ -188,7 +188,7 @@ impl fmt::Display for Call<'_> {
     }
 }
 
-/// What is used of a bound, in the bound's own unit where it is recorded.
+/// The used part of a bound, in the bound's unit where the journal has it.
 fn budget_use(resource: Resource, percent: u32, used: Option<u64>, bound: Option<u64>) -> String {
     let (Some(used), Some(bound)) = (used, bound) else {
         return format!("has used at least {percent}% of its {resource}");
@@ -213,9 +213,9 @@ fn named(kind: &str, name: &str) -> String {
     }
 }
 
-/// A text on one line, in quotation marks, with what is no text escaped.
+/// A text on one line, in quotation marks, with control characters escaped.
 fn quoted(text: &str) -> String {
-    // What is cut off need not be looked at, but where a secret is cut its beginning would not be known.
+    // Text beyond the cut is not searched, except so much that the beginning of a secret at the cut is recognised.
     let looked_at = text.char_indices().nth(LOOKED_AT);
     let text = safety::redact_text(&text[..looked_at.map_or(text.len(), |(end, _)| end)]);
     match text.char_indices().nth(SHOWN) {

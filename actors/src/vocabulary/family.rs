@@ -1,11 +1,11 @@
-//! What the engine does for operations of a kind.
+//! Families of operations, for which the engine does more than recording.
 
 use super::{Resource, Spent};
 
-/// The kinds of operations for which the engine does more than to record and deliver their
-/// results. It is told by the kind that journals hold: a kind belongs to the family of its name,
-/// or of what stands before its first `/`. So an operation from outside of the engine whose kind is
-/// `tool/remote` is a tool's call in all respects, and one whose kind is `remote` is only recorded.
+/// The kinds of operations for which the engine does more than record and deliver their results. The kind in the
+/// journal decides: a kind belongs to the family of its name, or of the part before its first `/`. So an operation
+/// from outside of the engine whose kind is `tool/remote` is a tool call in all respects, and one whose kind is
+/// `remote` is only recorded.
 ///
 /// | family | its result | what is done for it |
 /// |---|---|---|
@@ -33,7 +33,7 @@ pub enum Family {
     Ask,
     /// A message from the run's inbox.
     Receive,
-    /// Any other, for which nothing more is done.
+    /// Any other operation, which is only recorded.
     Other,
 }
 
@@ -52,17 +52,17 @@ impl Family {
         }
     }
 
-    /// Whether it has a child run, with which it shares the budget.
+    /// Whether the operation has a child run, with which it shares the budget.
     pub fn has_child(self) -> bool {
         matches!(self, Self::Delegate | Self::Spawn)
     }
 
-    /// Whether somebody outside of the run carries it, who is told to abort it.
+    /// Whether something outside of the run carries the operation and can be told to abort it.
     pub fn is_aborted(self) -> bool {
         self == Self::Tool
     }
 
-    /// What a call consumed of the budget that began and of which no result is known.
+    /// What a call consumed that began and has no known result.
     pub fn consumed(self) -> Spent {
         match self {
             Self::Tool => Spent::one(Resource::ToolCalls),

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A text that should have been an identifier and is not.
+/// A text that is not the identifier that it should be.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("expected {expected}, found {found:?}")]
 pub struct IdError {
@@ -43,8 +43,8 @@ macro_rules! serde_as_text {
 }
 pub(crate) use serde_as_text;
 
-/// Names one run. A root run's id follows from its session and its turn, a child's from its
-/// parent and the operation that began it: creating a run twice is creating it once.
+/// Names one run. A root run's id is computed from its session and its turn, a child's from its parent and the
+/// operation that began it, so that creating a run twice creates it once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId(Uuid);
 
@@ -111,9 +111,8 @@ impl FromStr for RunId {
 
 serde_as_text!(RunId);
 
-/// Names one operation of a run: the leg, the branch in it, and the place in that branch.
-/// All three are counted in the order in which the agent's function asks, which is the same
-/// whenever it is run.
+/// Names one operation of a run: the leg, the branch in it, and the place in that branch. All three are counted in
+/// the order in which the agent's function asks, which is the same in every execution.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OperationId {
     /// The leg, from 0.
@@ -158,13 +157,13 @@ impl FromStr for OperationId {
 
 serde_as_text!(OperationId);
 
-/// Operations by their ids. The ids are counted by the engine, so nobody can choose colliding
-/// ones, and a hash of a few instructions does.
+/// Operations by their ids. The engine counts the ids, so nobody can choose colliding ones, and a hash of a few
+/// instructions is enough.
 pub(crate) type OperationMap<V> =
     std::collections::HashMap<OperationId, V, BuildHasherDefault<CountedHasher>>;
 
-/// Hashes few small numbers that were counted: multiplication and folding, as Fibonacci hashing
-/// (Knuth, The Art of Computer Programming, volume 3, 6.4) does.
+/// Hashes a few small numbers from a counter, by multiplication and folding, as Fibonacci hashing does (Knuth, The
+/// Art of Computer Programming, volume 3, 6.4).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CountedHasher(u64);
 
@@ -222,7 +221,7 @@ impl FromStr for JournalId {
 
     fn from_str(text: &str) -> Result<Self, IdError> {
         match text.strip_prefix("session:") {
-            // A team's name holds no slash (the definition's check refuses it), a key may.
+            // A team's name has no slash (the definition's check refuses it); a key may have one.
             Some(session) => match session.split_once('/') {
                 Some((team, key)) => Ok(Self::Session(SessionId {
                     team: team.to_owned(),

@@ -17,7 +17,7 @@ use super::{Digest, UnknownPart, canonical};
 pub enum Role {
     /// Instructions.
     System,
-    /// A person, or what stands for one.
+    /// A person, or a substitute for one.
     User,
     /// The model.
     Assistant,
@@ -30,18 +30,17 @@ pub enum Role {
 pub struct Message {
     /// The role of its author.
     pub role: Role,
-    /// The agent that said it, where one did.
+    /// The agent that said it, if an agent did.
     pub author: Option<String>,
     /// What was said.
     pub parts: Vec<Part>,
-    /// Whether the agent's loop made it in a user's role: results in words, a nudge, a behavior's
-    /// prompt. No turn begins with such a message. Journals keep the mark; providers do not see it,
-    /// and no digest covers it.
+    /// Whether the agent's loop made the message in a user's role: results in words, a nudge, a behavior's prompt. No
+    /// turn begins with such a message. Journals keep the mark; providers do not see it, and no digest covers it.
     #[serde(default)]
     pub synthetic: bool,
 }
 
-/// What nobody marked is written without the mark; `bincode` needs every field.
+/// JSON has the mark only where it is set; `bincode` needs every field.
 impl Serialize for Message {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let is_told = self.synthetic || !serializer.is_human_readable();
@@ -57,8 +56,8 @@ impl Serialize for Message {
 }
 
 impl Message {
-    /// Gives each call whose id is empty or taken an id of its own, since results are told apart
-    /// by it, and lists the calls. The step tells ids of several messages apart.
+    /// Gives each call whose id is empty or in use a new id, since results are matched by it, and lists the calls.
+    /// The number of the step makes the ids differ between messages.
     pub fn name_calls(&mut self, step: u32) -> Vec<ToolCall> {
         let given: BTreeSet<String> = self.tool_calls().map(|call| call.id.clone()).collect();
         let mut taken = BTreeSet::new();
@@ -166,11 +165,11 @@ pub enum Part {
     ToolCall(ToolCall),
     /// What a tool answered.
     ToolResult(ToolResult),
-    /// The model's reasoning, apart from its text.
+    /// The model's reasoning, separate from its text.
     Reasoning(Reasoning),
     /// A file or other data.
     Data(Data),
-    /// A part of a later version, kept as it came. No model is shown it.
+    /// A part of a later version, kept as it came. Models do not see it.
     Unknown(UnknownPart),
 }
 
@@ -190,11 +189,11 @@ impl Part {
 pub struct Reasoning {
     /// The text, possibly empty where the provider hides it.
     pub text: String,
-    /// The provider's proof of it, to be sent back unchanged.
+    /// The provider's proof of the reasoning, to be sent back unchanged.
     pub signature: Option<String>,
 }
 
-/// A model's wish to call a tool.
+/// A model's request to call a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The call's id, unique in its message; the result carries it too.
@@ -219,9 +218,9 @@ impl ToolCall {
         }
     }
 
-    /// What tells this call from another: a hash of the tool's name and the arguments to the byte, and not
-    /// of the id that the model gave. A decision about a call is bound to it. Arguments of few possible
-    /// values can be guessed from it.
+    /// What distinguishes this call from others: a hash of the tool's name and the exact bytes of the arguments,
+    /// without the id that the model gave. A decision about a call is bound to it. Arguments with few possible values
+    /// can be guessed from it.
     pub fn digest(&self) -> Digest {
         Digest::of_parts(&[self.name.as_bytes(), self.arguments.text().as_bytes()])
     }
@@ -235,7 +234,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Keeps a text, whatever it holds. An empty one stands for no arguments.
+    /// Keeps any text. An empty one stands for no arguments.
     pub fn from_text(text: impl Into<Arc<str>>) -> Self {
         Self {
             text: text.into(),
@@ -274,7 +273,7 @@ impl Arguments {
 
 impl From<Value> for Arguments {
     fn from(value: Value) -> Self {
-        // In the canonical form, since it is what tells this call from another.
+        // The text is in canonical form, since it distinguishes this call from others.
         let text = String::from_utf8(canonical::to_vec(&value)).unwrap_or_default();
         let text: Arc<str> = text.into();
         Self {
@@ -329,7 +328,7 @@ impl<'de> Deserialize<'de> for Arguments {
 pub enum ToolStatus {
     /// It did what was asked.
     Success,
-    /// It failed, and says why.
+    /// It failed, and its text says why.
     Error,
     /// A person refused it.
     Denied,
@@ -337,11 +336,11 @@ pub enum ToolStatus {
     Blocked,
     /// It was cancelled before it ended.
     Interrupted,
-    /// It may or may not have happened: its end was never heard of.
+    /// It may or may not have happened: its end is unknown.
     Unknown,
 }
 
-/// What a tool call came to. Every call in a conversation has exactly one.
+/// The result of a tool call. Every call in a conversation has exactly one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The id of the call.
@@ -387,10 +386,10 @@ pub struct Data {
 }
 
 impl Data {
-    /// Its bytes, where they are here; `None` where they are at an address.
+    /// The bytes, where the source has them; `None` where it is an address.
     ///
     /// # Errors
-    /// What is wrong with their encoding.
+    /// What is wrong with the encoding.
     pub fn bytes(&self) -> Option<Result<Vec<u8>, String>> {
         match &self.source {
             DataSource::Base64(text) => {
@@ -407,7 +406,7 @@ impl Data {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DataSource {
-    /// Here, in base64.
+    /// The bytes themselves, in base64.
     Base64(String),
     /// At an address that the model's server can reach.
     Url(String),

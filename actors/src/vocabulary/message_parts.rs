@@ -1,4 +1,4 @@
-//! Parts of messages as they are written: `{"text": …}`, with unknown kinds kept as they are.
+//! Parts of messages in their JSON form: `{"text": …}`, with unknown kinds kept as they are.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub struct UnknownPart {
 }
 
 const NAME: &str = "Part";
-/// The kinds by their places in formats that write those: a kind keeps its place.
+/// The kinds. Formats such as `bincode` write a kind's place in this list, so a kind keeps its place.
 const KINDS: [&str; 6] = [
     "text",
     "tool_call",
@@ -46,7 +46,7 @@ impl Serialize for Part {
                 map.serialize_entry(kind, content)?;
                 map.end()
             }
-            // Other formats cannot hold any JSON but as a text.
+            // Formats other than JSON can hold arbitrary JSON only as a text.
             Self::Unknown(UnknownPart { kind, content }) => {
                 let content = serde_json::to_string(content).map_err(S::Error::custom)?;
                 serializer.serialize_newtype_variant(NAME, 5, KINDS[5], &(kind, content))
@@ -55,7 +55,7 @@ impl Serialize for Part {
     }
 }
 
-/// Which kind a part is: by its name, or by its place.
+/// The kind of a part, given by its name or by its place in the list.
 enum Kind {
     Known(usize),
     Named(String),

@@ -1,9 +1,8 @@
 //! Plain data that every part of the engine shares: messages, tools, model requests and
 //! responses, events, usage, identifiers and errors.
 //!
-//! Architecture invariant: nothing here does I/O, waits, or knows an actor. Every type goes
-//! through JSON and, where a checkpoint holds it, through `bincode`; therefore enums are
-//! externally tagged and no field is skipped.
+//! Architecture invariant: nothing here does I/O, waits, or knows an actor. Every type can be stored as JSON and,
+//! where a checkpoint holds it, with `bincode`; therefore enums are externally tagged and no field is skipped.
 
 mod artifact;
 mod budget;

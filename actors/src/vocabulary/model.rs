@@ -1,4 +1,4 @@
-//! What a model is asked and what it answers.
+//! Requests to models and their answers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,7 +12,7 @@ use super::{Digest, Message, ToolCall, ToolDefinition, Transcript, Usage, canoni
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ModelRequest {
-    /// The registered name of the model; empty for the agent's own.
+    /// The registered name of the model; empty for the agent's own model.
     pub model: String,
     /// The system prompt.
     pub instructions: Arc<str>,
@@ -79,10 +79,10 @@ impl ModelRequest {
         self
     }
 
-    /// The digest of this request: of the model, the prompt, the rolling digest of the
-    /// conversation, the tools and the settings. Streaming is not part of it.
+    /// The digest of this request: of the model, the prompt, the conversation's rolling digest, the tools, the
+    /// settings and the answer's schema. Whether the answer is streamed does not matter.
     pub fn digest(&self) -> Digest {
-        // Most requests set nothing; no settings have no bytes.
+        // Most requests have no settings; the default settings count as no bytes.
         let settings = if *self.settings == ModelSettings::default() {
             Vec::new()
         } else {
@@ -203,11 +203,11 @@ pub struct OutputSchema {
     pub name: String,
     /// The schema.
     pub schema: Value,
-    /// Whether the server is asked to hold the model to it.
+    /// Whether the server is asked to enforce the schema.
     pub strict: bool,
 }
 
-/// Why a model stopped. Servers disagree on it, so nothing is decided by it alone.
+/// Why a model stopped. Servers disagree about it, so nothing depends on it alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -243,13 +243,13 @@ pub struct ModelResponse {
     pub attempts: u32,
     /// How long the call took, retries included, in milliseconds.
     pub latency_ms: u64,
-    /// What people said to the run (`Run::steer`) while the model answered; it belongs after
-    /// the results of this answer's tool calls.
+    /// What people said to the run (`Run::steer`) while the model answered. It belongs after the results of this
+    /// answer's tool calls.
     pub steering: Vec<Message>,
 }
 
 impl ModelResponse {
-    /// An answer of this message.
+    /// An answer with this message.
     pub fn new(message: impl Into<Arc<Message>>) -> Self {
         Self {
             message: message.into(),

@@ -32,7 +32,7 @@ impl Outcome {
         Self::Answer(Answer::text(text))
     }
 
-    /// A stop without a partial answer.
+    /// A stop without a partial answer, for this reason.
     pub fn stopped(reason: StopReason) -> Self {
         Self::Stopped {
             reason,
@@ -40,8 +40,8 @@ impl Outcome {
         }
     }
 
-    /// A stop by which an agent hands the problem to whoever gave it the task: an agent above it
-    /// finds the reason in the delegation's outcome, a caller in the run's.
+    /// A stop by which an agent hands the problem to whoever gave it the task: a parent agent finds the reason in the
+    /// delegation's outcome, a caller in the run's.
     pub fn escalated(reason: impl Into<String>) -> Self {
         Self::stopped(StopReason::Escalated(reason.into()))
     }
@@ -81,11 +81,11 @@ impl Outcome {
         }
     }
 
-    /// The answer as a value of this type, where the task was done and the answer is JSON of it
-    /// (see [`Agent::output`](crate::run::Agent::output)).
+    /// The answer as a value of this type, where the task was done and the answer is JSON that fits the type (see
+    /// [`Agent::output`](crate::run::Agent::output)).
     ///
     /// # Errors
-    /// Why there is no answer, or why it is no value of this type.
+    /// Why there is no answer, or why the answer does not fit the type.
     pub fn into_value<T: DeserializeOwned>(self) -> Result<T, NoAnswer> {
         let answer = self.into_answer()?;
         serde_json::from_str(&answer.text).map_err(|error| NoAnswer::Unfit {
@@ -114,7 +114,7 @@ impl Outcome {
     }
 }
 
-/// Why an outcome gives no answer, or none of the type that was asked for.
+/// Why an outcome has no answer, or none of the wanted type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoAnswer {
@@ -126,7 +126,7 @@ pub enum NoAnswer {
         /// The best answer so far.
         partial: Option<Answer>,
     },
-    /// The answer is no value of the type that was asked for.
+    /// The answer does not fit the wanted type.
     #[error(
         "the answer is no {wanted}: {fault}; give the agent this type by `Agent::output`, so that \
          its model is held to it"
@@ -139,7 +139,7 @@ pub enum NoAnswer {
         /// The answer.
         answer: Box<Answer>,
     },
-    /// Another agent or another journal goes on with it, so there is no answer yet.
+    /// Another agent or another journal carries the task on, so there is no answer yet.
     #[error("the task goes on in another leg, so there is no answer yet")]
     GoesOn,
 }
@@ -151,11 +151,11 @@ pub enum NoAnswer {
 pub struct Answer {
     /// The text for the caller.
     pub text: String,
-    /// What was said since the turn began, ending with the answer. Left empty it is the answer
-    /// alone. The session keeps it; the run's own journal does not repeat it.
+    /// What was said since the turn began, ending with the answer. An empty list stands for the answer alone. The
+    /// session keeps these messages; the run's own journal does not repeat them.
     #[serde(skip)]
     pub messages: Vec<Arc<Message>>,
-    /// The objection of a policy, where the answer is given in spite of it.
+    /// The objection of a policy, where the answer is given in spite of that objection.
     pub flagged: Option<String>,
 }
 
@@ -188,16 +188,15 @@ impl fmt::Display for Answer {
 pub struct Transfer {
     /// The agent that takes over.
     pub to: String,
-    /// What it is asked to do, in the words of the agent that hands over.
+    /// The request to the receiver, in the words of the agent that hands over.
     pub request: Option<String>,
-    /// Whether the conversation comes back once the receiver, or an agent to which it hands the
-    /// conversation on, is done.
+    /// Whether the conversation comes back when the receiver, or an agent to which the receiver hands it on, is done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub returns: bool,
     /// What was said since the leg began.
     #[serde(skip)]
     pub messages: Vec<Arc<Message>>,
-    /// Whether this is the way back.
+    /// Whether this transfer gives the conversation back.
     #[serde(skip)]
     pub(crate) is_return: bool,
 }
@@ -214,15 +213,15 @@ impl Transfer {
         }
     }
 
-    /// Asks for the conversation back, once the receiver has answered or hands the problem back. It
-    /// comes back in a leg of its own, with all that was said.
+    /// Asks for the conversation back, once the receiver has answered or handed the problem back. It comes back in a
+    /// new leg, with everything that was said.
     #[must_use]
     pub fn returning(mut self) -> Self {
         self.returns = true;
         self
     }
 
-    /// Sets what the receiver is asked to do.
+    /// Sets the request to the receiver.
     #[must_use]
     pub fn request(mut self, request: impl Into<String>) -> Self {
         self.request = Some(request.into());
@@ -258,17 +257,17 @@ pub enum StopReason {
     Cancelled(String),
     /// An agent handed the problem to its parent.
     Escalated(String),
-    /// Transfers went round without an answer.
+    /// The conversation was transferred too often without an answer.
     TransferLimit(u32),
     /// A policy rejected the answer too often.
     GaveUp(String),
     /// A loop was told to end.
     LoopExited,
-    /// The model's answer reached the bound on its tokens; the partial answer is what came before.
+    /// The model's answer reached the bound on its tokens; the partial answer is the text before the cut.
     Truncated,
-    /// The model's provider held the answer back, whole or from some point on.
+    /// The model's provider held the answer back, or a part of it.
     ContentFilter,
-    /// A reason of a behavior's own.
+    /// A reason that a behavior defines.
     Other(String),
 }
 

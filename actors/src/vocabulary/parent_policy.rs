@@ -1,4 +1,4 @@
-//! What becomes of a child run whose parent ends first.
+//! What happens to a child run whose parent ends first.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,14 +13,14 @@ pub enum ParentPolicy {
     /// It goes on when the parent ends, and is cancelled when the parent is cancelled. It keeps
     /// the parent's deadline.
     Continue,
-    /// It goes on whatever becomes of the parent: a run of its own, without the parent's
-    /// deadline, as if somebody else had begun it.
+    /// It goes on whatever happens to the parent, as if it had been begun as a run of its own. The parent's deadline
+    /// does not hold for it.
     Adopt,
 }
 
 impl ParentPolicy {
-    /// Whether the child can outlive its parent. Such a child is the root of a tree of its own
-    /// from its first entry on.
+    /// Whether the child can outlive its parent. From its first entry on, such a child is the root of a tree of its
+    /// own.
     pub fn outlives(self) -> bool {
         self != Self::Stop
     }

@@ -19,24 +19,24 @@ pub struct Question {
     /// The tool call in question, as the person who decides sees it: complete, with an escape such as `\u{202e}` for
     /// each character that cannot be seen, and a token with its length in the place of each secret.
     pub call: Option<ToolCall>,
-    /// What the answer is for: the digest of the tool's name and its exact arguments
+    /// The call for which the answer counts: the digest of the tool's name and its exact arguments
     /// ([`ToolCall::digest`]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// The exact arguments, where they are not what is shown. They are in the journal alone.
+    /// The exact arguments, where `call` shows others. Only the journal has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) exact: Option<Arguments>,
-    /// What may be answered, when the answer is a choice.
+    /// The possible answers, when the question is a choice.
     pub options: Vec<String>,
-    /// What a person reads for an option, by the option, where that is not the option itself.
+    /// The labels that people read instead of an option, by option.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The JSON Schema that the answer fits, when it is a form: that of an object.
+    /// The JSON Schema of the answer, an object, when the question is a form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
     /// When the question expires.
     pub expires: Option<Timestamp>,
-    /// What counts as the answer then; without one the question fails as expired.
+    /// The answer after that time; without one the question fails as expired.
     pub default: Option<Value>,
     /// The agents from the root's to the one that asks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -67,7 +67,7 @@ impl Question {
         }
     }
 
-    /// The same without what only the journal holds, as events and [`Run::questions`] give it.
+    /// The same question without what only the journal holds, as events and [`Run::questions`] give it.
     ///
     /// [`Run::questions`]: crate::actor::Run::questions
     #[must_use]
@@ -78,8 +78,8 @@ impl Question {
         }
     }
 
-    /// The call with its exact arguments, secrets included. Only a question that was read from a journal has them; one
-    /// that came with an event has not.
+    /// The call with its exact arguments, secrets included. Only a question that was read from a journal has them; a
+    /// question from an event does not.
     pub fn unredacted(&self) -> Option<ToolCall> {
         let shown = self.call.as_ref()?;
         let call = ToolCall {
@@ -104,8 +104,8 @@ impl Question {
         }
     }
 
-    /// Asks for the password, code or key of this call. The answer reaches the tool alone: the
-    /// journal holds that it was given, and no model sees it.
+    /// Asks for the password, code or key of this call. Only the tool gets the answer: the journal records that it
+    /// was given, and no model sees it.
     pub fn authentication(prompt: impl Into<String>, call: ToolCall) -> Self {
         Self {
             kind: QuestionKind::Authentication,
@@ -114,7 +114,7 @@ impl Question {
         }
     }
 
-    /// Yes or no. If it expires without an answer, the answer is no.
+    /// Asks for yes or no. If the question expires, the answer is no.
     pub fn confirmation(prompt: impl Into<String>) -> Self {
         Self {
             kind: QuestionKind::Confirmation,
@@ -141,8 +141,8 @@ impl Question {
         self.labels.get(option).map_or(option, String::as_str)
     }
 
-    /// A form: the answer is an object that fits this JSON Schema. Other programs know the question by the schema's
-    /// `title`, where it has one. A schema that is wrong itself is fitted by every object.
+    /// A form: the answer is an object that fits this JSON Schema. Other programs recognise the question by the
+    /// schema's `title`, if it has one. If the schema itself is invalid, any object fits.
     ///
     /// ```
     /// use ghostlight_actors::vocabulary::Question;

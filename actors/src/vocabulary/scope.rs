@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use super::IdError;
 
-/// The scope of a value or an artifact. It is a type and never a part of a key, so no key can reach
-/// into another scope.
+/// The scope of a value or an artifact. It is a type of its own and not a part of the key, so no key can reach into
+/// another scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Scope {
-    /// This run's and all runs below the same root: the working memory of the tree. It lives as
-    /// long as the root run is kept.
+    /// The working memory of a tree: one for a root run and all runs below it. It lives as long as the root run is
+    /// kept.
     Run,
-    /// The session's, over all its turns; to a delegated run it is its tree's working memory.
+    /// One for all turns of a session. In a delegated run it is the working memory of the tree.
     Session,
-    /// The user's, over all sessions that this owner has with the team.
+    /// One for each user, over all sessions that this owner has with the team.
     User(String),
-    /// The team's, over all users.
+    /// One for the team, over all users.
     App,
-    /// This run's alone, and gone when it ends: no store keeps it, and after a crash it is read from
-    /// the run's own journal. Runs below have their own.
+    /// One for each run, until the run ends. No store keeps it; after a crash it is rebuilt from the run's own
+    /// journal. Child runs have their own.
     Temp,
 }
 
-/// As journals write it: `run`, `session`, `user:` with the owner, `app`, `temp`. A slash or a percent sign
-/// of an owner is written as in a URL, since journals put a slash and the key behind it.
+/// The form in journals: `run`, `session`, `user:` with the owner, `app`, `temp`. A slash or a percent sign in the
+/// owner is escaped as in a URL, since journals append a slash and the key.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -63,24 +63,24 @@ impl FromStr for Scope {
     }
 }
 
-/// The prefixes of keys under which the engine keeps something of its own in a scope: topics, and
-/// remembered decisions about calls.
+/// The prefixes of the keys that the engine keeps for itself in a scope: topics, and remembered decisions about
+/// calls.
 const OF_ENGINE: [&str; 2] = ["topic:", "approval:"];
 
-/// And those of memories, which write them by operations of their own.
+/// The prefix of the keys of memories, which are written by operations of their own.
 const OF_MEMORIES: &str = "memory:";
 
-/// Whether a key is the engine's own: nothing else may write it.
+/// Whether a key belongs to the engine, so that nothing else may write it.
 pub(crate) fn is_key_of_engine(key: &str) -> bool {
     OF_ENGINE.iter().any(|prefix| key.starts_with(prefix))
 }
 
-/// Whether neither tools nor functions write a key as state: it is the engine's own, or a memory's.
+/// Whether a key belongs to the engine or to a memory, so that tools and functions may not write it as state.
 pub(crate) fn is_reserved_key(key: &str) -> bool {
     is_key_of_engine(key) || key.starts_with(OF_MEMORIES)
 }
 
-/// Why such a key is not written.
+/// The error text for a write to such a key.
 pub(crate) fn key_of_engine(key: &str) -> String {
     let prefixes = OF_ENGINE.join("`, `");
     format!(

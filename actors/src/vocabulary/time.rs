@@ -18,7 +18,7 @@ impl Timestamp {
         Self(self.0.saturating_add(millis))
     }
 
-    /// How long it is from `earlier` to this point; zero when it is not earlier.
+    /// The time from `earlier` to this point; zero when `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }

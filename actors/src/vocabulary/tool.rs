@@ -81,7 +81,7 @@ impl ToolDefinition {
     /// The bound on output where a tool sets none, in characters.
     pub const DEFAULT_OUTPUT_LIMIT: u32 = 32_000;
 
-    /// A `once` tool without arguments; the setters below say more.
+    /// A `once` tool without arguments. The setters below change that.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -134,8 +134,8 @@ impl ToolDefinition {
         self
     }
 
-    /// Requires a password, code or key that a person gives for each call, asked for with this
-    /// prompt. The tool finds it as `ToolContext::credential`; nobody else does.
+    /// Requires a password, code or key that a person gives for each call, asked for with this prompt. Only the tool
+    /// gets it, as `ToolContext::credential`.
     #[must_use]
     pub fn authentication(mut self, prompt: impl Into<String>) -> Self {
         self.authentication = Some(prompt.into());
@@ -171,7 +171,7 @@ impl ToolDefinition {
     }
 }
 
-/// The schema of a type without what says nothing to a model: which draft it is, and Rust's name of it.
+/// The schema of a type without what means nothing to a model: the draft and Rust's name of the type.
 pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     let mut schema = schemars::schema_for!(T).to_value();
     if let Some(object) = schema.as_object_mut() {

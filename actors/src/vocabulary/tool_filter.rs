@@ -81,8 +81,8 @@ impl ToolFilter {
     }
 }
 
-/// Whether a text fits a pattern in which `*` stands for any text, in linear time but for the
-/// search of each piece.
+/// Whether a text fits a pattern in which `*` stands for any text. The time is linear, except for the search of each
+/// piece.
 pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(mut rest) = pieces.next().and_then(|first| text.strip_prefix(first)) else {

@@ -9,19 +9,18 @@ use super::{Digest, Message, canonical};
 
 /// An append-only list of messages with a rolling digest.
 ///
-/// Clones share one log: a clone costs one reference count, and the clone that stands at the
-/// log's end extends it in place. Only a clone that stands before the end (a branch of the
-/// conversation) copies, and only when it is extended with another message than the one that stands
-/// there. Each message is hashed once, when it is pushed, so the cost of a step does not grow with the
-/// length of the conversation; nor does that of a turn, whose session extends what it kept with what
-/// its run has pushed.
+/// Clones share one log: a clone costs one reference count, and the clone at the log's end extends it in place. A
+/// clone that ends earlier (a branch of the conversation) copies only when it is extended with a message other than
+/// the next one in the log. Each message is hashed once, when it is pushed, so the cost of a step does not grow with
+/// the length of the conversation. Neither does the cost of a turn, because the session adds what its run has pushed
+/// to what it kept.
 #[derive(Clone, Default)]
 pub struct Transcript {
     log: Arc<RwLock<Vec<Line>>>,
     len: usize,
 }
 
-/// Room for what is hashed of a message, in bytes: most fit without growing it.
+/// The initial room for the hashed bytes of a message; most messages fit.
 const HASHED: usize = 512;
 
 #[derive(Clone)]
@@ -50,7 +49,7 @@ impl Transcript {
     /// Adds a message.
     pub fn push(&mut self, message: impl Into<Arc<Message>>) {
         let message = message.into();
-        // A clone that went on from here has pushed this very message: it is hashed, and in its place.
+        // Another clone may have pushed this very message already: then it is hashed and in its place.
         let next = self
             .log
             .read()
@@ -82,7 +81,7 @@ impl Transcript {
         self.len += 1;
     }
 
-    /// The rolling digest over all messages: over what a model reads of them.
+    /// The rolling digest over all messages, as far as a model reads them.
     pub fn digest(&self) -> Digest {
         match self.len {
             0 => Digest([0; 32]),
@@ -122,7 +121,7 @@ impl Transcript {
     }
 }
 
-/// The message as it is read: who made it changes nothing of it.
+/// The message without its `synthetic` mark, which does not change what a model reads.
 fn unmarked(message: &Message) -> Message {
     Message {
         synthetic: false,
@@ -197,7 +196,7 @@ mod tests {
         let mut same = kept.clone();
         same.extend(run.since(1));
         assert!(Arc::ptr_eq(&same.log, &run.log) && same == run);
-        // Another message at that place, though it reads the same, is a branch.
+        // Another message at that place begins a branch, even if its text is the same.
         let mut other = kept.clone();
         other.extend([Message::assistant("b"), Message::user("c")]);
         assert!(!Arc::ptr_eq(&other.log, &run.log) && other == run);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens and money, as the provider told them, or estimated where it does not tell.
+/// Tokens and money, as the provider reported them, or estimated where it does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
@@ -16,8 +16,8 @@ pub struct Usage {
     pub reasoning_tokens: u64,
     /// Cost in millionths of the currency in which the model's prices are set; 0 when unknown.
     pub cost_micros: u64,
-    /// How many of the tokens of request and response are an estimate, because the provider did
-    /// not tell; they count like the others.
+    /// How many of the request's and response's tokens are an estimate, because the provider did not report them.
+    /// They count like the others.
     pub estimated_tokens: u64,
 }
 
