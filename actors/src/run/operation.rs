@@ -22,9 +22,9 @@ use crate::{
 /// One thing done through a [`RunContext`](super::RunContext): the only way in which an agent's
 /// function touches the world.
 ///
-/// Its result is recorded. When the function is run again, an operation that is recorded returns
-/// its recorded result, and `begin` is not called. So an implementation in any crate adds an
-/// operation without the engine knowing it.
+/// Its result is recorded. When the function is run again, a recorded operation returns its
+/// recorded result, and `begin` is not called. So any crate can add an operation that the engine
+/// does not know.
 ///
 /// ```
 /// use ghostlight_actors::run::{Begin, Operation, OperationContext};
@@ -44,33 +44,33 @@ use crate::{
 /// }
 /// ```
 pub trait Operation: Send + 'static {
-    /// What it results in.
+    /// The type of its result.
     type Output: Serialize + DeserializeOwned + Send + 'static;
 
-    /// Its kind, such as `tool`: one word, never changed once journals hold it. One of a
-    /// [`Family`](crate::vocabulary::Family), such as `tool/remote`, is to the engine what the
-    /// engine's own is.
+    /// Its kind, such as `tool`: one word, never changed once journals hold it. The engine treats a
+    /// kind of a [`Family`](crate::vocabulary::Family), such as `tool/remote`, like its own
+    /// operation of that family.
     fn kind(&self) -> &'static str;
 
     /// Its name inside the kind, such as the tool's.
     fn name(&self) -> &str;
 
-    /// What tells its input from another's.
+    /// The digest of its input.
     fn digest(&self) -> Digest;
 
-    /// What it consumes of a budget, checked before it begins.
+    /// The resource that it consumes. The budget is checked before it begins.
     fn resource(&self) -> Option<Resource> {
         None
     }
 
-    /// Whether a different input than the recorded one is drift, which goes on with the recorded
-    /// result, and not divergence, which parks the run.
+    /// Whether an input that differs from the recorded one counts as drift and not as divergence.
+    /// After drift the function goes on with the recorded result; divergence parks the run.
     fn drifts(&self) -> bool {
         false
     }
 
-    /// What this result consumed of the run's budget. It is recorded with the result. What a
-    /// child run consumed is charged by the engine, and need not be told here.
+    /// What the operation consumed of the run's budget, recorded with the result. The engine itself
+    /// charges the consumption of child runs.
     fn spent(_output: &Self::Output) -> Spent {
         Spent::default()
     }
@@ -81,17 +81,17 @@ pub trait Operation: Send + 'static {
 
 /// How an operation goes on once it has begun.
 pub enum Begin<T> {
-    /// It is done at once, inside the process.
+    /// It is done at once, inside the process, with this result.
     Ready(Result<T, OperationError>),
-    /// It is done inside the process, in the moment in which its end is recorded; where the function
-    /// wants it no more before that, it is not done.
+    /// It is done inside the process when its end is recorded. It is not done if the function drops
+    /// it before that.
     Deferred(Box<dyn FnOnce() -> Result<T, OperationError> + Send>),
-    /// Something is done outside.
+    /// An act outside the process does it.
     Act(Act<T>),
-    /// It ends by something from outside.
+    /// Its result comes from outside.
     Wait(Wait<T>),
-    /// Shared state is changed: each attempt reads, decides, and names the writes, which are
-    /// committed together with the result. A conflict makes another attempt.
+    /// It changes shared state: each attempt reads, decides, and returns the writes, which are
+    /// committed together with the result. After a conflict there is another attempt.
     Write(Write<T>),
     /// A child run does it.
     Child(Child<T>),
@@ -99,17 +99,17 @@ pub enum Begin<T> {
 
 /// A change of shared state.
 pub struct Write<T> {
-    /// The scope and the key that it is about: changes of one value wait for one another inside
-    /// a process, in the order in which they came, so that none starves.
+    /// The scope and the key of the value. Changes of one value queue up inside a process, so that
+    /// none starves.
     pub place: (String, String),
-    /// How it is attempted.
+    /// Makes one attempt.
     pub attempt: Attempt<T>,
-    /// What the operation comes to without the change, where it has done something else already.
+    /// Makes the result without the change, for an operation that has already done something else.
     pub unsaved: Option<Unsaved<T>>,
 }
 
 impl<T> Write<T> {
-    /// A change that is all that its operation does.
+    /// A change without any other effect of its operation.
     pub fn new(place: (String, String), attempt: Attempt<T>) -> Self {
         Self {
             place,
@@ -126,22 +126,22 @@ pub type Unsaved<T> = Arc<dyn Fn(&OperationError) -> T + Send + Sync>;
 pub type Attempt<T> =
     Arc<dyn Fn() -> BoxFuture<'static, (Result<T, OperationError>, Changes)> + Send + Sync>;
 
-/// What is committed together with an operation's result.
+/// The changes that are committed together with an operation's result.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Changes {
     /// Changes of shared state.
     pub writes: Vec<StateWrite>,
-    /// Contents to which they refer, kept by their hash.
+    /// Contents to which the writes refer, stored under their hash.
     pub blobs: Vec<(Digest, Arc<[u8]>)>,
-    /// Messages about them to other runs, through their inboxes.
+    /// Messages about the writes to the inboxes of other runs.
     pub posts: Vec<(RunId, InboxItem)>,
-    /// What is told of them before the result.
+    /// Entries about the writes, which stand before the result.
     pub(crate) entries: Vec<Entry>,
 }
 
 impl Changes {
-    /// Nothing.
+    /// No changes.
     pub fn none() -> Self {
         Self::default()
     }
@@ -155,9 +155,9 @@ impl Changes {
     }
 }
 
-/// Something that is done outside the process.
+/// An act outside the process.
 pub struct Act<T> {
-    /// Whether its start is recorded, durably, before it runs: when it must not happen twice.
+    /// Whether its start is durably recorded before it runs, because it must not happen twice.
     pub record_start: bool,
     /// When it may run and when its result counts.
     pub gate: Gate,
@@ -172,7 +172,7 @@ pub enum Gate {
     Before,
     /// It begins at once; its result counts when everything before it is durable.
     After,
-    /// It waits for nothing: it changes nothing, so nothing outside rests on what precedes it.
+    /// It waits for nothing. It changes nothing, so nothing outside depends on earlier entries.
     Open,
 }
 
@@ -186,30 +186,30 @@ impl Gate {
     }
 }
 
-/// What an act has come to.
+/// The progress of an act.
 pub enum Progress<T> {
-    /// Its end.
+    /// It is done, with this result.
     Done(Result<T, OperationError>),
-    /// Its end, made in the moment in which it is recorded; where nobody wants it any more by then,
-    /// it is not made.
+    /// It is done, and this function makes the result when the end is recorded. It is not called if
+    /// the result is not wanted any more.
     Deferred(Box<dyn FnOnce() -> Result<T, OperationError> + Send>),
-    /// What it waited for inside of the process is there: it begins now.
+    /// It has stopped waiting inside the process, and this act begins now.
     Act(Act<T>),
-    /// Its end will come from outside.
+    /// Its result will come from outside.
     Wait(Wait<T>),
     /// It is done, and its end changes shared state.
     Write(Write<T>),
 }
 
-/// An operation that ends by something from outside.
+/// A wait for something from outside.
 pub struct Wait<T> {
-    /// What it waits for.
+    /// The awaited thing.
     pub wait_for: WaitFor,
-    /// Makes the result from what came.
+    /// Makes the result from the arrival.
     pub finish: Box<dyn FnOnce(Arrival) -> Result<T, OperationError> + Send>,
 }
 
-/// What can come from outside.
+/// Something that can come from outside.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WaitFor {
     /// An answer to this question.
@@ -220,7 +220,7 @@ pub enum WaitFor {
     Message(Cow<'static, str>),
     /// A point in time.
     Timer(Timestamp),
-    /// The end of a child run that goes on beside the function; in whatever journal it ends.
+    /// The end of a child run that works beside the function, in whatever journal it ends.
     Child {
         /// The operation that began it.
         begun_by: OperationId,
@@ -229,7 +229,7 @@ pub enum WaitFor {
     },
 }
 
-/// What came from outside.
+/// Something that came from outside.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrival {
     /// An answer.
@@ -238,7 +238,7 @@ pub enum Arrival {
     Result(Result<String, String>),
     /// A message.
     Message(Value),
-    /// It is time.
+    /// The point in time has come.
     Timer,
     /// The child run ended.
     Child(Box<super::ChildResult>),
@@ -250,8 +250,8 @@ pub struct Child<T> {
     pub start: ChildStart,
     /// Whether the operation ends with the child, or as soon as the child is recorded.
     pub awaited: bool,
-    /// How much of the run's own bounds it is to have, in percent, at most what is left; where
-    /// it is left out, an equal part of what is left.
+    /// The child's share of the run's own bounds, in percent, at most what is left. The default is
+    /// an equal part of what is left.
     pub share: Option<u8>,
     /// Makes the result from the child's end.
     pub finish:
@@ -277,13 +277,13 @@ pub struct OperationContext {
     pub id: OperationId,
     /// The run.
     pub run: RunId,
-    /// The doors to the world.
+    /// The ports to the world.
     pub(crate) ports: Arc<dyn Ports>,
-    /// Fires when nobody wants the result any more.
+    /// Fires when the result is not wanted any more.
     pub cancelled: CancellationToken,
-    /// What an earlier life of this run recorded of its start.
+    /// The start of the operation, if an earlier life of this run recorded it.
     pub started: Option<Begun>,
-    /// What the run may consume, and what it has.
+    /// The run's bounds and its consumption.
     pub allowance: Allowance,
     pub(crate) leg: Arc<Leg>,
 }
@@ -294,7 +294,7 @@ impl OperationContext {
         &self.leg.start
     }
 
-    /// The agent whose function asks.
+    /// The agent whose function performs the operation.
     pub fn agent(&self) -> &crate::definition::PinnedAgent {
         &self.leg.agent
     }
@@ -309,10 +309,10 @@ impl fmt::Debug for OperationContext {
     }
 }
 
-/// What an operation came to, before it is recorded and delivered.
+/// The end of an operation, before it is recorded and delivered.
 pub(crate) struct Completion {
     pub(crate) ended: Ended,
-    /// What it consumed of the run's budget; `None` for a failure, which tells nothing.
+    /// What it consumed of the run's budget. `None` for a failure, whose consumption is not known.
     pub(crate) spent: Option<Spent>,
 }
 
@@ -320,12 +320,12 @@ pub(crate) struct Completion {
 pub(crate) enum Ended {
     /// A `Result<T, OperationError>`.
     Result(Box<dyn MadeResult>),
-    /// An error that was made without knowing the result's type.
+    /// An error, whatever the result's type is.
     Failed(OperationError),
 }
 
 impl Completion {
-    /// The result of an operation, with what it consumed.
+    /// The end of an operation with this result.
     pub(crate) fn by<O: Operation>(result: Result<O::Output, OperationError>) -> Self {
         let spent = result.as_ref().ok().map(O::spent);
         Self {
@@ -353,7 +353,7 @@ impl Completion {
     }
 }
 
-/// A result as the journal and the function each want it.
+/// A result that can be written to the journal or given to the function.
 pub(crate) trait MadeResult: Send {
     /// Writes `{"Ok": …}` or `{"Err": …}`.
     fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()>;
@@ -398,7 +398,7 @@ pub(crate) type ErasedAttempt =
 
 pub(crate) type ErasedUnsaved = Arc<dyn Fn(&OperationError) -> Completion + Send + Sync>;
 
-/// Makes an operation's end in the moment in which it is recorded.
+/// Makes an operation's end when it is recorded.
 pub(crate) type Deferred = Box<dyn FnOnce() -> Completion + Send>;
 
 pub(crate) struct ErasedWrite {
@@ -412,15 +412,15 @@ pub(crate) enum ErasedProgress {
     Deferred(Deferred),
     Act(ErasedAct),
     Wait(ErasedWait),
-    /// It is done, and its end is to be committed with a change of shared state.
+    /// It is done, and its end is committed with a change of shared state.
     Attempt(ErasedWrite),
     /// An attempt to change shared state, and how to make another.
     Write(Completion, Box<Changes>, ErasedAttempt, StateTurn),
     /// The child's first entry is durable: it can start.
     Start(Box<ChildStart>),
-    /// A tool call that was to be cancelled can do nothing more.
+    /// A cancelled tool call can do nothing more.
     Aborted(Option<ToolEnd>),
-    /// The act was cancelled; nobody waits for it.
+    /// The act was cancelled, and nobody waits for it.
     Cancelled,
 }
 

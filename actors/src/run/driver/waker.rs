@@ -30,7 +30,7 @@ const HOLDERS: usize = 3;
 pub(in crate::run) struct FunctionWaker {
     woken: AtomicBool,
     pub(super) driver: AtomicWaker,
-    /// How many turns in a row it used up by waking itself.
+    /// How many turns in a row the function used up by waking itself.
     turns: AtomicU32,
 }
 

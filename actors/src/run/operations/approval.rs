@@ -1,4 +1,4 @@
-//! Asking before a tool is called.
+//! Approval of tool calls before they are made.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,24 +19,25 @@ use crate::{
     },
 };
 
-/// How often a person is asked about one call, when what they made of its arguments does not fit.
+/// How often a person is asked about one call, if the arguments that the person gives do not fit.
 const ASKED: u32 = 3;
-/// How often a credential is asked for that was lost with its process before it was used.
+/// How often a person is asked for a credential, if it is lost with its process before it is used.
 const AUTHENTICATED: u32 = 5;
 /// How many characters of a reason the model reads.
 const REASON: usize = 500;
-/// How the result of a call begins that a person refused.
+/// The beginning of the result of a call that a person refused.
 pub(super) const PERSON: &str = "A person refused this call";
-/// How many characters of an argument stand in a question; all of them are in the call that it shows.
+/// How many characters of an argument stand in a question's prompt. The call that the question
+/// shows has all of them.
 const IN_PROMPT: usize = 160;
 
-/// What became of the question whether a call may be made.
+/// The decision about a call.
 enum CallVerdict {
-    /// It may, with these arguments, as this one decided.
+    /// The call may be made with these arguments.
     Approved(Arguments, Approved),
-    /// A person gave this in the place of its result.
+    /// A person supplied this value as the result.
     Supplied(Value, Approved),
-    /// It may not, for this reason.
+    /// The call may not be made, for this reason.
     Denied(Option<String>, Approved),
 }
 
@@ -62,15 +63,15 @@ fn unauthenticated(call: &ToolCall, who: &str, by: AnsweredBy, reason: &str) -> 
 }
 
 impl RunContext {
-    /// Asks what must be asked, and then makes the call. Its context is a branch of its own, so
-    /// that how often was asked moves the operations of nobody else.
+    /// Asks for approval, and then makes the call. Its context is a branch of its own, so the
+    /// number of questions does not move the operations of other branches.
     pub(super) async fn ask_then_call(
         self,
         rule: Option<ApprovalRule>,
         call: ToolCall,
         definition: Arc<ToolDefinition>,
     ) -> Result<Answered, AgentError> {
-        // Nobody is asked to approve what cannot be read, and it is not run.
+        // A call that cannot be read is not run, and nobody is asked to approve it.
         if let Err(fault) = fits(&definition, &call.arguments) {
             let text = format!("{fault} Send the call again.");
             let result = ToolResult::new(&call, ToolStatus::Error, text);
@@ -136,7 +137,7 @@ impl RunContext {
             };
             let again = call_tool.clone();
             match self.perform(CallAuthenticated::new(call_tool, asked)).await {
-                // It was lost with the process that had it: it is asked for again.
+                // The credential was lost with its process, so the person is asked again.
                 Err(AgentError::Operation(error))
                     if error.kind == ErrorKind::Authentication && error.retryable => {}
                 end => return self.carried_on(&again, end).await,
@@ -192,7 +193,8 @@ impl RunContext {
             let remember = decision.remember.clone().filter(|_| rule.remember);
             match read(decision.clone(), rule, call, definition) {
                 Ok(verdict) => {
-                    // What was decided, and not what was asked; a value was for this call alone.
+                    // The grant follows from the decision, not from the question. A supplied value
+                    // was for this call alone.
                     let decided = match &verdict {
                         CallVerdict::Approved(arguments, _) => Some(arguments),
                         CallVerdict::Denied(..) => Some(&call.arguments),
@@ -210,7 +212,7 @@ impl RunContext {
         Ok(CallVerdict::denied(fault, by))
     }
 
-    /// Asks a tool. Whatever is not plainly a yes is a no.
+    /// Asks a tool for the decision. Any result that is not a clear approval is a refusal.
     async fn decided_by(
         &self,
         approver: &str,
@@ -264,7 +266,7 @@ impl RunContext {
     }
 }
 
-/// What a decision means for this call; the error says why it means nothing.
+/// The effect of a decision on this call. The error says why the decision has none.
 fn read(
     decision: Decision,
     rule: &ApprovalRule,
@@ -310,7 +312,7 @@ pub(super) fn fits(definition: &ToolDefinition, arguments: &Arguments) -> Result
     }
 }
 
-/// Where a value does not fit a schema, as a model and a person may read it.
+/// Why a value does not fit a schema, in words that a model and a person may read.
 pub(super) fn misfit(schema: &Value, value: &Value) -> Option<String> {
     let validator = match jsonschema::validator_for(schema) {
         Ok(validator) => validator,
@@ -320,7 +322,7 @@ pub(super) fn misfit(schema: &Value, value: &Value) -> Option<String> {
     Some(safety::sanitize_line(&schema_fault(&fault), REASON))
 }
 
-/// What is wrong with a value, without the value where it stands under the name of a secret.
+/// The fault of a value. The value itself is left out if it stands under the name of a secret.
 pub(crate) fn schema_fault(fault: &ValidationError<'_>) -> String {
     let place = fault.instance_path().to_string();
     let is_secret = place.split('/').any(safety::is_secret_key);
@@ -350,8 +352,8 @@ fn question(rule: &ApprovalRule, call: &ToolCall) -> Question {
     about(Question::approval(prompt, call.clone()), call, &rule.reveal)
 }
 
-/// A question about this call: it shows whatever acts, is bound to the exact call, and keeps it for the
-/// journal.
+/// A question about this call. It shows every part of the call that has an effect, is bound to the
+/// exact call, and keeps the call for the journal.
 pub(super) fn about(mut question: Question, call: &ToolCall, reveal: &[String]) -> Question {
     let shown = match call.arguments.value() {
         Ok(arguments) => deciding::show(arguments, reveal).arguments,
@@ -365,8 +367,7 @@ pub(super) fn about(mut question: Question, call: &ToolCall, reveal: &[String]) 
     question
 }
 
-/// A template with the call's arguments put in, in one pass: what stands in an argument is not
-/// read as a template.
+/// Fills the call's arguments into a template, in one pass: an argument is not read as a template.
 fn fill_in(template: &str, call: &ToolCall, reveal: &[String]) -> String {
     let arguments = call.arguments.value().cloned().unwrap_or_default();
     let arguments = deciding::show(&arguments, reveal).arguments;
@@ -391,8 +392,8 @@ fn fill_in(template: &str, call: &ToolCall, reveal: &[String]) -> String {
     filled + rest
 }
 
-/// A shown value inside of a sentence: on one line, and of a long one its beginning and its length. All of
-/// it is with the call.
+/// A value as it stands inside a sentence: on one line, and cut to its beginning and its length if
+/// it is long. The call shows the whole value.
 fn in_prompt(shown: &str) -> String {
     let count = shown.chars().count();
     let mut text: String = shown.chars().take(IN_PROMPT).collect();
@@ -402,13 +403,13 @@ fn in_prompt(shown: &str) -> String {
     text.replace('\n', "\\u{a}").replace('\t', "\\u{9}")
 }
 
-/// Whether this may be an argument's name, rather than something else that stands in braces.
+/// Whether this text in braces may be an argument's name.
 fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     !text.is_empty() && text.chars().all(fits)
 }
 
-/// Who asks: the agents from the root's to the one whose function it is.
+/// The agents that ask: from the root's agent to the one whose function makes the call.
 pub(super) fn asking(cx: &OperationContext) -> Vec<String> {
     let mut path = cx.start().path.clone();
     if let Some(last) = path.last_mut() {

@@ -18,9 +18,9 @@ pub(crate) const LOAD: &str = "artifact_load";
 /// The kind of the operation that saves one.
 pub(crate) const SAVE: &str = "artifact_save";
 
-/// The artifacts of one scope: named, versioned files. Every use is an operation. What is saved
-/// is durable, and seen by others, together with its entry; an entry holds the content's hash and
-/// not the content.
+/// The artifacts of one scope: named, versioned files. Every use is an operation. A saved artifact
+/// becomes durable and visible to others together with its entry. An entry holds the content's hash
+/// and not the content.
 #[derive(Debug)]
 pub struct Artifacts<'a> {
     cx: &'a RunContext,
@@ -86,7 +86,7 @@ impl Operation for SaveArtifact {
     }
 }
 
-/// Whether this can be saved under this name.
+/// Checks that this content can be saved under this name.
 pub(super) fn check(
     scope: &Scope,
     name: &str,
@@ -111,7 +111,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// The next version of a name, and what makes it.
+/// The next version of a name, and the changes that make it.
 pub(super) async fn next_version(
     ports: &Arc<dyn Ports>,
     scope: &str,
@@ -131,7 +131,7 @@ pub(super) async fn next_version(
     Ok((info, changes))
 }
 
-/// The rows that a version makes: it is the latest, and it stands among all.
+/// The rows of a new version: one as the latest version, and one among all versions.
 pub(crate) fn writes(scope: &str, info: &ArtifactInfo, expected: Expected) -> Vec<StateWrite> {
     let write = |scope: String, key: String, expected: Expected| StateWrite {
         scope,
@@ -154,7 +154,7 @@ pub(super) fn read(found: &StateValue) -> Result<ArtifactInfo, OperationError> {
     })
 }
 
-/// What is known of an artifact: of its latest version, or of one.
+/// The information about an artifact: about its latest version, or about the given one.
 pub(super) fn look_up(
     ports: &Arc<dyn Ports>,
     scope: &str,
@@ -171,7 +171,7 @@ pub(super) fn look_up(
     Box::pin(async move { read_row.await?.present().as_ref().map(read).transpose() })
 }
 
-/// What is known of the latest version of each artifact of a scope, by name.
+/// The information about the latest version of each artifact of a scope, by name.
 pub(super) fn list(
     ports: &Arc<dyn Ports>,
     scope: &str,
@@ -180,7 +180,7 @@ pub(super) fn list(
     Box::pin(async move { rows.await?.iter().map(|(_, row)| read(row)).collect() })
 }
 
-/// The content of an artifact, which is there as long as its row is.
+/// The content of an artifact, which exists as long as the artifact's row.
 pub(super) async fn content(
     ports: &Arc<dyn Ports>,
     info: &ArtifactInfo,
@@ -197,8 +197,8 @@ pub(super) async fn content(
     }
 }
 
-/// An artifact that is loaded. Its entry holds what is known of it, and the content comes from the
-/// store by its hash, live and in replay alike.
+/// The operation that loads an artifact. Its entry holds the artifact's information. The content
+/// comes from the store by its hash, live and in replay alike.
 #[derive(Clone, Debug)]
 pub struct LoadArtifact {
     place: Place,
@@ -209,7 +209,7 @@ pub struct LoadArtifact {
     name: String,
 }
 
-/// What is recorded of an artifact that was loaded; `None` when there was none.
+/// The record of a loaded artifact. `None` when there was none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Loaded(pub Option<ArtifactInfo>);
@@ -253,7 +253,7 @@ impl Operation for LoadArtifact {
     }
 }
 
-/// The content that the result of an operation refers to, if it does.
+/// The content to which the result of an operation refers, if any.
 pub(crate) fn content_of(kind: &str, result: &RawValue) -> Option<Digest> {
     if kind != LOAD {
         return None;
@@ -262,7 +262,7 @@ pub(crate) fn content_of(kind: &str, result: &RawValue) -> Option<Digest> {
     loaded.ok()?.0.map(|info| info.content)
 }
 
-/// A list of what is there.
+/// The operation that lists artifacts.
 #[derive(Clone, Debug)]
 pub struct ListArtifacts {
     place: Place,
@@ -295,7 +295,7 @@ impl Operation for ListArtifacts {
 }
 
 impl Artifacts<'_> {
-    /// Saves this as the next version of the name, and gives what is known of it.
+    /// Saves this as the next version of the name, and returns its information.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`] when it has more bytes than the team allows,
@@ -357,7 +357,7 @@ impl Artifacts<'_> {
         }))
     }
 
-    /// What is known of the latest version of each artifact, by name.
+    /// The information about the latest version of each artifact, by name.
     pub fn list(&self) -> Performing<ListArtifacts> {
         self.cx.perform(ListArtifacts {
             name: self.place.scope.to_string(),

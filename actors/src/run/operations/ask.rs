@@ -32,8 +32,8 @@ impl Ask {
         }
     }
 
-    /// A question about a call. What identifies it is the call itself and not how it is shown,
-    /// so that what was asked stays what was asked when secrets are recognised better.
+    /// A question about a call. The call itself identifies the question, not the shown text, so a
+    /// recorded question still matches when a later version hides more secrets.
     pub(super) fn about(question: Question, call: &ToolCall, what: &str) -> Self {
         let parts = [what, &call.name, call.arguments.text()];
         Self {
@@ -43,7 +43,7 @@ impl Ask {
         }
     }
 
-    /// Lets this count as the answer when nobody has answered for so long.
+    /// Makes this the answer if nobody answers within the time.
     pub(super) fn expires_after(mut self, time: Duration, default: Value) -> Self {
         (self.expires_after, self.question.default) = (Some(time), Some(default));
         self
@@ -66,7 +66,7 @@ impl Operation for Ask {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Value> {
-        // What was asked stands, with the point in time at which it expires.
+        // A recorded question stays as it is, with the time at which it expires.
         let question = match cx.started {
             Some(Begun::Question(question)) => question,
             _ => {
@@ -102,14 +102,15 @@ pub struct Decision {
     pub reason: Option<String>,
     /// Other arguments than those that the model wrote.
     pub arguments: Option<Value>,
-    /// What is taken for the call's result, which is not made then.
+    /// A value that takes the place of the call's result. The call is not made then.
     pub value: Option<Value>,
-    /// Whether it holds for the session: `true` for these very arguments, an object of patterns
-    /// for all that fit them.
+    /// Whether the decision holds for the session: `true` for exactly these arguments, an object of
+    /// patterns for all arguments that fit them.
     pub remember: Option<Value>,
     /// Who decided.
     pub by: Option<String>,
-    /// The digest of the call that it is for, where it says so: for another it decides nothing.
+    /// The digest of the call that the decision is for, if given. The decision has no effect on
+    /// another call.
     pub digest: Option<String>,
 }
 
@@ -124,10 +125,10 @@ impl Decision {
 }
 
 impl Decision {
-    /// Whether it is for this call.
+    /// Checks that the decision is for this call.
     ///
     /// # Errors
-    /// Why it is not, as a person may read it.
+    /// Why the decision is not for this call, in words for a person.
     pub(crate) fn is_for(&self, call: &ToolCall) -> Result<(), String> {
         match &self.digest {
             Some(digest) if *digest != call.digest().to_string() => Err(format!(
@@ -171,8 +172,8 @@ impl From<Value> for Decision {
 }
 
 impl RunContext {
-    /// Asks the world outside and waits for the answer, however long it takes: a run that waits
-    /// for a person costs nothing but its rows.
+    /// Asks the world outside and waits for the answer, however long it takes. A run that waits for
+    /// a person costs nothing but its rows.
     ///
     /// # Errors
     /// [`ErrorKind::Expired`](crate::vocabulary::ErrorKind::Expired) when the question expires

@@ -9,7 +9,7 @@ use crate::{
 /// A definition as it is stored, under its content hash.
 type Stored = (Digest, Arc<[u8]>);
 
-/// To whom a task is given.
+/// The agent that gets a task.
 ///
 /// ```
 /// use ghostlight_actors::{
@@ -31,13 +31,13 @@ type Stored = (Digest, Arc<[u8]>);
 pub enum Assignee {
     /// An agent of the team, by its name.
     Named(String),
-    /// An agent that is made for this task: all that its definition names is registered. Its
-    /// definition is stored when its run begins, and that run keeps to it, as any run does. It has
-    /// the team's instructions and, where it names none, its maker's model. It is alone in its
-    /// team: it hands the conversation to nobody but agents of its own.
+    /// An agent that is made for this task. Its definition may name only registered things. The
+    /// definition is stored when the agent's run begins, and that run is pinned to it. The agent
+    /// has the team's instructions and, if it names no model, its maker's model. It is alone in its
+    /// team: it hands the conversation only to agents of its own.
     Made(Box<AgentSpec>),
-    /// The same for an agent that a model makes, with the tool `create_agent`: what watches over
-    /// its maker watches over it too.
+    /// An agent that a model makes for this task, with the tool `create_agent`. The inherited
+    /// policies of its maker watch over it too.
     MadeByModel(Box<AgentSpec>),
 }
 
@@ -50,7 +50,7 @@ impl Assignee {
         }
     }
 
-    /// What tells it from others, in an operation's digest.
+    /// The bytes that identify it in an operation's digest.
     pub(super) fn identity(&self) -> Vec<u8> {
         match self {
             Self::Named(name) => name.as_bytes().to_vec(),
@@ -58,8 +58,8 @@ impl Assignee {
         }
     }
 
-    /// The definition that a child run of it is pinned to and, where it is another than the
-    /// parent's, as it is to be stored.
+    /// The definition to which the agent's child run is pinned, and its stored form if it is not
+    /// the parent's definition.
     pub(super) fn definition(
         &self,
         cx: &OperationContext,
@@ -70,7 +70,7 @@ impl Assignee {
             Self::Made(agent) | Self::MadeByModel(agent) => AgentSpec::clone(agent),
         };
         if matches!(self, Self::MadeByModel(_)) {
-            // The team's own stay with it: it is of the same team.
+            // The team's own policies apply to the agent anyway, as it belongs to the same team.
             let of_team = leg.pinned.team.policies.len();
             let own = leg.agent.spec.policies.get(of_team..).unwrap_or_default();
             leg.registry.inherit(&mut agent, own, &leg.agent.places);
@@ -83,7 +83,7 @@ impl Assignee {
         let pinned = leg.registry.pin_made(agent, (&leg.pinned, &leg.agent));
         let pinned = match pinned {
             Ok(pinned) => pinned,
-            // Its run is there, and reads by which definition it was begun.
+            // The agent's run exists, and its journal names its definition.
             Err(_) if matches!(cx.started, Some(Begun::Child(_))) => {
                 return Ok((leg.pinned.clone(), None));
             }

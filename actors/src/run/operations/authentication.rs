@@ -6,8 +6,8 @@ use crate::{
     vocabulary::{Digest, ErrorKind, OperationError, OperationId, Resource, Spent, ToolResult},
 };
 
-/// A tool call with what was given as the answer to a question. The journal holds that it was
-/// given, never what.
+/// A tool call with the credential that answered a question. The journal records that a credential
+/// was given, and never the credential.
 #[derive(Debug)]
 pub struct CallAuthenticated {
     call: CallTool,
@@ -46,7 +46,7 @@ impl Operation for CallAuthenticated {
 
     fn begin(self, cx: OperationContext) -> Begin<ToolResult> {
         let credential = cx.ports.credential(cx.run, self.asked);
-        // A call that was begun in an earlier life is not made again for want of it.
+        // A call that an earlier life began is not refused because its credential is lost.
         if credential.is_none() && cx.started.is_none() {
             let message = "the credential was lost with the process to which it was given";
             let error = OperationError::new(ErrorKind::Authentication, message);

@@ -1,4 +1,4 @@
-//! The calls of one step, side by side and watched.
+//! The tool calls of one step, made side by side under the agent's policies.
 
 use std::collections::VecDeque;
 
@@ -18,24 +18,24 @@ use crate::{
 };
 
 /// The hooks of a loop on the calls of a step; see [`RunContext::tools_at`]. By default every call
-/// runs, and the first that the run must stop for ends the step.
+/// runs, and the first failure for which the run must stop ends the step.
 pub trait Answering: Send {
-    /// The result of a call that may not be made now: policies are not asked about it.
+    /// The result of a call that may not be made now. Policies are not asked about such a call.
     fn refuse(&mut self, call: &ToolCall) -> Option<ToolResult> {
         let _ = call;
         None
     }
 
-    /// The result of a call that the loop answers, once policies let it run.
+    /// The result of a call that the loop itself answers, after the policies have let it run.
     fn answer(&mut self, call: &ToolCall) -> Option<ToolResult> {
         let _ = call;
         None
     }
 
-    /// The result of a call that failed so that the run must stop for it.
+    /// The result of a call whose failure would stop the run.
     ///
     /// # Errors
-    /// The failure, where it ends the step: calls that are under way are cancelled.
+    /// The failure, if it ends the step. Calls that are under way are cancelled then.
     fn failed(&mut self, call: &ToolCall, error: AgentError) -> Result<ToolResult, AgentError> {
         let _ = call;
         Err(error)
@@ -45,12 +45,12 @@ pub trait Answering: Send {
 impl Answering for () {}
 
 impl RunContext {
-    /// Runs the calls of one step: at once up to the agent's cap, with the results in the order
-    /// of the calls. Every call gets exactly one result whatever happens: an unknown tool, bad
-    /// arguments, a denial, a failure and a panic are results that the model reads.
+    /// Runs the calls of one step side by side, up to the agent's cap, and returns the results in
+    /// the order of the calls. Every call gets exactly one result: an unknown tool, bad arguments,
+    /// a denial, a failure and a panic are results that the model reads.
     ///
-    /// The agent's policies decide all calls, in their order, before the first of them runs; what
-    /// they hold back or answer has its result from them.
+    /// The agent's policies decide about all calls, in their order, before the first call runs.
+    /// They give the results of calls that they hold back or answer.
     ///
     /// A call that needs approval asks first, while the others go on: a person, or the tool that
     /// the agent's [`ApprovalRule`](crate::definition::ApprovalRule) names, which is called with
@@ -60,9 +60,9 @@ impl RunContext {
     /// reaches another agent delegates; one that transfers only says so ([`transfer_of`]).
     ///
     /// # Errors
-    /// What the run must stop for: a budget that is used up, a call in doubt whose tool says
-    /// that the run fails, a divergence; and [`AgentError::Early`], where a policy wants the
-    /// function to stop.
+    /// A failure for which the run must stop: a used-up budget, a divergence, or a call in doubt
+    /// whose tool says that the run fails. [`AgentError::Early`] if a policy wants the function to
+    /// stop.
     ///
     /// [`transfer_of`]: Self::transfer_of
     pub fn tools(&self, calls: impl IntoIterator<Item = ToolCall>) -> Composed<Vec<ToolResult>> {
@@ -75,7 +75,7 @@ impl RunContext {
                 cx.tools_at(seen.moment(), &calls, &mut &seen).await
             }));
         }
-        // Nobody decides about them first: they have their ids from the call on.
+        // No policy decides first, so the calls get their ids here.
         let ends = calls.iter().map(|call| self.answer_call(call.clone()));
         let ready: VecDeque<(usize, CallEnd)> = ends.enumerate().collect();
         Composed(Box::pin(async move {
@@ -87,14 +87,14 @@ impl RunContext {
         }))
     }
 
-    /// Runs the calls of one step for a loop that is at this point of its conversation and answers
-    /// some calls itself; otherwise as [`tools`](Self::tools). The calls have their ids when
-    /// policies have decided.
+    /// Runs the calls of one step like [`tools`](Self::tools), for a loop that is at this point of
+    /// its conversation and answers some calls itself. The calls get their ids when the policies
+    /// have decided.
     ///
     /// # Errors
-    /// As [`tools`](Self::tools), as far as the loop does not make results of them; and what a hook
-    /// fails with. That a policy wants to stop is told by [`stopping`](Self::stopping) and is no
-    /// error here, so that the results are kept.
+    /// The errors of [`tools`](Self::tools) that the loop does not turn into results, and errors of
+    /// hooks. A policy's wish to stop is no error here, so that the results are kept: see
+    /// [`stopping`](Self::stopping).
     pub async fn tools_at(
         &self,
         moment: HookContext<'_>,
@@ -130,7 +130,7 @@ impl RunContext {
     }
 }
 
-/// What a part of a batch came to.
+/// The end of a part of a batch.
 enum Ended {
     Call(Result<Answered, AgentError>),
     Question(Asking, Result<Value, AgentError>),
@@ -142,9 +142,9 @@ struct Batch<'a, A> {
     calls: &'a [ToolCall],
     own: &'a mut A,
     results: Vec<Option<ToolResult>>,
-    /// The arguments of calls that may run, as they had become by then.
+    /// The arguments of calls that may run, as the policies left them.
     made: Vec<Option<Arguments>>,
-    /// Calls that may run, with their places. Their operations have their ids.
+    /// Calls that may run, with their places. The ids of their operations are taken already.
     ready: VecDeque<(usize, CallEnd)>,
     under_way: FuturesUnordered<BoxFuture<'static, (usize, Ended)>>,
 }
@@ -162,7 +162,7 @@ impl<'a, A: Answering> Batch<'a, A> {
         }
     }
 
-    /// Keeps the result of a call that no operation of a tool has, and has it recorded.
+    /// Keeps and records the result of a call that was answered without the operation of a tool.
     fn answered(
         &mut self,
         place: usize,
@@ -176,7 +176,7 @@ impl<'a, A: Answering> Batch<'a, A> {
         self.results[place] = Some(result);
     }
 
-    /// Does as was decided: a call gets its result, or is ready to run, or somebody is asked.
+    /// Follows a decision: the call gets its result, or is ready to run, or somebody is asked.
     fn follow(&mut self, place: usize, decided: Decided) {
         match decided {
             Decided::Run(call) => match self.own.answer(&call) {
@@ -203,7 +203,7 @@ impl<'a, A: Answering> Batch<'a, A> {
         }
     }
 
-    /// Runs what is ready side by side, and what becomes so by answers.
+    /// Runs the calls side by side: those that are ready, and those that become ready by an answer.
     async fn run(&mut self, moment: Option<HookContext<'_>>) -> Result<(), AgentError> {
         let parallel = self.cx.spec().tools_at_once();
         let mut running = 0;

@@ -21,8 +21,8 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// How much of a resource is neither consumed nor set aside; `None` where it has no bound,
-    /// and for wall time, which is a deadline.
+    /// How much of a resource is neither consumed nor set aside. `None` for a resource without a
+    /// bound, and for wall time, which is a deadline.
     pub fn left(&self, resource: Resource) -> Option<u64> {
         if !Resource::COUNTED.contains(&resource) {
             return None;
@@ -33,7 +33,7 @@ impl Allowance {
     }
 }
 
-/// A look at the allowance.
+/// The operation that reads the allowance.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadAllowance;
 
@@ -57,8 +57,8 @@ impl Operation for ReadAllowance {
     }
 }
 
-/// Which variant of changed code this run goes by, as programs recorded it that gave it a place
-/// among the operations: it is only replayed.
+/// The variant of changed code that this run uses, as older programs recorded it: as an operation.
+/// It is only replayed.
 struct Version {
     name: String,
     max: u32,
@@ -76,7 +76,7 @@ impl Operation for Version {
     }
 
     fn digest(&self) -> Digest {
-        // Not the bound: it grows with the code, and the recorded variant stands.
+        // The bound is left out: it grows with the code, and the recorded variant stays.
         Digest::of(self.name.as_bytes())
     }
 
@@ -91,21 +91,22 @@ impl RunContext {
         self.perform(ReadAllowance)
     }
 
-    /// The variant of changed code that this run uses: from 0, the code as it was before it asked
-    /// for this name, up to `max`, the newest. It is recorded under its name and takes no place in
-    /// the order of operations, so it can be added to code whose runs are open.
+    /// The variant of changed code that this run uses: from 0, for the code before it asked for
+    /// this name, up to `max`, the newest. The variant is recorded under its name and takes no
+    /// place in the order of operations, so it can be added to code whose runs are open.
     ///
-    /// - A run in which the name is recorded goes by what is recorded, in all its legs and
-    ///   wherever it asks.
-    /// - Else 0, where the run is past this place: something is recorded of this leg that the
-    ///   function, in this life, has not asked for by now.
-    /// - Else `max`.
+    /// - A run whose journal holds the name uses the recorded variant, in all its legs and wherever
+    ///   it asks.
+    /// - Otherwise it is 0 if the run is past this place: the journal holds an operation of this
+    ///   leg that the function has not asked for in this life.
+    /// - Otherwise it is `max`.
     ///
     /// A delegated task, and the journal in which a run goes on
     /// ([`continue_as`](Self::continue_as)), are runs of their own and decide anew.
     ///
     /// # Errors
-    /// [`AgentError::Diverged`](crate::vocabulary::AgentError::Diverged) when a later variant is recorded than this code knows.
+    /// [`AgentError::Diverged`](crate::vocabulary::AgentError::Diverged) when the recorded variant
+    /// is later than this code knows.
     pub fn version(&self, name: impl Into<String>, max: u32) -> Composed<u32> {
         let name = name.into();
         let at = self.next_id();
@@ -121,11 +122,12 @@ impl RunContext {
         Composed(Box::pin(async move { leg.version(at, &name, max) }))
     }
 
-    /// Ends this journal and goes on in a fresh one with this input, in one transaction: return
-    /// the outcome. It is how an agent that runs for ever keeps its journal short.
+    /// Ends this journal and goes on in a fresh one with this input, in one transaction. The
+    /// function must return this outcome. An agent that runs for ever keeps its journal short by
+    /// this.
     ///
-    /// What it was told and has not received, its deadline, and what it consumed go on with it.
-    /// Children and undo steps stay behind, as when a run ends: a child is cancelled or goes on by
+    /// Messages that it has not received, its deadline and its consumption go on with it. Children
+    /// and undo steps stay behind, as when a run ends: a child is cancelled or goes on according to
     /// its [`ParentPolicy`](crate::vocabulary::ParentPolicy), and nothing is undone.
     pub fn continue_as(&self, input: impl Into<super::super::Task>) -> Outcome {
         Outcome::ContinueAs(Box::new(input.into().message))

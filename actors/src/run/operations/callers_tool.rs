@@ -1,4 +1,4 @@
-//! Tools of whoever says the turn.
+//! Tools of the caller, who posts the turn.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl RunContext {
     }
 }
 
-/// What an answer says, as the model reads it.
+/// The result that the model reads of an answer.
 fn result_of(call: &ToolCall, answer: &Value, most: usize) -> ToolResult {
     let error = answer
         .as_object()

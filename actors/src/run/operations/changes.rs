@@ -1,4 +1,4 @@
-//! What tools read and change of what their team keeps.
+//! Reads and changes that tools make of their team's state and artifacts.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// What a run's calls may read.
+/// The state and artifacts that a run's calls may read.
 #[derive(Debug)]
 pub(crate) struct TeamToolState {
     pub(crate) ports: Arc<dyn Ports>,
@@ -81,7 +81,7 @@ impl ToolState for TeamToolState {
     }
 }
 
-/// What a call's changes make, once: it is tried again when somebody else writes in between.
+/// The commit of a call's changes. It is tried again when somebody else writes in between.
 pub(crate) struct Changing {
     pub(crate) operation: OperationId,
     pub(crate) ports: Arc<dyn Ports>,
@@ -110,7 +110,7 @@ impl Changing {
         }
     }
 
-    /// The end of a call with what it changes.
+    /// The end of a call with its changes.
     pub(crate) fn write(self, result: ToolResult, changes: Vec<Change>) -> Write<ToolResult> {
         let place = changes.first().map(|change| {
             let (Change::State {
@@ -142,7 +142,7 @@ impl Changing {
         }
     }
 
-    /// The result as the model reads it, and what is committed with it.
+    /// The result as the model reads it, and the changes that are committed with it.
     async fn make(
         &self,
         result: &ToolResult,
@@ -178,8 +178,8 @@ impl Changing {
     }
 }
 
-/// The result of a call whose changes were not made, for this reason. Of a call that must not be
-/// made again it tells all the same what it came to.
+/// The result of a call whose changes were not made, for this reason. For a call that must not be
+/// made again, the result says what the call returned.
 pub(crate) fn unsaved(result: &ToolResult, once: bool, why: &OperationError) -> ToolResult {
     let (mut result, why) = (result.clone(), &why.message);
     if once {
@@ -199,14 +199,14 @@ pub(crate) fn unsaved(result: &ToolResult, once: bool, why: &OperationError) -> 
 
 struct Making<'a> {
     changing: &'a Changing,
-    /// What the writes so far make of each value: whether it is there, how often it was changed,
-    /// and the version of an artifact.
+    /// Each value after the writes so far: whether it exists, how often it was changed, and the
+    /// version of an artifact.
     versions: BTreeMap<(String, String), (bool, u64, u64)>,
     changes: Changes,
 }
 
 impl Making<'_> {
-    /// Adds a change, and tells what it saves.
+    /// Adds a change, and returns the artifact that it saves, if any.
     async fn add(&mut self, change: &Change) -> Result<Option<ArtifactInfo>, OperationError> {
         let Changing { ports, start, .. } = self.changing;
         match change {
@@ -284,7 +284,7 @@ impl Making<'_> {
     }
 }
 
-/// The change of what a team keeps that an entry records, if it records one.
+/// The change of state or artifacts that an entry records, if any.
 pub(crate) fn recorded_change(entry: &Entry) -> Option<Changed> {
     match entry {
         Entry::Changed { changed, .. } => Some((**changed).clone()),
@@ -299,8 +299,7 @@ pub(crate) fn recorded_change(entry: &Entry) -> Option<Changed> {
     }
 }
 
-/// The change of this scope that an entry records, if it records one. Entries of other scopes are
-/// not decoded.
+/// The change of this scope that an entry records, if any. Entries of other scopes are not decoded.
 pub(crate) fn recorded_change_of(entry: &Entry, scope: &Scope) -> Option<Changed> {
     let name = match entry {
         Entry::Changed { changed, .. } => {

@@ -18,14 +18,14 @@ use crate::{
 /// How deep delegations may nest.
 const MAX_DEPTH: usize = 64;
 
-/// A task for another agent, done in a child run whose end is waited for.
+/// A task for another agent, done in a child run. The function waits for its end.
 #[derive(Debug)]
 pub struct Delegate {
     agent: Assignee,
     task: Task,
 }
 
-/// A task for another agent, done in a child run beside the function.
+/// A task for another agent, done in a child run while the function goes on.
 #[derive(Debug)]
 pub struct Spawn(Delegate);
 
@@ -43,7 +43,7 @@ pub struct Spawned {
     pub agent: String,
     /// The operation that began it.
     pub operation: OperationId,
-    /// What happens to it when the run that began it ends first.
+    /// What happens to the child when the run that began it ends first.
     #[serde(default)]
     pub when_parent_ends: ParentPolicy,
 }
@@ -80,12 +80,12 @@ impl Delegate {
         Digest::of_parts(&[&self.agent.identity(), &message, &terms])
     }
 
-    /// The child, with the bounds that are wanted for it: what it gets of them, the books say.
+    /// The child, with the requested bounds. The ledger decides which bounds it gets.
     fn start(self, cx: &OperationContext) -> Result<ChildStart, OperationError> {
         let parent = cx.start();
         let name = self.agent.name().to_owned();
         let (pinned, made) = self.agent.definition(cx)?;
-        // As the child's own leg asks for it, so that it is made once.
+        // The child's own leg asks for the agent in the same way, so the agent is made once.
         let Some(agent) = pinned.agent(&name, Some(&name)) else {
             let message = format!("there is no agent {name:?} in team {}", parent.team);
             return Err(OperationError::new(ErrorKind::NotFound, message));
@@ -141,8 +141,8 @@ impl Delegate {
     }
 }
 
-/// What tells the delegation that the model of an agent asks for by this call from another; `None`
-/// where the call asks for none.
+/// The digest of the delegation that a model requests with this call. `None` if the call requests
+/// none.
 pub(crate) fn delegation_digest(leg: &Leg, call: &ToolCall) -> Option<Digest> {
     if let Some(agent) = call.name.strip_prefix(DELEGATE_PREFIX) {
         let (task, agent) = (super::toolset::task_of(leg, agent, call), agent.into());
@@ -152,7 +152,7 @@ pub(crate) fn delegation_digest(leg: &Leg, call: &ToolCall) -> Option<Digest> {
     Some(Delegate { agent, task }.digest())
 }
 
-/// Whether a task fits what the agent takes.
+/// Checks that a task fits the agent's input type.
 fn check_input(agent: &AgentSpec, task: &Message) -> Result<(), OperationError> {
     let Some(schema) = &agent.input else {
         return Ok(());
@@ -256,7 +256,7 @@ impl Operation for Join {
     }
 
     fn digest(&self) -> Digest {
-        // Not of the child's id: in a fork it is another one.
+        // The child's id is left out, since it differs in a fork.
         Digest::of(self.0.operation.to_string().as_bytes())
     }
 
@@ -283,19 +283,20 @@ impl Operation for Join {
 }
 
 impl RunContext {
-    /// Gives a task to another agent and waits for what comes of it: one of the team, by its name,
-    /// or one that is made for this task, by its definition. It is done in a child run with a
-    /// journal, a transcript and a budget of its own.
+    /// Gives a task to another agent and waits for its outcome. The agent is one of the team, by
+    /// its name, or one that is made for this task, by its definition. The task is done in a child
+    /// run with a journal, a transcript and a budget of its own.
     ///
-    /// What the child may consume is set aside in the commit that begins it, so children that run
-    /// side by side cannot overspend together, and what it leaves returns with its end: see
-    /// [`Task::share`] for how much it gets.
+    /// The child's budget is set aside in the commit that begins the child, so children that run
+    /// side by side cannot overspend together. The rest of it returns when the child ends.
+    /// [`Task::share`] says how much the child gets.
     ///
     /// # Errors
-    /// A failed child is [`ErrorKind::Delegation`], with the path of agents through which the
-    /// failure came; a child that stopped early is an outcome. A task that does not fit the
-    /// agent's [`input`](AgentSpec::input), and a definition that names what is not there, begin
-    /// nothing: [`ErrorKind::Malformed`].
+    /// [`ErrorKind::Delegation`] for a failed child, with the path of agents through which the
+    /// failure came. A child that stopped early is an outcome and no error.
+    /// [`ErrorKind::Malformed`] for a task that does not fit the agent's
+    /// [`input`](AgentSpec::input), and for a definition that names something unknown: no child
+    /// begins then.
     pub fn delegate(
         &self,
         agent: impl Into<Assignee>,
@@ -316,13 +317,13 @@ impl RunContext {
         Composed(Box::pin(async move { delegated(&name, performing.await?) }))
     }
 
-    /// Gives a task to another agent, as [`delegate`](Self::delegate) does, and goes on at once. When this run ends or is
-    /// cancelled first, the child is stopped, or goes on: [`Task::when_parent_ends`] says which.
-    /// [`join`](Self::join) waits for it.
+    /// Gives a task to another agent, as [`delegate`](Self::delegate) does, and goes on at once.
+    /// [`Task::when_parent_ends`] says whether the child stops or goes on when this run ends or is
+    /// cancelled first. [`join`](Self::join) waits for the child.
     ///
-    /// A child that can outlive this run is a tree of its own from its first entry: it is
-    /// recovered by itself, in a session of its own that bears its id as key, its events are its
-    /// own, and its share of the budget is given to it for good.
+    /// A child that can outlive this run is a tree of its own from its first entry. It is recovered
+    /// by itself, it has a session of its own whose key is its id, it has its own events, and its
+    /// share of the budget is given to it for good.
     pub fn spawn(&self, agent: impl Into<Assignee>, task: impl Into<Task>) -> Composed<Spawned> {
         let (agent, task) = (agent.into(), task.into());
         let performing = self.perform(Spawn(Delegate { agent, task }));

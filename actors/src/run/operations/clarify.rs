@@ -12,9 +12,9 @@ use crate::{
     vocabulary::{AgentError, ErrorKind, Part, Question, ToolCall, ToolResult, ToolStatus},
 };
 
-/// How many characters of a question or an option a person is shown.
+/// How many characters of a question or an option are shown to a person.
 const SHOWN: usize = 1000;
-/// Among how many options a person chooses at most.
+/// The most options of a question.
 const OPTIONS: usize = 20;
 
 impl RunContext {
@@ -64,8 +64,8 @@ impl RunContext {
         }
     }
 
-    /// Counts a use of one of the engine's own tools, and tells how often agents of this run have
-    /// used it before.
+    /// Counts a use of one of the engine's own tools, and returns how often the agents of this run
+    /// have used it before.
     pub(super) fn used_before(&self, tool: &'static str) -> u32 {
         let said = self.leg().said();
         let parts = said.iter().flat_map(|message| &message.parts);

@@ -1,4 +1,4 @@
-//! Calls that have not come to their end when their tool returns.
+//! Calls that have not ended when their tool returns.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,13 +13,13 @@ use crate::{
     },
 };
 
-/// How often one call goes on.
+/// How often one call can go on.
 const PARTS: u32 = 10_000;
 
 impl RunContext {
-    /// Calls a tool, asks or waits for what it wants, and calls it again, until it has come to its end. The first
-    /// operation has its id at once; the others are in a branch of their own, which is there only where
-    /// they are.
+    /// Calls a tool, asks or waits as the tool requests, and calls it again, until the call has
+    /// ended. The first operation gets its id at once. Further operations are in a branch of their
+    /// own, which exists only if there are any.
     pub(super) fn carried(&self, first: CallTool) -> CallEnd {
         let again = first.clone();
         let cx = self.handle();
@@ -27,7 +27,7 @@ impl RunContext {
         Box::pin(async move { cx.carried_on(&again, first.await).await })
     }
 
-    /// The end of a call whose first operation came to this.
+    /// The end of a call whose first operation had this result.
     pub(super) async fn carried_on(
         &self,
         again: &CallTool,
@@ -79,7 +79,7 @@ impl RunContext {
     }
 }
 
-/// How a call goes on, or the end that it has come to.
+/// The continuation of a call, or its end.
 fn continues(
     end: Result<ToolResult, AgentError>,
 ) -> Result<Box<Continuation>, Result<ToolResult, AgentError>> {
