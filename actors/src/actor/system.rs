@@ -32,11 +32,11 @@ use crate::{
     run::Command,
 };
 
-/// Everything in this process: teams of agents below a root supervisor, over one store.
+/// All of Ghostlight in this process: teams of agents below a root supervisor, over one store.
 ///
-/// It starts no runtime, installs no signal handler, panic hook or subscriber, and registers no
-/// name in ractor's process-wide registry, so two of them live in one process. Cloning shares
-/// it; dropping it stops nothing, [`stop`](Self::stop) does.
+/// A System starts no runtime, installs no signal handler, panic hook or subscriber, and registers
+/// no name in ractor's process-wide registry, so several Systems can live in one process. Cloning
+/// shares it. Dropping it stops nothing; [`stop`](Self::stop) does.
 #[derive(Clone)]
 pub struct System(Arc<Shared>, Acting);
 
@@ -45,7 +45,7 @@ impl System {
         &self.0
     }
 
-    /// For whom its handles act.
+    /// The party for which its handles act.
     pub(super) fn acting(&self) -> &Acting {
         &self.1
     }
@@ -59,8 +59,8 @@ impl System {
         self.0.team_specs()
     }
 
-    /// Runs of the store, the latest begun first; those of others are left out where it
-    /// [acts for an owner](Self::acting_for).
+    /// Runs of the store, the latest begun first. A System that [acts for an
+    /// owner](Self::acting_for) leaves out the runs of other owners.
     ///
     /// # Errors
     /// What the store fails with.
@@ -76,8 +76,8 @@ impl System {
         Ok(rows)
     }
 
-    /// The open roots of the store that a later program wrote, each with its error: this System leaves
-    /// them alone, and that program takes them up.
+    /// The open roots of the store that a later program wrote, each with its error. This System
+    /// leaves them alone; the later program takes them up.
     ///
     /// # Errors
     /// What the store fails with.
@@ -91,8 +91,8 @@ impl System {
         Ok(super::newer_runs(&self.0.services.store, &rows).await?)
     }
 
-    /// How the machine's clock jumped while this System lived, the last jumps only: forward when the
-    /// machine had slept, either way when somebody corrected it.
+    /// The latest jumps of the machine's clock while this System lived: forward when the machine
+    /// had slept, either way when somebody corrected the clock.
     pub fn clock_jumps(&self) -> Vec<ClockJump> {
         self.0.clock_jumps.lock().iter().copied().collect()
     }

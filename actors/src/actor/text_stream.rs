@@ -1,14 +1,15 @@
-//! What an agent says, as plain text.
+//! The messages of agents, as plain text.
 
 use std::{collections::VecDeque, fmt};
 
 use super::{EventStream, SystemError};
 use crate::vocabulary::{Delta, Event, EventRecord, OperationId, Preview, RunId, RunResult};
 
-/// What stands between two messages.
+/// The text between two messages.
 const BREAK: &str = "\n\n";
 
-/// What the agents of a run say, piece by piece as their models give it: see [`Run::text_stream`].
+/// The messages of a run's agents, piece by piece as their models give them: see
+/// [`Run::text_stream`].
 ///
 /// [`Run::text_stream`]: super::Run::text_stream
 pub struct TextStream {
@@ -23,7 +24,7 @@ pub struct TextStream {
     ready: VecDeque<TextDelta>,
 }
 
-/// What was shown of a model's answer.
+/// The part of a model's answer that was shown.
 #[derive(Debug)]
 struct Shown {
     operation: OperationId,
@@ -35,14 +36,13 @@ struct Shown {
     missed: u64,
 }
 
-/// A piece of what an agent says. Printed, it is its text.
+/// A piece of an agent's message. Printed, it is its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TextDelta {
     /// The agent that says it.
     pub agent: String,
-    /// The text. The pieces of all messages put together are the messages with a blank line
-    /// between two of them.
+    /// The text. All pieces put together are the messages, with a blank line between any two.
     pub text: String,
     /// Whether the message begins anew with this piece: the model's attempt failed after it had
     /// said something, and what was shown of this message does not count.
@@ -67,8 +67,8 @@ impl TextStream {
         }
     }
 
-    /// The next piece; `None` when the run has ended, however it ended:
-    /// [`Run::outcome`](super::Run::outcome) says how.
+    /// The next piece; `None` when the run has ended, in whatever way:
+    /// [`Run::outcome`](super::Run::outcome) tells which.
     ///
     /// It may be dropped while it waits (in `select!`) without losing a piece.
     ///
@@ -110,7 +110,7 @@ impl TextStream {
             }
             Event::RunEnded { end, .. } => match end {
                 RunResult::Continued(next) => (self.run, self.front) = (next, None),
-                // An answer that no model gave in these words.
+                // The answer differs from the last message: no model gave it in these words.
                 RunResult::Answered(text) if text != self.last => self.message(agent, text),
                 _ => {}
             },
@@ -123,8 +123,8 @@ impl TextStream {
         front.is_some_and(|front| front.operation == operation)
     }
 
-    /// A model is asked. Answers of calls that run side by side are not mixed: the first is shown
-    /// piece by piece, the others as soon as they are whole.
+    /// A model call begins. Answers of parallel calls are not mixed: the first is shown piece by
+    /// piece, the others as soon as they are whole.
     fn started(&mut self, operation: OperationId, attempt: u32) {
         match &mut self.front {
             None => {
@@ -145,8 +145,8 @@ impl TextStream {
         }
     }
 
-    /// A piece that is not recorded yet. One whose predecessors were missed is left out: all of it
-    /// comes with the whole answer.
+    /// Shows a piece that is not recorded yet. A piece after one that was missed is left out: the
+    /// whole answer brings the rest.
     fn delta(&mut self, agent: String, operation: OperationId, attempt: u32, text: String) {
         let missed = self.events.missed().previews;
         let Some(front) = &mut self.front else { return };
@@ -167,7 +167,7 @@ impl TextStream {
         }
     }
 
-    /// The recorded answer: what is left of it, where all that was shown belongs to it.
+    /// Shows the rest of the recorded answer, if all that was shown belongs to it.
     fn whole(&mut self, agent: String, operation: OperationId, text: String) {
         let front = self.front.take_if(|front| front.operation == operation);
         let Some(front) = front.filter(|front| front.restarts || !front.text.is_empty()) else {

@@ -1,4 +1,4 @@
-//! The actor that wakes what sleeps.
+//! The actor that wakes sleeping runs.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -19,11 +19,11 @@ use crate::{
     vocabulary::{RunId, Timestamp},
 };
 
-/// Wakes sleeping runs when it is time or when something was posted to them, and puts agents to
-/// sleep that have nothing to do.
+/// Wakes sleeping runs when their time has come or when an item was posted to them, and ends agents
+/// that have nothing to do.
 pub(crate) struct TimerService;
 
-/// The service takes no messages: requests reach it by their queue, which outlives it.
+/// The service takes no messages: requests reach it through their queue, which outlives it.
 pub(crate) enum Nothing {}
 
 pub(crate) struct TimerServiceArguments {
@@ -31,13 +31,13 @@ pub(crate) struct TimerServiceArguments {
     pub(crate) book: Arc<tokio::sync::Mutex<TimerBook>>,
 }
 
-/// What is to be done, and how far inboxes were looked at. It outlives the lives of the
-/// service: a sleeping run whose alarm is forgotten would sleep for ever.
+/// The service's work, and how far inboxes were read. It outlives the lives of the service: a
+/// sleeping run whose alarm is forgotten would sleep for ever.
 pub(crate) struct TimerBook {
     requests: mpsc::UnboundedReceiver<TimerRequest>,
     alarms: Alarms,
-    /// Agents without anything to do, the first that is due first. All are due after the same
-    /// time, so one line of them stands for a timer each.
+    /// Agents without anything to do, the first that is due at the front. All wait equally long, so
+    /// one queue replaces a timer for each.
     idle: VecDeque<(Timestamp, ActorRef<AgentMessage>, u64)>,
     mark: u64,
     /// Turns that other processes posted, on their way into their sessions.
@@ -56,8 +56,8 @@ impl TimerBook {
     }
 }
 
-/// When runs are to be woken: one time for each run, the first that was asked for. A run that is
-/// woken before its time registers its time again.
+/// The times at which runs are to be woken: one for each run, the earliest that was asked for. A
+/// run that is woken before its time registers its time again.
 #[derive(Default)]
 struct Alarms {
     by_time: BTreeSet<(Timestamp, RunId)>,
@@ -124,13 +124,15 @@ async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
             biased;
             request = requests.recv() => match request {
                 Some(TimerRequest::WakeAt(at, run)) => {
-                    // One that comes early, since the wall was set back, finds nothing to do.
+                    // A run that wakes early, since the wall clock was set back, finds nothing to
+                    // do.
                     let left = at.since(clock.now());
                     alarms.set(clock.forward().after(left), run);
                 }
                 Some(TimerRequest::Awake(run)) => alarms.clear(run),
                 Some(TimerRequest::Idle(due, agent, stirred)) => idle.push_back((due, agent, stirred)),
-                // One that has something to do asks again when it has had nothing for long enough.
+                // An agent that has something to do asks again when it has had nothing to do for
+                // long enough.
                 Some(TimerRequest::Passivate(session)) => drop(shared.end_agent(&session).await),
                 None => return,
             },
@@ -147,7 +149,7 @@ async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
         }
         let now = clock.monotonic();
         while let Some((_, agent, stirred)) = idle.pop_front_if(|(due, ..)| *due <= now) {
-            // One that ended meanwhile has nothing to do for good.
+            // An agent that ended meanwhile needs no message.
             let _ = agent.cast(AgentMessage::Passivate(stirred));
         }
         if now < look {

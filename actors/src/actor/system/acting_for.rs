@@ -1,4 +1,4 @@
-//! A System for whom its handles act.
+//! Systems whose handles act for an owner or for the operator.
 
 use super::System;
 use crate::{
@@ -11,8 +11,9 @@ use crate::{
     vocabulary::{JournalId, RunId, SessionId},
 };
 
-/// For whom handles act. A session, its runs and what is kept of them belong to the owner whom the
-/// first turn names ([`Turn::owner`](crate::session::Turn::owner)); all doors keep to one rule.
+/// The party for which handles act. A session, its runs and its contents belong to the owner that
+/// the first turn names ([`Turn::owner`](crate::session::Turn::owner)); all methods and servers
+/// keep to one rule.
 ///
 /// | a handle of | what belongs to an owner | what belongs to nobody |
 /// |---|---|---|
@@ -22,9 +23,8 @@ use crate::{
 ///
 /// A refusal is [`SystemError::Foreign`].
 impl System {
-    /// The same System for this owner: sessions and runs that are asked for through it show and
-    /// change what belongs to that owner or to nobody. Give such handles to code that serves one
-    /// of several people.
+    /// The same System for this owner: its handles show and change what belongs to that owner or to
+    /// nobody. Give such handles to code that serves one of several people.
     ///
     /// ```no_run
     /// # async fn show(system: ghostlight_actors::actor::System, run: ghostlight_actors::vocabulary::RunId)
@@ -46,8 +46,8 @@ impl System {
         self.acting_as(Acting::Operator)
     }
 
-    /// Checks that this may be done to a run, or a run below it. One that is not there is left to
-    /// those who look for it.
+    /// Checks that this use of a run, or of a run below another, is allowed. A run that does not
+    /// exist is left to the caller, which looks for it.
     pub(in crate::actor) async fn check_run(
         &self,
         run: RunId,

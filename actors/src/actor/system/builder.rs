@@ -1,4 +1,4 @@
-//! How a System is set up.
+//! The setup of a System.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,7 +41,7 @@ use crate::{
 pub struct SystemBuilder {
     store: StoreHandle,
     registry: Registry,
-    /// What was given by itself, in the place of what registries hold.
+    /// Models and tools that were added one by one; they replace those of registries.
     named: Registry,
     teams: Vec<Team>,
     clock: Option<Arc<dyn Clock>>,
@@ -51,7 +51,7 @@ pub struct SystemBuilder {
     around: Option<Around>,
 }
 
-/// What is put around the models and tools of a System.
+/// A function that wraps the models and tools of a System.
 pub(crate) type Around = Box<dyn Fn(Registry) -> Registry + Send>;
 
 impl SystemBuilder {
@@ -76,22 +76,22 @@ impl SystemBuilder {
         self
     }
 
-    /// Adds a model for all teams, in the place of a registry's model of this name; `default`
-    /// serves agents that name none. A team's own model of this name is the team's alone.
+    /// Adds a model for all teams, in place of a registry's model of this name; `default` serves
+    /// agents that name none. A team's own model of this name serves that team alone.
     pub fn model(mut self, name: impl Into<String>, model: impl Model) -> Self {
         self.named = self.named.model(name, ModelHandle::new(model));
         self
     }
 
-    /// Adds a tool for all teams, in the place of a registry's tool of this name. A team's own tool
-    /// of this name is the team's alone.
+    /// Adds a tool for all teams, in place of a registry's tool of this name. A team's own tool of
+    /// this name serves that team alone.
     pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
         self.named = self.named.tool(tool);
         self
     }
 
-    /// Puts an interceptor around calls to models and tools, inside of those that are there
-    /// and outside of the teams' own.
+    /// Puts an interceptor around calls to models and tools, inside the interceptors that were
+    /// added before and outside the teams' own.
     pub fn intercept(mut self, intercept: impl Into<Intercept>) -> Self {
         self.registry = self.registry.intercept(intercept);
         self
@@ -103,13 +103,13 @@ impl SystemBuilder {
         self
     }
 
-    /// Sets the clock; the machine's, when left out.
+    /// Sets the clock; without it the System uses the machine's.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
         self
     }
 
-    /// Sets where random bits come from; the operating system, when left out.
+    /// Sets the source of random bits; without it the System uses the operating system's.
     pub fn entropy(mut self, entropy: impl Entropy) -> Self {
         self.entropy = Arc::new(entropy);
         self
@@ -121,15 +121,15 @@ impl SystemBuilder {
         self
     }
 
-    /// Sets whether the System recovers open runs when it starts, and keeps schedules; it does,
-    /// when left out. Without it each run waits for [`System::resume`] or for something in its
-    /// inbox, and schedules are left to other processes.
+    /// Sets whether the System recovers open runs when it starts, and keeps schedules; the default
+    /// is `true`. With `false` each run waits for [`System::resume`] or for an item in its inbox,
+    /// and schedules are left to other processes.
     pub fn recover(mut self, recover: bool) -> Self {
         self.recover = recover;
         self
     }
 
-    /// Puts something around every model and tool that is given in code.
+    /// Wraps every model and tool that is given in code.
     pub(crate) fn around(mut self, around: impl Fn(Registry) -> Registry + Send + 'static) -> Self {
         self.around = Some(Box::new(around));
         self
@@ -138,13 +138,13 @@ impl SystemBuilder {
     /// Starts the System. Open runs of its teams go on from what was recorded.
     ///
     /// # Errors
-    /// A team that names what does not exist, what the store fails with.
+    /// A team that names something that does not exist; what the store fails with.
     pub async fn start(self) -> Result<System, SystemError> {
         self.start_below(None).await
     }
 
-    /// Starts the System below an actor of the caller's: it sees the System's end as a
-    /// supervision event, and its own end is the System's.
+    /// Starts the System below an actor of the caller's. The actor gets the System's end as a
+    /// supervision event, and the end of the actor ends the System.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -255,9 +255,9 @@ impl SystemBuilder {
 }
 
 impl System {
-    /// A System over this store, to be started. It knows the behaviors, tools and providers that it is given and no
-    /// other: give it those of the package `ghostlight` with `.registry(ghostlight::builtin())`, which is what
-    /// `System::open` of that package does.
+    /// A System over this store, to be started. It knows only the behaviors, tools and providers
+    /// that it is given: those of the package `ghostlight` come with
+    /// `.registry(ghostlight::builtin())`, as in `System::open` of that package.
     pub fn builder(store: impl Into<StoreHandle>) -> SystemBuilder {
         SystemBuilder::new(store.into())
     }
@@ -266,7 +266,8 @@ impl System {
 /// A team's definition, and the code behind its names.
 type Resolved = BTreeMap<String, (TeamSpec, Registry)>;
 
-/// What all teams share, and each team with the code behind its names, once its toolsets are open.
+/// The code that all teams share, and each team with the code behind its names, once its toolsets
+/// are open.
 async fn resolved(shared: Registry, teams: Vec<Team>) -> Result<(Registry, Resolved), SystemError> {
     shared.refuse_twice("the System")?;
     let mut entries = Resolved::new();

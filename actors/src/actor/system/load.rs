@@ -1,19 +1,19 @@
-//! How busy a System is.
+//! The load of a System.
 
 use std::collections::BTreeMap;
 
 use super::System;
 use crate::actor::{Limits, fair_slots::SlotCounts};
 
-/// How busy a System is, in this process alone.
+/// The load of a System, in this process alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Load {
-    /// The slots of its models, by the places that name them.
+    /// The slots of its models, by the models' names in the supervision tree.
     pub models: BTreeMap<String, SlotCounts>,
     /// The slots of all tools together.
     pub tools: SlotCounts,
-    /// Those of tools that have a bound of their own and were called, by name.
+    /// The slots of tools that have a bound of their own and were called, by name.
     pub by_tool: BTreeMap<String, SlotCounts>,
     /// How many root runs are live, of at most [`Limits::live_runs`].
     pub live_runs: usize,
@@ -22,7 +22,7 @@ pub struct Load {
 }
 
 impl System {
-    /// How busy it is: which slots are taken, and what waits for one.
+    /// The load of this System: which slots are taken, and what waits for one.
     pub fn load(&self) -> Load {
         let services = &self.shared().services;
         let gateways = services.gateways.read();
@@ -39,7 +39,7 @@ impl System {
         }
     }
 
-    /// Its bounds.
+    /// The bounds of this System.
     pub fn limits(&self) -> Limits {
         self.shared().limits
     }

@@ -1,4 +1,4 @@
-//! How the runs stand that have not ended, and which of them nobody will end.
+//! The runs that have not ended, and which of them will not end by themselves.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,16 +22,16 @@ pub struct OpenRuns {
     pub running: usize,
     /// How many wait for something outside: an answer, a message, a timer, a ticket.
     pub waiting: usize,
-    /// How many wait until somebody retries, forks or cancels them.
+    /// How many wait until they are retried, forked or cancelled.
     pub parked: usize,
     /// How many are being cancelled.
     pub cancelling: usize,
-    /// The roots of trees that recorded nothing for longer than was asked about, and that no timer
-    /// will wake; the one that is silent for longest first.
+    /// The roots of the trees that recorded nothing for longer than the given time, and that no
+    /// timer will wake; the tree that is silent for longest first.
     pub expired: Vec<RunId>,
-    /// How long ago the oldest of them all began.
+    /// How long ago the oldest of the trees began.
     pub oldest: Duration,
-    /// How long ago they began on average.
+    /// How long ago the trees began on average.
     pub average_age: Duration,
 }
 
@@ -39,7 +39,7 @@ pub struct OpenRuns {
 struct Tree {
     begun: Timestamp,
     status: RunStatus,
-    /// When any of its runs wrote its last entry.
+    /// When the tree's last entry was written, by any of its runs.
     last: Timestamp,
     has_timer: bool,
 }

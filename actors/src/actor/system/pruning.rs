@@ -1,19 +1,19 @@
-//! Ended runs that go.
+//! Deleting ended runs.
 
 use std::{sync::Arc, time::Duration};
 
 use super::System;
 use crate::actor::{Pruned, Retention, SystemError, shared::Shared};
 
-/// How often a System deletes by itself, at most and at least.
+/// The shortest and the longest pause after which a System deletes by itself.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
 impl System {
-    /// Deletes ended runs that are not to be kept. With [`Limits::retention`](crate::actor::Limits) a
-    /// System does so by itself.
+    /// Deletes ended runs that `retention` does not keep. With
+    /// [`Limits::retention`](crate::actor::Limits) a System does so by itself.
     ///
-    /// A deleted run is gone for `fork`, `replay`, events and all else; for a while
-    /// ([`DELETIONS_KNOWN`](crate::contract::DELETIONS_KNOWN)) whoever asks for it is told
+    /// A deleted run is gone for `fork`, `replay`, events and everything else. For a while
+    /// ([`DELETIONS_KNOWN`](crate::contract::DELETIONS_KNOWN)) a request for it fails with
     /// [`StoreError::Deleted`](crate::contract::StoreError::Deleted).
     ///
     /// # Errors
@@ -26,7 +26,7 @@ impl System {
     }
 }
 
-/// Deletes by itself what is not to be kept.
+/// Regularly deletes the runs that the System's retention does not keep.
 pub(super) async fn keep_pruning(shared: Arc<Shared>) {
     let (clock, retention) = (shared.services.clock.clone(), shared.limits.retention);
     let pause = retention

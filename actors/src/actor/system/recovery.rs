@@ -1,4 +1,5 @@
-//! How runs that nobody carries go on: woken one by one, resumed by name, or recovered together.
+//! How runs go on that no process carries: woken one by one, resumed by name, or recovered
+//! together.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -32,7 +33,7 @@ impl Shared {
         Ok(self.services.store.runs(filter).await?.pop())
     }
 
-    /// Wakes a sleeping run of this System: its root is recovered, and finds what came. `false`
+    /// Wakes a sleeping run of this System: its root is recovered, and reads its inbox. `false`
     /// when there is no such run.
     pub(crate) async fn wake(self: &Arc<Self>, run: RunId) -> bool {
         match self.services.store.run(run).await {
@@ -58,7 +59,7 @@ impl Shared {
         if !matches!(self.is_out_of_reach(&root).await, Ok(false)) {
             return;
         }
-        // A parked run waits for somebody to retry it, but it can be cancelled as it stands.
+        // A parked run waits until it is retried, but a cancellation in its inbox is carried out.
         if root.status == RunStatus::Parked && !self.is_to_be_cancelled(root.run).await {
             return;
         }
@@ -108,13 +109,13 @@ impl Shared {
 }
 
 impl System {
-    /// Resumes a run in this process and returns its handle. A parked run is tried again. With
+    /// Resumes a run in this process and returns its handle. A parked run is retried. With
     /// `take_over` a run is taken from an owner that lives but hangs: the owner's appends are
     /// refused from then on.
     ///
     /// # Errors
     /// [`SystemError::Store`] with [`StoreError::Owned`](crate::contract::StoreError::Owned)
-    /// when another process carries it; [`SystemError::UnknownRun`],
+    /// when another process carries the run; [`SystemError::UnknownRun`],
     /// [`SystemError::UnknownTeam`].
     pub async fn resume(&self, run: RunId, take_over: bool) -> Result<Run, SystemError> {
         self.check_run(run, Use::Look).await?;
@@ -149,9 +150,9 @@ impl System {
         Ok(self.0.open_root_of(row).await?.is_some())
     }
 
-    /// The roots of all trees in which a run goes on by itself. What happened to a run below may be
-    /// durable and what it makes of those above it not yet: where one is at work its root does not
-    /// wait until a time of its own.
+    /// The roots of all trees in which a run goes on by itself. A step of a run below may be
+    /// durable before its effect on the runs above is: if a run below is at work, its root does not
+    /// wait for its own wake time.
     async fn awake_roots(&self) -> Result<Vec<RunRow>, StoreError> {
         let filter = RunFilter {
             open: true,
@@ -185,12 +186,12 @@ impl System {
         Ok(roots)
     }
 
-    /// Recovers the open runs of this System's teams that no living process carries; sleeping ones
-    /// are left to sleep until it is time.
+    /// Recovers the open runs of this System's teams that no living process carries. Sleeping runs
+    /// sleep on until their time.
     ///
-    /// A System does so when it [starts](super::SystemBuilder::start). Where several processes share a
-    /// store, one that calls it again from time to time recovers what a process left behind that
-    /// died in the meantime.
+    /// A System does so when it [starts](super::SystemBuilder::start). If several processes share a
+    /// store, a process that calls it again from time to time recovers the runs of processes that
+    /// died meanwhile.
     ///
     /// # Errors
     /// What the store fails with.
@@ -210,14 +211,14 @@ impl System {
                 None => interrupted.push((session, row)),
             }
         }
-        // A process that lives carries its runs itself, and is asked about as long as it does.
+        // A living process carries its runs itself, and is checked again as long as it lives.
         if !interrupted.is_empty() {
             let journals = interrupted.iter().map(|(_, row)| row.run.into()).collect();
             let held = self.0.services.store.held_elsewhere(journals).await;
             let mut held = held.unwrap_or_default().into_iter();
             interrupted.retain(|_| !held.next().unwrap_or_default());
         }
-        // While the store reads some, others are decoded.
+        // While the store reads one group, others are decoded.
         let mut groups: JoinSet<Result<(), SystemError>> = JoinSet::new();
         let mut interrupted = interrupted.into_iter();
         loop {

@@ -1,4 +1,4 @@
-//! A team's definition is replaced while its System lives.
+//! Replacing a team's definition while its System lives.
 
 use ractor::ActorStatus;
 
@@ -11,17 +11,18 @@ use crate::{
 };
 
 impl System {
-    /// Replaces the definition of a team of this System. Runs that begin from now on have the new one;
-    /// those that are open keep the definition to which they are pinned, and sessions go on. A model whose
-    /// definition is the same stays the same, with its limits and what is under way, and so does what a toolset
-    /// holds open. Schedules of the
-    /// definition are kept as the new one says.
+    /// Replaces the definition of a team of this System. Runs that begin from now on have the new
+    /// definition; open runs keep the one to which they are pinned, and sessions go on. A model
+    /// whose definition is unchanged stays, with its limits and its calls under way, and so does
+    /// what a toolset holds open. The schedules of the definition are replaced by those of the new
+    /// one.
     ///
-    /// Nothing changes where an error is returned.
+    /// If an error is returned, nothing has changed.
     ///
     /// # Errors
     /// [`SystemError::UnknownTeam`]; [`SystemError::Definition`] with the first fault of the definition;
-    /// [`SystemError::NotReloaded`] for what a System decides when it starts; what the store fails with.
+    /// [`SystemError::NotReloaded`] for settings that a System decides when it starts; what the
+    /// store fails with.
     pub async fn reload(&self, team: impl Into<Team>) -> Result<(), SystemError> {
         let Team { spec, registry } = team.into();
         let shared = self.shared();
@@ -70,7 +71,8 @@ impl System {
     }
 }
 
-/// The code behind the names of a team, with the models and toolsets that are defined as before.
+/// The code behind the names of a team, with the models and toolsets whose definitions are
+/// unchanged.
 async fn resolve(
     registry: Registry,
     spec: &TeamSpec,

@@ -1,4 +1,4 @@
-//! The turns of schedules.
+//! Schedules, and the turns that they send.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -19,15 +19,16 @@ use crate::{
     vocabulary::Timestamp,
 };
 
-/// The scope of shared state in which schedules are kept, by team and name.
+/// The scope of shared state in which schedules are kept; the keys are team and name.
 const SCOPE: &str = "schedules";
-/// How often it is looked for schedules that another process keeps, at most.
+/// The pause between two looks for schedules that another process keeps; a longer `Limits::look`
+/// replaces it.
 const LOOK: Duration = Duration::from_secs(60);
-/// By how much the clocks of the processes over a store may differ.
+/// The largest difference between the clocks of the processes over a store.
 const SKEW: Duration = Duration::from_secs(60);
-/// The pause after a turn that could not be said.
+/// The pause after a turn that could not be sent.
 const RETRY: Duration = Duration::from_secs(10);
-/// How often a schedule is kept again whose record changed meanwhile.
+/// How often the writing of a schedule is retried when its record changed meanwhile.
 const TRIES: u32 = 8;
 
 /// A schedule that a store keeps.
@@ -38,7 +39,7 @@ pub struct Scheduled {
     pub team: String,
     /// The schedule.
     pub schedule: Schedule,
-    /// When it is due next.
+    /// The next time at which it is due.
     pub next: Option<Timestamp>,
 }
 
@@ -46,11 +47,11 @@ pub struct Scheduled {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct StoredSchedule {
     schedule: Schedule,
-    /// When it was first kept.
+    /// The time at which it was first kept.
     since: Timestamp,
-    /// The first time for which no turn was said yet.
+    /// The first time for which no turn was sent yet.
     next: Option<Timestamp>,
-    /// Whether the team's definition names it; such a one goes when the definition drops it.
+    /// Whether the team's definition names it; such a schedule goes when the definition drops it.
     declared: bool,
 }
 
@@ -65,16 +66,16 @@ impl StoredSchedule {
         }
     }
 
-    /// Whether it is the same schedule, wherever it stands.
+    /// Whether this is the same schedule, whatever its next time is.
     fn is(&self, other: &Self) -> bool {
         self.schedule == other.schedule && self.declared == other.declared
     }
 
-    /// The schedule as it is to be kept after the clock was set back: its next time, which was far
-    /// off by then, comes earlier. `None` where it stands right. A time that was said keeps its
-    /// turn's id, and is not said twice.
+    /// The schedule as it is to be kept after the clock was set back: an earlier time replaces the
+    /// next time, which was too far off by then. `None` where the next time is right. A time whose
+    /// turn was sent keeps the turn's id, so that turn is not begun twice.
     fn after_set_back(&self, now: Timestamp) -> Option<Self> {
-        // Processes on several machines do not agree to the second.
+        // The clocks of several machines differ by seconds.
         let upcoming = self.schedule.next(self.since.min(now), now.after(SKEW));
         (upcoming.is_some() && upcoming < self.next).then(|| Self {
             since: self.since.min(now),
@@ -83,7 +84,7 @@ impl StoredSchedule {
         })
     }
 
-    /// The time for which a turn is to be said now.
+    /// The time for which a turn is to be sent now.
     fn due(&self, now: Timestamp) -> Option<Timestamp> {
         let first = self.next.filter(|next| *next <= now)?;
         let last = self
@@ -102,11 +103,11 @@ impl StoredSchedule {
 type Record = (String, StoredSchedule, u64);
 
 impl System {
-    /// Keeps a schedule for a team of this System: from now on a turn is said at each of its
-    /// times, by whichever process has the store open. One of the same name is replaced; the
-    /// same one again changes nothing.
+    /// Keeps a schedule for a team of this System: from now on a turn is sent at each of its times,
+    /// by any process that has the store open. It replaces a schedule of the same name; keeping the
+    /// same schedule again changes nothing.
     ///
-    /// A turn's id is made from the schedule's name and the time, so a time is never said twice.
+    /// A turn's id is made from the schedule's name and the time, so each time has one turn.
     ///
     /// # Errors
     /// [`SystemError::UnknownTeam`], [`SystemError::Definition`] when the schedule cannot be
@@ -127,8 +128,8 @@ impl System {
         Ok(())
     }
 
-    /// Removes a team's schedule. `false` when there is none of this name. One that the team's
-    /// definition names comes back with the next start.
+    /// Removes a team's schedule. `false` when there is none of this name. A schedule that the
+    /// team's definition names comes back with the next start.
     ///
     /// # Errors
     /// What the store fails with.
@@ -164,7 +165,7 @@ fn team_of(key: &str) -> &str {
 }
 
 impl Shared {
-    /// All records. One that does not read is left alone: a later version wrote it.
+    /// All records. A record that cannot be decoded is left alone: a later version wrote it.
     async fn kept(&self) -> Result<Vec<Record>, StoreError> {
         let values = self.services.store.scope(SCOPE.to_owned()).await?;
         let read = |value| serde_json::from_value::<StoredSchedule>(value).ok();
@@ -198,7 +199,7 @@ impl Shared {
         written.await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Keeps a schedule as it stands now. Where another process did so first, that counts.
+    /// Keeps a schedule with its new next time. If another process did so first, its record counts.
     async fn keep_anew(&self, key: String, kept: &StoredSchedule, version: u64) {
         match self.put(key, Some(kept), Expected::Version(version)).await {
             Ok(()) => self.schedules.notify_one(),
@@ -220,15 +221,15 @@ impl Shared {
                 None => Expected::Any,
             };
             match self.put(key.clone(), Some(&kept), expected).await {
-                // A time of it has just been said, or another process keeps it.
+                // A turn of the schedule has just been sent, or another process keeps it.
                 Err(StoreError::Conflict { .. }) if tries < TRIES => tries += 1,
                 result => return result,
             }
         }
     }
 
-    /// Keeps what the definitions of this System's teams name, and lets go of what they named
-    /// before.
+    /// Keeps the schedules of the definitions of this System's teams, and removes those that the
+    /// definitions named before.
     pub(super) async fn declare_schedules(&self) -> Result<(), StoreError> {
         let teams: Vec<_> = self.teams.read().values().cloned().collect();
         for (key, kept, version) in self.kept().await? {
@@ -247,13 +248,13 @@ impl Shared {
                 self.keep(&spec.name, schedule.clone(), true).await?;
             }
         }
-        // The scheduler may have looked before they were there.
+        // The scheduler may have looked before the schedules were kept.
         self.schedules.notify_one();
         Ok(())
     }
 }
 
-/// Says the turns of schedules when they are due.
+/// Sends the turns of schedules when they are due.
 pub(super) async fn keep_time(shared: Arc<Shared>) {
     let clock = shared.services.clock.clone();
     let mut saying: JoinSet<String> = JoinSet::new();
@@ -285,7 +286,8 @@ pub(super) async fn keep_time(shared: Arc<Shared>) {
                 Ok(key) => {
                     busy.remove(&key);
                 }
-                // Which one it was is not known; what is said already is not said again.
+                // It is not known whose turn failed; a turn that was sent already is not begun
+                // again.
                 Err(_) => busy.clear(),
             },
             () = shared.schedules.notified() => {}
@@ -294,8 +296,8 @@ pub(super) async fn keep_time(shared: Arc<Shared>) {
     }
 }
 
-/// Says the turn of the time that is due, then moves the schedule on. When the process dies in
-/// between, the turn is said again under the same id, and is the same run.
+/// Sends the turn of the time that is due, then moves the schedule on. If the process dies in
+/// between, the turn is sent again under the same id, and is the same run.
 async fn say(shared: Arc<Shared>, (key, mut kept, version): Record) -> String {
     let clock = shared.services.clock.clone();
     let now = clock.now();
@@ -314,7 +316,7 @@ async fn say(shared: Arc<Shared>, (key, mut kept, version): Record) -> String {
     kept.next = kept.schedule.next(kept.since, now);
     let moved = shared.put(key.clone(), Some(&kept), Expected::Version(version));
     match moved.await {
-        // Another process moved it on, or somebody changed it.
+        // Another process moved the schedule on, or it was changed.
         Ok(()) | Err(StoreError::Conflict { .. }) => {}
         Err(error) => {
             tracing::warn!(schedule = key, %error, "a schedule could not be moved on");

@@ -22,7 +22,7 @@ use crate::actor::{
 };
 use crate::contract::BoxFuture;
 
-/// Does something as long as it lives.
+/// An actor for background work, which lasts as long as the actor lives.
 struct Background;
 
 impl Actor for Background {
@@ -39,7 +39,7 @@ impl Actor for Background {
     }
 }
 
-/// A child that does this in each of its lives.
+/// A child that does this work in each of its lives.
 fn background<F>(name: &str, work: impl Fn() -> F + Send + Sync + 'static) -> Child
 where
     F: Future<Output = ()> + Send + 'static,
@@ -57,7 +57,7 @@ fn keeper<T: Send + 'static>(spec: ChildSpec, calls: &CallTable<T>, bound: usize
     })
 }
 
-/// The keeper of the answers of a model whose runs are gone.
+/// The keeper of a model's answers whose runs are gone.
 pub(super) fn answers_of(name: &str, gateway: &ModelGateway) -> Child {
     keeper(ChildSpec::worker(name), &gateway.calls, KEPT_ANSWERS)
 }
@@ -132,7 +132,7 @@ impl Shared {
                 let (supervisor, task) =
                     started.map_err(|error| ractor::SpawnErr::StartupFailed(Box::new(error)))?;
                 let cell = supervisor.actor();
-                // The agents of an earlier life are gone with it; what they carried goes on.
+                // The agents of an earlier life are gone with it; the runs that they carried go on.
                 shared.agents.lock().clear();
                 *current.write() = Some(supervisor);
                 for run in shared.services.previewer.live.live_roots() {
