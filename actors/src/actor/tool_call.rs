@@ -1,4 +1,4 @@
-//! One tool call: arguments that fit, a bound on time, a panic contained, output cut.
+//! One tool call: checked arguments, a bound on time, a contained panic, cut output.
 
 use std::{
     borrow::Cow,
@@ -31,17 +31,17 @@ use crate::{
 /// How many faults of a call's arguments the model is told at once.
 const TOLD_FAULTS: usize = 8;
 
-/// How many schemas are kept compiled of tools of one name.
+/// How many compiled schemas are kept for tools of one name.
 const VALIDATORS: usize = 8;
 
-/// How far a call's real attempts are.
+/// The state of a call's real attempts: none has begun.
 const NOT_BEGUN: u8 = 0;
-/// One has begun, and its end is not known.
+/// An attempt has begun, and its end is not known.
 const UNDER_WAY: u8 = 1;
-/// The last one that began has come to a known end.
+/// The attempt that began last has come to a known end.
 const ENDED: u8 = 2;
 
-/// A compiled schema, with the definition that it was made from.
+/// A compiled schema, with the definition from which it was made.
 type Compiled = (Arc<ToolDefinition>, Arc<Validator>);
 
 /// Calls tools.
@@ -108,8 +108,8 @@ impl ToolCaller {
         Called { end, told, tries }
     }
 
-    /// One try, through the interceptors. A `once` tool is attempted at most once, and what it
-    /// left in doubt stays so.
+    /// One try, through the interceptors. A `once` tool is attempted at most once, and a call that
+    /// the attempt left in doubt stays in doubt.
     async fn intercepted(
         &self,
         invocation: &ToolInvocation,
@@ -124,7 +124,7 @@ impl ToolCaller {
         let real = |arguments: Arguments, cx| -> BoxFuture<'_, _> {
             let state = &state;
             Box::pin(async move {
-                // What an interceptor changed must fit as well.
+                // Arguments that an interceptor changed must fit as well.
                 if arguments.text() != invocation.call.arguments.text() {
                     self.check_arguments(definition, &arguments)
                         .map_err(ToolError::new)?;
@@ -196,7 +196,7 @@ impl ToolCaller {
         let Some(credential) = &invocation.credential else {
             return output;
         };
-        // What a person gave for the call alone is not told on by it.
+        // The tool's output must not pass on what a person gave for this call alone.
         match output {
             Ok(mut output) => {
                 output.text = credential.taken_out_of(output.text);
@@ -209,7 +209,7 @@ impl ToolCaller {
         }
     }
 
-    /// Asks the tool whether a call whose end was never heard of happened.
+    /// Asks the tool whether a call whose end is unknown happened.
     pub(crate) async fn reconcile(&self, invocation: &ToolInvocation) -> ToolEnd {
         let tool = match &invocation.code {
             Ok(code) => &code.tool,
@@ -311,7 +311,7 @@ impl ToolCaller {
     }
 }
 
-/// A call whose end the tool has not told: in doubt when it must not be repeated.
+/// A call whose end the tool did not report: in doubt when it must not be repeated.
 fn lost(invocation: &ToolInvocation, reason: String) -> ToolEnd {
     if invocation.definition.effect == Effect::Once {
         return ToolEnd::InDoubt(reason);
@@ -333,7 +333,7 @@ fn finish(
         }) => return ToolEnd::Continues(continuation),
         Ok(output) if output.later => return ToolEnd::Later,
         Ok(output) => match output.changes.iter().find_map(Change::key_of_engine) {
-            // What only the engine may write approves calls, for one.
+            // A value that only the engine may write could, for one, approve calls.
             Some(key) => Err(ToolError::new(format!(
                 "the call was made, and nothing that it wanted to keep was kept: {}",
                 key_of_engine(key)
@@ -377,7 +377,7 @@ fn finish(
     }
 }
 
-/// Cuts a text to so many characters, never inside one, and tells how many were cut off.
+/// Cuts a text to this many characters, never inside one, and returns how many were cut off.
 fn cut(mut text: String, limit: u32) -> (String, u64) {
     // A text has no more characters than bytes.
     if text.len() <= limit as usize {

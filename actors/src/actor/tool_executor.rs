@@ -1,4 +1,4 @@
-//! The one who calls tools.
+//! The executor of tool calls.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -44,8 +44,8 @@ pub struct ExecutorOptions {
     pub grace: Duration,
     /// How many results are kept for runs that come back.
     pub kept_results: usize,
-    /// Whether calls get tasks of their own as on a runtime with several threads, where there is
-    /// one: so they are simulated.
+    /// Whether calls get tasks of their own on a runtime with one thread too, as they do on one
+    /// with several: with it the simulator covers these tasks.
     pub(crate) own_tasks: bool,
 }
 
@@ -61,8 +61,8 @@ impl Default for ExecutorOptions {
     }
 }
 
-/// Calls tools: how many at once, how long each, with arguments that fit and output that is
-/// bounded. A call belongs to its operation: a restarted run finds it again with the keeper of
+/// Calls tools, with bounds on concurrent calls, time and output, and with checked arguments. A
+/// call belongs to its operation: a restarted run finds it again with the keeper of
 /// [`calls`](Self::calls), the actor `tools`, and only cancelling aborts it.
 pub(crate) struct ToolExecutor {
     pub(crate) calls: CallTable<Called<ToolEnd>>,
@@ -72,10 +72,10 @@ pub(crate) struct ToolExecutor {
     by_tool: Mutex<HashMap<usize, (String, FairSlots)>>,
     pub(crate) options: ExecutorOptions,
     clock: Arc<dyn Clock>,
-    /// `once` calls that this process began and whose end it does not know. One that is asked
+    /// `once` calls that this process began and whose end it does not know. A call that is asked
     /// for again was lost in the middle, with the actor that kept it.
     begun: Mutex<HashSet<CallKey>>,
-    /// Tasks that were told to stop, until they have.
+    /// Tasks that were told to stop and have not stopped yet.
     stopping: Stopping,
 }
 
@@ -84,7 +84,7 @@ type Stopping = Arc<Mutex<HashMap<CallKey, JoinHandle<Called<ToolEnd>>>>>;
 /// A call in a task of its own. Dropped before the end, it tells the task to stop.
 struct OwnTask {
     key: CallKey,
-    /// Taken at its end.
+    /// The task, until its end is taken.
     task: Option<JoinHandle<Called<ToolEnd>>>,
     stopping: Stopping,
 }
@@ -112,14 +112,14 @@ impl Drop for OwnTask {
         if let Some(task) = self.task.take() {
             task.abort();
             let mut stopping = self.stopping.lock();
-            // Those that nobody asked about have stopped by themselves.
+            // Tasks that were not asked about have stopped by themselves.
             stopping.retain(|_, task| !task.is_finished());
             stopping.insert(self.key, task);
         }
     }
 }
 
-/// A call whose code is watched for how long it keeps its thread.
+/// A call that is timed to see how long its code keeps the thread.
 struct Watched {
     work: BoxFuture<'static, Called<ToolEnd>>,
     tool: Arc<ToolDefinition>,
@@ -166,7 +166,7 @@ impl ToolExecutor {
         }
     }
 
-    /// Makes a call, or asks the tool what became of it; or joins it, if it is under way.
+    /// Makes a call, or asks the tool for its outcome; or joins the call, if it is under way.
     pub(crate) fn carry(
         self: Arc<Self>,
         call: ToolInvocation,
@@ -181,7 +181,8 @@ impl ToolExecutor {
         };
         let pace = call.code.as_ref().ok().map(|code| code.tool.pace().clone());
         let tool = call.definition.clone();
-        // In a box from the beginning: a future that is moved into another one has its room twice.
+        // The future is boxed from the beginning: one that is moved into another takes its room
+        // twice.
         let work = self.clone().work(call, reconcile).boxed();
         Box::pin(async move {
             if let Some(end) = self.calls.join(key).await {
@@ -191,9 +192,9 @@ impl ToolExecutor {
                 let reason = "the tool executor was restarted in the middle of it";
                 return ToolEnd::InDoubt(reason.into()).into();
             }
-            // Code that blocks must not keep its run from being cancelled, so a call has a task of its
-            // own until its tool has shown that it gives its thread back at once. Where there is one
-            // thread it blocks in whichever task it is.
+            // Code that blocks must not keep its run from being cancelled, so a call has a task of
+            // its own until its tool has shown that it gives its thread back at once. On a runtime
+            // with one thread a task of its own would block that thread as well.
             let several = self.options.own_tasks
                 || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
             let work = match pace {
@@ -245,7 +246,7 @@ impl ToolExecutor {
             None => self.slot(call).await,
         };
         if call.cancelled.is_cancelled() {
-            // It was cancelled while it waited for its slot.
+            // The call was cancelled while it waited for its slot.
             ToolEnd::DidNotHappen.into()
         } else if reconcile {
             self.caller.reconcile(call).await.into()
@@ -254,7 +255,7 @@ impl ToolExecutor {
         }
     }
 
-    /// Waits for a slot of the call's tool, and then for one of all.
+    /// Waits for a slot of the call's tool, and then for one of all tools.
     pub(crate) fn slot(&self, call: &ToolInvocation) -> BoxFuture<'static, ToolSlot> {
         let bound = call.definition.concurrency.zip(call.code.as_ref().ok());
         let of_tool = bound
@@ -270,7 +271,7 @@ impl ToolExecutor {
         })
     }
 
-    /// The slots of one tool, whatever those who call it call it.
+    /// The slots of one tool, under whatever names agents call it.
     fn slots_of(&self, tool: usize, name: &str, bound: u32) -> FairSlots {
         let mut by_tool = self.by_tool.lock();
         let slots = by_tool.entry(tool);
@@ -286,8 +287,8 @@ impl ToolExecutor {
         (self.slots.counts(), each.collect())
     }
 
-    /// Ends a call that nobody wants any more and that its run let go. A `once` call has a grace
-    /// period to come to a known end, which is given back; code that blocks has it to stop.
+    /// Ends a call that is unwanted and that its run let go. A `once` call has a grace period to
+    /// come to a known end, which is returned; code that blocks has the same time to stop.
     pub(crate) async fn abort(self: Arc<Self>, key: CallKey) -> Option<ToolEnd> {
         let settled = self.calls.abort(key).boxed();
         let grace = self.clock.sleep(self.options.grace);

@@ -13,19 +13,19 @@ use crate::{
     vocabulary::{Message, RunId, SessionId, Timestamp},
 };
 
-/// How often a turn is said to a session whose agent or journal is lost under it.
+/// How often a turn is sent to a session whose agent or journal is lost under it.
 const TRIES: u32 = 4;
-/// The pause before it is said again; the longer, the more often it was said.
+/// The pause before the turn is sent again; it grows with each time.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause between two looks at what became of a posted turn.
 const LONGEST_LOOK: Duration = Duration::from_millis(200);
-/// How long a posted turn waits for its session's owner before it is tried whether there is one.
+/// How long a posted turn waits for its session's owner before the turn is tried in this process.
 const OWNER_LOOK: Duration = Duration::from_secs(1);
-/// How long a process that posted a turn has to read what became of it.
+/// How long a process that posted a turn has to read the answer to it.
 const TOLD_FOR: Duration = Duration::from_secs(600);
 
 impl Shared {
-    /// Says a turn that has an id to a session that this process carries, or can.
+    /// Sends a turn that has an id to a session that this process carries, or can carry.
     ///
     /// # Errors
     /// [`StoreError::Owned`] when another process carries the session.
@@ -66,8 +66,8 @@ impl Shared {
         receiver.await.map_err(|_| SystemError::Stopped)?
     }
 
-    /// Posts a turn that has an id to the process that carries its session, and waits until it is
-    /// known what became of it. Where that process dies first, the turn is said here.
+    /// Posts a turn that has an id to the process that carries its session, and waits for the
+    /// result. If that process dies first, the turn is sent here.
     pub(crate) async fn say_elsewhere(
         self: &Arc<Self>,
         session: &SessionId,
@@ -152,7 +152,7 @@ impl Shared {
         Ok(None)
     }
 
-    /// Begins the turns that other processes posted under the id of this run, which is not there
+    /// Begins the turns that other processes posted under the id of this run, which does not exist
     /// yet, unless another process carries their session.
     pub(crate) async fn begin_posted(self: Arc<Self>, run: RunId) {
         let items = match self.services.store.inbox(run).await {
@@ -186,7 +186,8 @@ impl Shared {
         let told = match self.say(&session, turn_of(posted)).await {
             Ok(begun) if begun == run => None,
             Ok(steered) => Some(Ok(steered)),
-            // The process that carries the session sees the post as well, and so does the next one.
+            // The process that carries the session sees the post as well, and so does the next such
+            // process.
             Err(SystemError::Store(StoreError::Owned { .. }) | SystemError::Stopped) => {
                 return Ok(());
             }
@@ -196,8 +197,8 @@ impl Shared {
             .await
     }
 
-    /// Strikes a posted turn off, and tells its sender what became of it where that is not a run
-    /// of its own.
+    /// Strikes a posted turn off, and tells its sender the result where that is not a run of its
+    /// own.
     async fn settle(
         &self,
         run: RunId,

@@ -1,4 +1,4 @@
-//! Where the runs of teams are kept whose durability is `memory`.
+//! The store of teams whose durability is `memory`.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -12,12 +12,13 @@ use crate::{
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
-/// How many bits of a mark count what was posted to runs in memory; the rest counts the others.
+/// How many bits of a mark count the posts to runs in memory; the other bits count the posts to
+/// durable runs.
 const MEMORY_BITS: u32 = 24;
 const MEMORY_MASK: u64 = (1 << MEMORY_BITS) - 1;
 
-/// A store of which some teams see nothing: all that is theirs is in memory. Everything of a
-/// team is in one place, so a batch, which is of one tree and its session, is too.
+/// A store that keeps everything of some teams in memory. All data of a team is in one place, so a
+/// batch, which belongs to one tree and its session, is in one place too.
 #[derive(Clone)]
 pub(super) struct VolatileTeams {
     durable: StoreHandle,
@@ -26,7 +27,7 @@ pub(super) struct VolatileTeams {
 }
 
 impl VolatileTeams {
-    /// Where a retention says what goes, it does so here too.
+    /// If a retention is set, it also decides which runs in memory are deleted.
     pub(super) fn new(
         durable: StoreHandle,
         teams: Arc<BTreeSet<String>>,
@@ -44,8 +45,8 @@ impl VolatileTeams {
         }
     }
 
-    /// Whether this run of such a team is on disk, from a time when the team's durability was
-    /// another one. Its session cannot be seen now.
+    /// Whether a run of such a team is on disk, from a time when the team's durability was another
+    /// one. Its session cannot be seen now.
     pub(super) async fn leaves_out(&self, row: &RunRow) -> Result<bool, StoreError> {
         Ok(self.teams.contains(&row.team) && !self.has(row.run).await?)
     }
@@ -61,7 +62,7 @@ impl VolatileTeams {
         }
     }
 
-    /// Whether the durable store has all of these, and can deal with them together.
+    /// Whether the durable store has all of these journals, and can deal with them together.
     async fn leaves(&self, journals: &[JournalId]) -> Result<bool, StoreError> {
         for journal in journals {
             if self.holds(journal).await? {
@@ -90,7 +91,8 @@ impl VolatileTeams {
         row.is_some_and(|row| self.teams.contains(&row.team))
     }
 
-    /// Scopes are named by what they belong to: a tree, a session, or a team.
+    /// Whether a scope is of such a team. Its name tells what it belongs to: a tree, a session, a
+    /// user or a team.
     async fn holds_scope(&self, scope: &str) -> Result<bool, StoreError> {
         match artifact_scopes::of(scope).split_once(':') {
             Some(("run", root)) => match root.parse() {
@@ -106,7 +108,7 @@ impl VolatileTeams {
     }
 }
 
-/// Asks the one of the two stores that holds it.
+/// Calls the method of the store that has the data.
 macro_rules! ask {
     ($self:ident, $in_memory:expr, $method:ident($($argument:expr),*)) => {
         if $in_memory {
@@ -125,7 +127,7 @@ impl Store for VolatileTeams {
         let mut places = Vec::with_capacity(batches.len());
         let (mut durable, mut volatile) = (Vec::new(), Vec::new());
         for batch in batches {
-            // A child is made in the same batch as its parent goes on, or in a later one.
+            // A child is made in the same batch in which its parent goes on, or in a later one.
             let in_memory = self.takes(&batch).await?;
             places.push(in_memory);
             if in_memory {
@@ -134,7 +136,7 @@ impl Store for VolatileTeams {
                 durable.push(batch);
             }
         }
-        // What is in memory is done, whatever becomes of the others.
+        // The batches in memory are done, whatever becomes of the others.
         let asked = durable.len();
         let durable = match durable.is_empty() {
             true => Vec::new(),
@@ -183,7 +185,7 @@ impl Store for VolatileTeams {
     }
 
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
-        // What is in memory is this process's own.
+        // The journals in memory are this process's own.
         let mut held = self.durable.held_elsewhere(journals.clone()).await?;
         for (held, journal) in held.iter_mut().zip(&journals) {
             *held &= !self.holds(journal).await?;
@@ -244,7 +246,7 @@ impl Store for VolatileTeams {
 
     async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
         let mut found = self.memory.sessions(filter.clone()).await?;
-        // What such a team left on disk is not seen, and is not to make a page shorter.
+        // Runs that such a team left on disk are not shown, and must not make a page shorter.
         let (mut page, mut wanted) = (filter.clone(), filter.limit);
         loop {
             let rows = self.durable.sessions(page.clone()).await?;
@@ -293,7 +295,7 @@ impl Store for VolatileTeams {
         let (mark, mut runs) = self.durable.posted(after >> MEMORY_BITS).await?;
         let (in_memory, more) = self.memory.posted(after & MEMORY_MASK).await?;
         runs.extend(more);
-        // Past the last mark that there is room for, runs are told again of what was posted.
+        // Past the last mark for which there is room, posts to runs are reported again.
         Ok((mark << MEMORY_BITS | in_memory.min(MEMORY_MASK), runs))
     }
 

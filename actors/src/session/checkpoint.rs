@@ -12,9 +12,9 @@ use super::SessionFold;
 use crate::vocabulary::{self, Digest, Message, RunId, Spent};
 
 const MAGIC: &[u8; 4] = b"GLCK";
-/// Raised with every change of [`Checkpoint`]; older ones are dropped and rebuilt.
+/// Raised with every change of [`Checkpoint`]; older checkpoints are dropped and rebuilt.
 const FORMAT: u32 = 7;
-/// By so many entries, those of two turns, a session grows at the least before it is kept again.
+/// The least growth, in entries, before a session gets a new checkpoint: the entries of two turns.
 const LEAST: u64 = 4;
 const HEADER: usize = MAGIC.len() + 4 + 4 + 32;
 /// The largest checkpoint that is read, in bytes.
@@ -59,21 +59,21 @@ pub fn encode_checkpoint(fold: &SessionFold) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Whether a session of so many entries is to have a checkpoint, when the one that there is has so
-/// many: whenever it grew by an eighth, and by two turns at the least. So writing them costs a bounded
-/// amount for each turn, however long the session is, and little is left to be read; a session of one
-/// turn has none, since its journal is read as fast.
+/// Whether a session of `entries` entries needs a new checkpoint, when its checkpoint covers `kept`
+/// of them: when the rest is an eighth of all entries or more, and two turns at the least. So the
+/// cost of checkpoints for each turn is bounded, however long the session is, and little is left to
+/// be read. A session of one turn has none, since its journal is read as fast.
 pub fn checkpoint_is_due(kept: u64, entries: u64) -> bool {
     entries.saturating_sub(kept) >= LEAST.max(entries / 8)
 }
 
-/// The fold of a checkpoint. `None` for one that is damaged, foreign or of another format: the
-/// journal has everything, so it is only rebuilt.
+/// The fold of a checkpoint. `None` for a checkpoint that is damaged, foreign or of another format:
+/// it is only rebuilt, since the journal has everything.
 pub fn decode_checkpoint(bytes: &[u8]) -> Option<SessionFold> {
     let (header, body) = bytes.split_at_checked(HEADER)?;
     let (magic, rest) = header.split_at(MAGIC.len());
     let (format, rest) = rest.split_at(4);
-    // What a later program folded may hold what this one does not know.
+    // A later program's fold may hold something that this program does not know.
     let (journal_format, digest) = rest.split_at(4);
     let is_ours = magic == MAGIC
         && format == FORMAT.to_le_bytes()

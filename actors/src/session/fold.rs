@@ -10,11 +10,11 @@ use crate::{
 };
 
 /// The state to which a session's journal is folded: the conversation, the agent that answers next,
-/// the turns. A checkpoint only saves the reading.
+/// and the turns. A checkpoint of it only saves reading the journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SessionFold {
-    /// How many entries are folded.
+    /// The number of folded entries.
     pub entries: u64,
     /// The conversation.
     pub transcript: Transcript,
@@ -26,13 +26,13 @@ pub struct SessionFold {
     pub owner: Option<String>,
     /// The run of the turn that has begun and not ended.
     pub open: Option<RunId>,
-    /// The run with which that turn began, where it goes on in another one.
+    /// The run with which the open turn began, if it goes on in another run.
     pub origin: Option<RunId>,
     /// The runs of turns that were quarantined: parked for crashing, and not ended since.
     pub aside: BTreeSet<RunId>,
     /// What all runs consumed.
     pub spent: Spent,
-    /// What was said in each turn that counts, in its first characters.
+    /// The first characters of each turn that counts.
     pub titles: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl SessionFold {
         }
     }
 
-    /// The run that carries the turn which began with this one.
+    /// The run that carries the turn which began with this run.
     pub fn current(&self, run: RunId) -> RunId {
         let goes_on = self.origin == Some(run);
         self.open.filter(|_| goes_on).unwrap_or(run)
@@ -118,7 +118,7 @@ impl SessionFold {
         self.spent += end.spent;
     }
 
-    /// These turns were said to a run that was under way. Said again they are no others.
+    /// Notes turns that were said to a run under way. Sent again, they are the same turns.
     fn heard(&mut self, turns: Vec<String>, run: RunId) {
         self.turns.extend(turns.into_iter().map(|turn| (turn, run)));
     }

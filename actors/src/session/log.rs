@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// The turns of a session that count, in order: those before which it was rewound are left out.
+/// The turns of a session that count, in order; turns that a rewind took back are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SessionLog {
@@ -33,23 +33,23 @@ pub struct SessionLog {
 pub struct LoggedTurn {
     /// Its number among the turns that count, from 1.
     pub number: u64,
-    /// The caller's id of it.
+    /// The caller's id of the turn.
     pub turn: String,
     /// The run with which it began.
     pub run: RunId,
     /// The run that carries it, or carried it last.
     pub carried_by: RunId,
-    /// What was said.
+    /// The text of the turn.
     pub said: String,
-    /// The files that came with it, by their names, or by their media types where they have none.
+    /// The files of the turn, by their names, or by their media types where they have none.
     pub files: Vec<String>,
-    /// What was answered last; `None` as long as it has not ended.
+    /// The answer that was given last; `None` as long as the turn has not ended.
     pub answer: Option<String>,
     /// When it began.
     pub began_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// Whether it was quarantined: its run is parked for crashing, and the session went on.
+    /// Whether the turn was quarantined: its run is parked for crashing, and the session went on.
     pub quarantined: bool,
     /// The entry of the session's journal with which it begins.
     pub entry: u64,
@@ -68,7 +68,7 @@ fn file_name(part: &Part) -> Option<String> {
 }
 
 impl LoggedTurn {
-    /// Whether it is under way.
+    /// Whether the turn is under way.
     pub fn is_open(&self) -> bool {
         self.ended_at.is_none() && !self.quarantined
     }

@@ -2,16 +2,17 @@ use std::sync::Arc;
 
 use crate::vocabulary::{Budget, Message, Timestamp, ToolDefinition};
 
-/// Something that a user says to a session.
+/// A user's message to a session, with its settings.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Turn {
-    /// What is said.
+    /// The message.
     pub message: Arc<Message>,
-    /// The caller's id of it: a turn that is sent twice under one id is one run. Left out, it is
-    /// a fresh one.
+    /// The caller's id of the turn: a turn that is sent twice under one id is one run. Without one
+    /// the turn gets a fresh id.
     pub id: Option<String>,
-    /// Who says it. A session belongs to the first owner that is named; no other may speak.
+    /// The user who sends it. A session belongs to the first owner that a turn names; turns with
+    /// another owner, or without one, are refused.
     pub owner: Option<String>,
     /// The bounds of this turn's run, beyond the team's.
     pub budget: Budget,
@@ -20,7 +21,8 @@ pub struct Turn {
     /// Whether this is a dry run: tools with an effect are not called, and their results tell what
     /// each would do.
     pub dry_run: bool,
-    /// Whether models show their answers piece by piece; where it is left out, as each agent says.
+    /// Whether models show their answers piece by piece; without it each agent's own setting
+    /// counts.
     pub streaming: Option<bool>,
     /// Tools of the caller, beside those of the agents that carry the turn.
     pub tools: Vec<Arc<ToolDefinition>>,
@@ -32,14 +34,14 @@ impl Turn {
         Self::from(Message::user(text))
     }
 
-    /// Sets the caller's id of it.
+    /// Sets the caller's id of the turn.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// Sets who says it.
+    /// Sets the owner who sends the turn.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
@@ -53,8 +55,8 @@ impl Turn {
         self
     }
 
-    /// Makes its run a dry run: tools with an effect are not called, and nobody is asked whether
-    /// they may be; their results tell what each would do. Tools that only read are called, and so
+    /// Makes the turn's run a dry run: tools with an effect are not called, and no approval is
+    /// asked for; their results tell what each would do. Tools that only read are called, and so
     /// are models. Child runs are dry runs too.
     #[must_use]
     pub fn dry_run(mut self) -> Self {
@@ -62,8 +64,9 @@ impl Turn {
         self
     }
 
-    /// Sets whether models show their answers piece by piece to whoever watches the run, whatever its agents say
-    /// ([`Agent::streaming`](crate::run::Agent::streaming)). It holds for child runs too.
+    /// Sets whether models show their answers piece by piece to the observers of the run, whatever
+    /// its agents' settings are ([`Agent::streaming`](crate::run::Agent::streaming)). It holds for
+    /// child runs too.
     #[must_use]
     pub fn streaming(mut self, streaming: bool) -> Self {
         self.streaming = Some(streaming);
@@ -71,9 +74,9 @@ impl Turn {
     }
 
     /// Adds a tool of the caller's: each call of it is a question
-    /// ([`QuestionKind::ToolResult`](crate::vocabulary::QuestionKind::ToolResult)), whose answer is its
-    /// result. It is offered to the agents that carry the turn, and not to those to which they
-    /// delegate; a tool of an agent's own that has its name stands in its place.
+    /// ([`QuestionKind::ToolResult`](crate::vocabulary::QuestionKind::ToolResult)), whose answer is
+    /// its result. The tool is offered to the agents that carry the turn, and not to those to which
+    /// they delegate. An agent's own tool of the same name takes precedence.
     #[must_use]
     pub fn tool(mut self, definition: ToolDefinition) -> Self {
         self.tools.retain(|known| known.name != definition.name);

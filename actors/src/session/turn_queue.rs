@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use super::{SessionFold, Turn};
 use crate::{definition::WhileBusy, vocabulary::RunId};
 
-/// Decides what becomes of a turn: one run at a time, the rest wait their turn, up to a bound.
+/// Decides about a turn: one run at a time, the other turns wait, up to a bound.
 #[derive(Debug)]
 pub(crate) struct TurnQueue<T> {
     waiting: VecDeque<(Turn, T)>,
@@ -12,27 +12,27 @@ pub(crate) struct TurnQueue<T> {
     while_busy: WhileBusy,
 }
 
-/// What becomes of a turn.
+/// The decision about a turn.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Admission<T> {
-    /// It was sent before; this is its run.
+    /// The turn was sent before; this is its run.
     Known(RunId, T),
-    /// It begins now.
+    /// The turn begins now.
     Begin(Turn, T),
-    /// It waits until those before it have ended.
+    /// The turn waits until those before it have ended.
     Queued,
-    /// Another is under way, and it is not to wait.
+    /// Another turn is under way, and this one is not to wait.
     Busy(T),
-    /// It is to be said to the run that is under way.
+    /// The turn is to be said to the run that is under way.
     Steer(Turn, T),
-    /// Too many wait already.
+    /// Too many turns wait already.
     Overloaded(T),
-    /// The session belongs to somebody else.
+    /// The session belongs to another owner.
     Foreign(T),
 }
 
 impl<T> TurnQueue<T> {
-    /// A queue in which at most so many turns wait.
+    /// A queue in which at most `bound` turns wait.
     pub(crate) fn new(bound: usize) -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -42,14 +42,14 @@ impl<T> TurnQueue<T> {
         }
     }
 
-    /// Sets what becomes of a turn while another is under way.
+    /// Sets the decision about a turn that comes while another is under way.
     #[must_use]
     pub(crate) fn while_busy(mut self, rule: WhileBusy) -> Self {
         self.while_busy = rule;
         self
     }
 
-    /// A run is under way, or is none any more.
+    /// Notes whether a run is under way.
     pub(crate) fn set_busy(&mut self, busy: bool) {
         self.busy = busy;
     }
@@ -67,7 +67,8 @@ impl<T> TurnQueue<T> {
             .is_some_and(|id| fold.turns.contains_key(id));
         match self.while_busy {
             _ if !self.busy || known || is_foreign(fold, &turn) => self.queue(fold, turn, reply),
-            // What is under way may have effects, which this turn must not, and has none of its tools.
+            // The run under way may have effects, which a dry run must not have, and it lacks the
+            // turn's tools.
             WhileBusy::Steer if turn.dry_run || !turn.tools.is_empty() => {
                 self.queue(fold, turn, reply)
             }
@@ -77,7 +78,7 @@ impl<T> TurnQueue<T> {
         }
     }
 
-    /// Takes a turn that waits if it must.
+    /// Takes a turn, which waits if it must.
     pub(crate) fn queue(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> Admission<T> {
         if is_foreign(fold, &turn) {
             return Admission::Foreign(reply);
@@ -96,8 +97,8 @@ impl<T> TurnQueue<T> {
         Admission::Queued
     }
 
-    /// The next turn, unless a run is under way. One that needs no run of its own leaves the
-    /// agent free, so it is asked again until it gives nothing.
+    /// The next turn, unless a run is under way. A turn that needs no run of its own leaves the
+    /// agent free, so call this again until it gives `None`.
     pub(crate) fn next(&mut self, fold: &SessionFold) -> Option<Admission<T>> {
         if self.busy {
             return None;
@@ -106,8 +107,8 @@ impl<T> TurnQueue<T> {
         Some(self.queue(fold, turn, reply))
     }
 
-    /// Takes out the turns that wait under an id which has its run by now: said twice is said
-    /// once, and nobody waits for an end to learn that.
+    /// Takes out the waiting turns whose id has a run by now: they were sent twice, and their
+    /// callers need not wait for another turn's end.
     pub(crate) fn known(&mut self, fold: &SessionFold) -> Vec<(RunId, T)> {
         let run_of = |turn: &Turn| {
             let id = turn.id.as_ref().filter(|_| !is_foreign(fold, turn))?;
@@ -128,13 +129,13 @@ impl<T> TurnQueue<T> {
         !self.waiting.is_empty()
     }
 
-    /// Sends everybody away.
+    /// Removes all turns that wait, and returns their replies.
     pub(crate) fn clear(&mut self) -> impl Iterator<Item = T> + '_ {
         self.waiting.drain(..).map(|(_, reply)| reply)
     }
 }
 
-/// Whether somebody else's session is spoken to.
+/// Whether the session belongs to another owner than the turn names.
 fn is_foreign(fold: &SessionFold, turn: &Turn) -> bool {
     match (&fold.owner, &turn.owner) {
         (Some(owner), Some(speaker)) => owner != speaker,
