@@ -1,8 +1,8 @@
-//! A call as a person sees it who decides about it, and what the person makes of it.
+//! Calls as they are shown to the person who decides about them, and the person's edits.
 //!
-//! Whatever acts is shown. A secret that is only a word is left out, and in its place stands a token with
-//! a number and its length, between marks that no shown text contains. The token is bound to its part: only
-//! where an edited text keeps it, at the place where it was shown, is the part put back.
+//! Everything that could act is shown. A secret that is only a word is replaced by a token with a number and its
+//! length, between marks that no shown text contains. The token is bound to its part: the part is put back only where
+//! an edited text keeps the token at the place where it was shown.
 
 use serde_json::{Map, Value};
 
@@ -20,17 +20,17 @@ pub(crate) struct Shown {
     hidden: Vec<Hidden>,
 }
 
-/// A part that is not shown.
+/// A part that the person does not see.
 #[derive(Clone, Debug, PartialEq)]
 struct Hidden {
-    /// The names and numbers that lead to it, as they are shown.
+    /// The path to the part: names and numbers, as they are shown.
     at: String,
     token: String,
     part: Value,
 }
 
-/// The arguments as they are shown to the person who decides. Of what stands in the named ones nothing is
-/// taken for a secret, unless its own name says that it is one.
+/// The arguments as they are shown to the person who decides. Under the names in `reveal` nothing is taken for a
+/// secret, unless its own name is a secret's.
 pub(crate) fn show(arguments: &Value, reveal: &[String]) -> Shown {
     let mut showing = Showing::default();
     let arguments = match arguments {
@@ -53,8 +53,8 @@ pub(crate) fn show(arguments: &Value, reveal: &[String]) -> Shown {
     }
 }
 
-/// A value as a person sees it who decides, with nothing left out: each text of it as
-/// [`visible`](super::visible) shows it.
+/// A value for the person who decides, with nothing left out: each of its texts as [`visible`](super::visible) shows
+/// it.
 pub fn visible_value(value: &Value) -> Value {
     let mut showing = Showing {
         all: true,
@@ -63,14 +63,14 @@ pub fn visible_value(value: &Value) -> Value {
     showing.value("", value, Look::Open)
 }
 
-/// A text as it is shown to the person who decides, without a way to put back what is left out.
+/// A text for the person who decides. What is left out cannot be put back.
 pub(crate) fn show_text(text: &str) -> String {
     Showing::default().text("", text)
 }
 
 impl Shown {
-    /// The arguments that the person means by these, which may be edited ones: all as it is written, and
-    /// where a token was kept in its place, the part that it stands for.
+    /// The arguments that the person means by these, which may be edited: everything as written, with the hidden part
+    /// wherever its token was kept in place.
     pub(crate) fn meant(&self, edited: &Value) -> Value {
         if self.hidden.is_empty() {
             return edited.clone();
@@ -110,14 +110,14 @@ impl Shown {
     }
 }
 
-/// How a value is looked at.
+/// How a value is searched for secrets.
 #[derive(Clone, Copy, PartialEq)]
 enum Look {
-    /// Its name is one of a secret.
+    /// The value's name is a secret's.
     Secret,
-    /// It may hold secrets.
+    /// The value may contain secrets.
     Text,
-    /// Nothing in it is taken for a secret that is not named as one.
+    /// Only what has a secret's name in the value is a secret.
     Open,
 }
 
@@ -256,11 +256,11 @@ mod tests {
         expected["n"] = json!(2);
         expected["command"] = json!("login password=abc later");
         assert_eq!(seen.meant(&edited), expected);
-        // Untouched, the escape that was shown is what runs, and not the byte that it stood for.
+        // An escape that was not edited runs as it was shown, and not as the byte that it stood for.
         expected["command"] = json!("login password=abc now\\u{1b}[2J");
         edited["command"] = seen.arguments["command"].clone();
         assert_eq!(seen.meant(&edited), expected);
-        // Elsewhere a token is a text like another.
+        // At another place a token is ordinary text.
         let moved = json!({ "n": seen.arguments["password"], "other": "[redacted]" });
         assert_eq!(seen.meant(&moved), moved);
     }

@@ -1,4 +1,4 @@
-//! A text as it is matched: what looks the same is the same. The text itself stays as it is.
+//! Folds a text for matching, so that what looks the same is the same. The text itself is not changed.
 
 use std::ops::Range;
 
@@ -7,22 +7,22 @@ use unicode_security::confusable_detection::skeleton;
 
 use super::showing::is_unseen;
 
-/// A text in its plainest letters, each of which knows where it comes from: compatibility forms (NFKC),
-/// characters that look like Latin ones (Unicode's table of confusables), digits of all scripts, escapes of
-/// JSON, HTML and addresses, one blank for several, and without what cannot be seen.
+/// A text in its plainest letters, with the source of each. Compatibility forms (NFKC), characters that look like
+/// Latin ones (Unicode's table of confusables), digits of all scripts, and escapes of JSON, HTML and URLs are
+/// replaced; several blanks become one, and invisible characters are removed.
 #[derive(Debug)]
 pub(super) struct Folded {
     pub(super) text: String,
-    /// For each byte of it, where the characters stand that it comes from.
+    /// For each byte of the folded text, where its source characters begin and end.
     from: Vec<(usize, usize)>,
 }
 
-/// What may stand for a character in words.
+/// The beginnings of escapes that may replace a character in words.
 pub(super) const IN_WORDS: [&str; 3] = ["\\u", "\\x", "&#"];
-/// The same in addresses and numbers, where several blanks are one.
+/// The same in addresses and numbers, where several blanks count as one.
 pub(super) const IN_NUMBERS: [&str; 6] = ["  ", "\\u", "\\x", "&#", "&commat;", "%"];
 
-/// The text as it is matched, where that is another: one that is ASCII has to have one of these in it.
+/// The folded text, where it differs. An ASCII text can differ only if it contains one of these escapes.
 pub(super) fn fold(text: &str, escapes: &[&str]) -> Option<Folded> {
     if text.is_ascii() && !escapes.iter().any(|mark| text.contains(mark)) {
         return None;
@@ -41,7 +41,7 @@ pub(super) fn fold(text: &str, escapes: &[&str]) -> Option<Folded> {
 }
 
 impl Folded {
-    /// Where these bytes of it come from.
+    /// The place in the source of these bytes of the folded text.
     pub(super) fn source(&self, place: &Range<usize>) -> Range<usize> {
         let last = self.from.get(place.end.saturating_sub(1));
         match (self.from.get(place.start), last) {
@@ -50,7 +50,7 @@ impl Folded {
         }
     }
 
-    /// The first byte of it that comes from this byte or a later one.
+    /// The first byte of the folded text that comes from this source byte or a later one.
     pub(super) fn after(&self, source: usize) -> usize {
         self.from.partition_point(|(start, _)| *start < source)
     }
@@ -76,7 +76,7 @@ impl Folded {
         }
         match c {
             '\u{2028}' | '\u{2029}' => return self.push('\n', &from),
-            // As DeepSeek writes the blanks of its marks.
+            // DeepSeek writes the blanks of its marks so.
             '\u{2581}' => return self.push('_', &from),
             c if c.is_whitespace() => return self.push(' ', &from),
             _ => {}
@@ -103,7 +103,7 @@ impl Folded {
     }
 }
 
-/// Whether a script is not looked at: none of its characters looks like a Latin letter.
+/// Whether a script is skipped, because none of its characters looks like a Latin letter.
 fn is_written_otherwise(c: char) -> bool {
     matches!(c, '\u{2e80}'..='\u{a63f}' | '\u{ac00}'..='\u{d7ff}' | '\u{20000}'..='\u{3ffff}')
         && !c.is_whitespace()

@@ -1,4 +1,4 @@
-//! What names of fields say about their values.
+//! What the names of fields say about their values.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::folding::fold;
 
-/// Fields that hold the name of something whose value stands in another field beside it.
+/// Fields that name something whose value is in a field beside them.
 const NAMES: [&str; 10] = [
     "name",
     "key",
@@ -20,11 +20,10 @@ const NAMES: [&str; 10] = [
     "label",
 ];
 
-/// Fields that hold what another field beside them names.
+/// Fields that hold the value which a field beside them names.
 const VALUES: [&str; 6] = ["value", "values", "val", "content", "data", "default"];
 
-/// Words that make a name one of a secret, wherever they stand in it, also run together with
-/// others (`clientsecret`).
+/// Words that make a name a secret's, anywhere in the name, even run together with others (`clientsecret`).
 const SECRET_PARTS: [&str; 16] = [
     "password",
     "passwd",
@@ -44,12 +43,12 @@ const SECRET_PARTS: [&str; 16] = [
     "seedphrase",
 ];
 
-/// Words that make a name one of a secret when they stand in it as words of their own.
+/// Words that make a name a secret's when they are words of their own in it.
 const SECRET_WORDS: [&str; 9] = [
     "token", "pwd", "jwt", "bearer", "otp", "cvv", "cvc", "passcode", "apikeys",
 ];
 
-/// Ends of single words that run a token together with what it is for.
+/// Ends of words in which `token` and its purpose are run together.
 const TOKEN_ENDS: [&str; 5] = [
     "accesstoken",
     "authtoken",
@@ -58,7 +57,7 @@ const TOKEN_ENDS: [&str; 5] = [
     "apitoken",
 ];
 
-/// Words beside `token` that make it one that is counted and not kept.
+/// Words beside `token` that show that tokens are counted.
 const COUNTING: [&str; 23] = [
     "max",
     "min",
@@ -98,8 +97,8 @@ const PATH_WORDS: [&str; 10] = [
     "cwd",
 ];
 
-/// Whether what stands under this name is a secret: `password`, `apiKey`, `client-secret`,
-/// `X-Auth-Token`. A plain `name`, `max_tokens` and `secretary` are none.
+/// Whether a value with this name is a secret: `password`, `apiKey`, `client-secret`, `X-Auth-Token`. A plain `name`,
+/// `max_tokens` and `secretary` are not.
 pub fn is_secret_key(name: &str) -> bool {
     let words = words(name);
     let joined = words.concat();
@@ -118,25 +117,25 @@ pub fn is_secret_key(name: &str) -> bool {
         || is_pass(&words)
 }
 
-/// `DB_PASS`, but not the passing of something alone.
+/// `DB_PASS`, but not `pass` in the sense of passing something.
 fn is_pass(words: &[String]) -> bool {
     words.last().is_some_and(|word| word == "pass") && words.len() > 1
 }
 
-/// `tokens` alone or of somebody (`auth_tokens`), where nothing says that they are counted.
+/// `tokens` alone or with an owner (`auth_tokens`), where no word shows that they are counted.
 fn is_plural_token(words: &[String]) -> bool {
     words.last().is_some_and(|word| word == "tokens") && words.len() > 1
 }
 
-/// Whether these fields are a name and a value, `{"name": "password", "value": …}`, and the name is one
-/// of a secret: then what stands under a [name of a value](is_value_key) is the secret.
+/// Whether these fields are a name and a value, `{"name": "password", "value": …}`, and the name is a secret's. Then
+/// the value under the [name of a value](is_value_key) is the secret.
 pub(super) fn names_a_secret(fields: &Map<String, Value>) -> bool {
     let named = fields.iter().filter(|(key, _)| is_one_of(key, &NAMES));
     let mut names = named.filter_map(|(_, name)| name.as_str());
     names.any(is_secret_key)
 }
 
-/// Whether this is the name of a field whose meaning another field names.
+/// Whether this is the name of a field whose value another field names.
 pub(super) fn is_value_key(name: &str) -> bool {
     is_one_of(name, &VALUES)
 }
@@ -145,7 +144,7 @@ fn is_one_of(name: &str, list: &[&str]) -> bool {
     list.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Whether what stands under this name is a place in a file system.
+/// Whether a value with this name is a path in a file system.
 pub fn is_path_key(name: &str) -> bool {
     words(name)
         .iter()
@@ -157,7 +156,7 @@ fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut open = false;
     let mut before: Option<char> = None;
-    // Full-width letters, and those that only look like Latin ones, are read as those.
+    // Full-width letters and letters that look like Latin ones are read as Latin ones.
     let folded = fold(name, &[]);
     let name = folded.map_or(Cow::Borrowed(name), |folded| Cow::Owned(folded.text));
     let mut characters = name.chars().take(256).peekable();

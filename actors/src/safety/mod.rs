@@ -1,6 +1,6 @@
-//! What may be shown, and what may come in. Neither changes what is executed.
+//! What may be shown, and what may come in. Showing never changes what is executed.
 //!
-//! - [`redact`] takes secrets and paths out of what logs, traces and audits hold.
+//! - [`redact`] removes secrets and paths from logs, traces and audits.
 //! - [`visible`] shows a text to the person who decides about it: nothing is taken out, and each character
 //!   that cannot be seen is an escape. [`printable`] is for whatever else a terminal shows.
 //! - [`sanitize`] is for models: it takes out of what comes in (results of tools, answers of people) what

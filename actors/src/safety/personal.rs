@@ -1,4 +1,4 @@
-//! Where in a text data about people stands.
+//! Finds personal data in texts.
 
 use std::ops::Range;
 
@@ -9,21 +9,21 @@ use super::{
     patterns::{BANK_ACCOUNT, EMAIL},
 };
 
-/// What sort of personal data something is.
+/// A kind of personal data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PersonalKind {
-    /// An address of electronic mail.
+    /// An e-mail address.
     Email,
     /// A telephone number as people write it: with `+` and the country, with the area code of North
     /// America, or with a leading 0 and in groups.
     Phone,
-    /// A payment card's number, whose check digit is right.
+    /// A payment card's number with a correct check digit.
     Card,
     /// A social security number of the United States.
     SocialSecurity,
-    /// An international bank account number, whose check digits are right.
+    /// An international bank account number with correct check digits.
     BankAccount,
 }
 
@@ -53,7 +53,7 @@ impl PersonalKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PersonalData {
-    /// What it is.
+    /// The kind of data.
     pub kind: PersonalKind,
     /// The bytes of the text that it takes up.
     pub range: Range<usize>,
@@ -61,15 +61,14 @@ pub struct PersonalData {
 
 /// The personal data in a text, from its start to its end; no two overlap.
 ///
-/// Numbers are recognised by their form and their check digits, so that dates, versions, addresses
-/// of machines and plain numbers stay what they are. The check digits are those of ISO/IEC 7812-1
-/// (Luhn) and ISO 13616.
+/// Numbers are recognised by their form and their check digits, so that dates, versions, IP addresses and plain
+/// numbers are not taken for personal data. The check digits are those of ISO/IEC 7812-1 (Luhn) and ISO 13616.
 pub fn personal_data(text: &str) -> Vec<PersonalData> {
     personal_data_from(text, 0)
 }
 
-/// The same, of what begins at this byte or later: for a text that is looked at in parts. What
-/// stands before tells only where words begin. A byte inside of a character finds nothing.
+/// The personal data that begins at this byte or later, for a text that is searched in parts. The text before that
+/// byte only shows where words begin. A byte inside a character finds nothing.
 pub fn personal_data_from(text: &str, from: usize) -> Vec<PersonalData> {
     if !text.is_char_boundary(from) {
         return Vec::new();
@@ -98,7 +97,7 @@ fn found_in(text: &str, from: usize) -> Vec<PersonalData> {
         }
     }
     numbers(text, from, &mut found);
-    // A number inside of an address or account is a part of it.
+    // A number inside an address or an account number is a part of it.
     found.sort_by_key(|found| (found.range.start, std::cmp::Reverse(found.range.end)));
     let mut end = 0;
     found.retain(|found| {
@@ -109,8 +108,7 @@ fn found_in(text: &str, from: usize) -> Vec<PersonalData> {
     found
 }
 
-/// The longest part of a candidate, from its start on, whose check digits are right: a word in
-/// capitals may follow.
+/// The longest prefix of a candidate whose check digits are right: a word in capitals may follow.
 fn bank_account(text: &str, mut range: Range<usize>) -> Option<Range<usize>> {
     loop {
         let candidate = &text[range.clone()];
@@ -137,7 +135,7 @@ fn is_bank_account(text: &str) -> bool {
     remainder == 1
 }
 
-/// Digits in a row, with what separates them from those before.
+/// A group of digits, with its separator from the group before.
 struct Group {
     digits: Range<usize>,
     before: Range<usize>,
@@ -147,7 +145,7 @@ fn is_of_number(c: char) -> bool {
     c.is_ascii_digit() || matches!(c, ' ' | '(' | ')' | '+' | '.' | '/' | '-')
 }
 
-/// Finds what is made of groups of digits.
+/// Finds personal data that consists of groups of digits.
 fn numbers(text: &str, from: usize, found: &mut Vec<PersonalData>) {
     let mut groups: Vec<Group> = Vec::new();
     let (mut at, mut ended) = (from, from);
@@ -174,14 +172,14 @@ fn numbers(text: &str, from: usize, found: &mut Vec<PersonalData>) {
     run(text, &groups, found);
 }
 
-/// Finds numbers in groups of one run: the longest first, from left to right.
+/// Finds numbers in the groups of one run, from left to right, the longest first.
 fn run(text: &str, groups: &[Group], found: &mut Vec<PersonalData>) {
     let mut first = 0;
     while first < groups.len() {
         let (mut count, mut digits) = (0, 0);
         for group in &groups[first..] {
             digits += group.digits.len();
-            // The longest of all kinds has 19 digits.
+            // The longest number of any kind has 19 digits.
             if digits > 19 {
                 break;
             }
@@ -202,13 +200,13 @@ fn run(text: &str, groups: &[Group], found: &mut Vec<PersonalData>) {
     }
 }
 
-/// Whether no letter or digit touches it.
+/// Whether the range touches no letter or digit.
 fn is_apart(text: &str, range: &Range<usize>) -> bool {
     let touches = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     !touches(text[..range.start].chars().next_back()) && !touches(text[range.end..].chars().next())
 }
 
-/// What these groups are together, and from where to where.
+/// The kind and the range of the number that these groups make together.
 fn number(text: &str, groups: &[Group]) -> Option<(PersonalKind, Range<usize>)> {
     let (first, last) = (groups.first()?, groups.last()?);
     let plain = first.digits.start..last.digits.end;
@@ -236,10 +234,10 @@ fn number(text: &str, groups: &[Group]) -> Option<(PersonalKind, Range<usize>)> 
     Some((PersonalKind::Phone, first.digits.start - start..plain.end))
 }
 
-/// In how many bytes before digits a word may say what they are.
+/// How many bytes before some digits are searched for a word that names their kind.
 const WORDS_BEFORE: usize = 48;
 
-/// What digits in one piece are by the words before them, which alone tell it.
+/// The kind of a number without groups, which only the words before it can tell.
 fn bare(before: &str, digits: &[u8], lengths: &[usize]) -> Option<PersonalKind> {
     let [count] = lengths else { return None };
     if !(7..=15).contains(count) {
@@ -278,7 +276,7 @@ fn is_card(digits: &[u8], lengths: &[usize], separators: &[&str]) -> bool {
         && separators
             .iter()
             .all(|separator| [" ", "-"].contains(separator));
-    // In one piece, or as cards show it.
+    // The number is in one piece, or in the groups that are printed on cards.
     let as_printed = matches!(
         lengths,
         [_] | [4, 4, 4, 4] | [4, 4, 4, 4, 3] | [4, 6, 4] | [4, 6, 5]
@@ -307,7 +305,7 @@ fn is_social_security(digits: &[u8], lengths: &[usize], separators: &[&str]) -> 
         && digits[5..] != [0; 4]
 }
 
-/// How many bytes before the first digit belong to a telephone number; `None` when it is none.
+/// How many bytes before the first digit belong to a telephone number; `None` when the digits are none.
 fn phone(opening: &str, digits: &[u8], lengths: &[usize], separators: &[&str]) -> Option<usize> {
     let parenthesised = opening.ends_with('(');
     if opening.ends_with('+') {

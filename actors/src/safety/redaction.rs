@@ -1,4 +1,4 @@
-//! Secrets and paths out of what is shown.
+//! Removes secrets and paths from what is shown.
 
 use std::borrow::Cow;
 
@@ -11,18 +11,18 @@ use super::{
     showing::printable_line,
 };
 
-/// What stands in the place of a secret.
+/// The replacement for a secret.
 pub const REDACTED: &str = "[redacted]";
-/// What stands in the place of a path that leads out of where one works.
+/// The replacement for a path that leads out of the working directory.
 pub const REDACTED_PATH: &str = "[redacted-path]";
-/// What stands in the place of arguments that are no JSON.
+/// The replacement for arguments that are not JSON.
 pub const INVALID_ARGUMENTS: &str = "[redacted-invalid-arguments]";
 
 /// How deep values are followed, JSON inside of strings included.
 const MAX_DEPTH: usize = 64;
-/// How many characters more than those that are shown are looked at for secrets.
+/// How many characters beyond the shown ones are searched for secrets.
 const MOST_LOOKED_AT: usize = 4096;
-/// How often a text is looked through again when something was taken out of it.
+/// How often a text is searched again after something was removed.
 const MAX_PASSES: usize = 4;
 
 /// How values are redacted.
@@ -33,9 +33,9 @@ pub struct Redaction {
     pub text: usize,
     /// How many characters of a path are shown.
     pub path: usize,
-    /// Whether absolute paths and those that lead upwards are hidden.
+    /// Whether paths are hidden that are absolute or lead upwards.
     pub hide_paths: bool,
-    /// Whether each text is one line without anything that acts on a terminal.
+    /// Whether each text becomes one line without terminal control characters.
     pub one_line: bool,
 }
 
@@ -50,17 +50,16 @@ impl Default for Redaction {
     }
 }
 
-/// A value as it may be shown, with texts of at most 160 characters.
+/// A value that is safe to show, with texts of at most 160 characters.
 ///
-/// What stands under the name of a secret is taken out whatever its type; of the rest, texts
-/// that look like keys, absolute paths under the names of paths, and whatever of these is in
-/// JSON inside of a string.
+/// A value under a secret's name is removed whatever its type. Elsewhere texts that look like keys and absolute paths
+/// under the names of paths are removed, and the same inside of strings that hold JSON.
 pub fn redact(value: &Value) -> Value {
     Redaction::default().value(value)
 }
 
-/// A value without secrets, and otherwise as it is: texts in their length and with their lines, and paths.
-/// It is what programs on the same machine are given to read, as `ghostlight --json` prints it.
+/// A value without secrets and otherwise unchanged: texts keep their length and lines, and paths stay. Programs on
+/// the same machine read it in this form, as `ghostlight --json` prints it.
 pub fn redact_json(value: &Value) -> Value {
     Redaction {
         text: usize::MAX,
@@ -71,7 +70,7 @@ pub fn redact_json(value: &Value) -> Value {
     .value(value)
 }
 
-/// The arguments of a call as they may be shown. What is no JSON is not shown at all.
+/// The arguments of a call, safe to show. Arguments that are not JSON are not shown at all.
 pub fn redact_arguments(text: &str) -> Value {
     if text.trim().is_empty() {
         return Value::Object(Map::new());
@@ -82,10 +81,10 @@ pub fn redact_arguments(text: &str) -> Value {
     }
 }
 
-/// A text as one line of a log, of at most so many characters: without secrets, and without anything that acts
-/// on a terminal. Whatever is told of a run in words goes through it.
+/// A text as one line of a log with at most this many characters, without secrets or terminal control characters.
+/// Every description of a run in words goes through it.
 pub fn log_line(text: &str, characters: usize) -> String {
-    // What is cut off need not be looked at, but where a secret is cut its beginning would not be known.
+    // Text beyond the cut is not searched, except so much that the beginning of a secret at the cut is recognised.
     let looked_at = characters.saturating_mul(4).saturating_add(MOST_LOOKED_AT);
     let text = match text.char_indices().nth(looked_at) {
         Some((end, _)) => &text[..end],
@@ -94,11 +93,11 @@ pub fn log_line(text: &str, characters: usize) -> String {
     printable_line(&redact_text(text), characters)
 }
 
-/// A text as it may be shown: without what looks like a key, passwords of addresses, and the
-/// values of `password=…` and the like. Its length is not bounded.
+/// A text that is safe to show: without what looks like a key, without passwords in addresses, and without the values
+/// of `password=…` and the like. Its length is not bounded.
 pub fn redact_text(text: &str) -> Cow<'_, str> {
     let mut shown = redact_once(text);
-    // What was taken out may have hidden where a key begins.
+    // What was removed may have hidden the beginning of a key.
     for _ in 0..MAX_PASSES {
         let again = match redact_once(&shown) {
             Cow::Owned(again) if again != *shown => again,
@@ -126,12 +125,12 @@ fn redact_once(text: &str) -> Cow<'_, str> {
 }
 
 impl Redaction {
-    /// A value as it may be shown. See [`redact`].
+    /// A value that is safe to show. See [`redact`].
     pub fn value(&self, value: &Value) -> Value {
         self.at(value, None, 0)
     }
 
-    /// The same, with at most so many characters of each text.
+    /// The same, with at most this many characters of each text.
     #[must_use]
     pub fn texts(mut self, characters: usize) -> Self {
         self.text = characters;
@@ -145,7 +144,7 @@ impl Redaction {
         self
     }
 
-    /// The same, with the paths of the arguments of these names shown as they are.
+    /// The value, with the paths in the arguments of these names shown unchanged.
     pub fn revealing(&self, arguments: &Value, names: &[String]) -> Value {
         let mut shown = self.value(arguments);
         let open = self.show_paths();
@@ -189,7 +188,7 @@ impl Redaction {
         }
     }
 
-    /// A name may hold a secret too, or a text without end.
+    /// A name may itself contain a secret, or be too long.
     fn name(&self, name: &str) -> String {
         cut(&redact_text(name), self.text).into_owned()
     }

@@ -1,4 +1,4 @@
-//! What comes in, without what could pass itself off as something else.
+//! Sanitises text from outside, so that it cannot pass itself off as something else.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -8,28 +8,26 @@ use super::{
     patterns::{FORGED_ROLE, OVERRULING, TEMPLATE_MARK, TEXT_MARK},
 };
 
-/// What stands in the place of a mark that was taken out.
+/// The replacement for a mark of a chat template.
 pub const FILTERED: &str = "[filtered]";
-/// What stands before the words of a forged role.
+/// The prefix that quotes a forged role.
 const QUOTED: &str = "> ";
-/// How often a text is looked through again when something was taken out of it.
+/// How often a text is searched again after something was removed.
 const MAX_PASSES: usize = 8;
 
-/// A text that comes from outside (a tool, memory, shared state, a person's answer), as a model
-/// may read it.
+/// Makes a text from outside (a tool, memory, shared state, a person's answer) safe for a model to read.
 ///
-/// Terminal codes and characters that hide or turn text are taken out, other control characters
-/// become spaces (line breaks and tabs stay), marks of chat templates become `[filtered]`, and a
-/// line that begins like another speaker's is quoted. Code, Markdown and the scripts of the world
-/// stay as they are. What is looked for is found also in other letters that look the same, in full
-/// width, with characters between that nobody sees, and as escapes; what is not found stays as it is.
+/// Terminal codes and characters that hide or turn text are removed, other control characters become spaces (line
+/// breaks and tabs stay), marks of chat templates become `[filtered]`, and a line that begins like another speaker's
+/// is quoted. Code, Markdown and the scripts of the world stay as they are. The forms are also found in look-alike or
+/// full-width letters, with invisible characters between, and as escapes. Everything else stays unchanged.
 ///
-/// This is a filter of known forms, and no more. The same thing said in other words, in another language,
-/// in a picture or spread over several texts passes it. What protects from a text that gives orders is what
-/// the agent may do: fences around what comes from outside, knowing where it comes from, and approvals.
+/// This filter knows certain forms, and no more. The same message in other words, in another language, in a picture
+/// or spread over several texts passes it. The protection from a text that gives orders lies in what the agent may
+/// do: fences around text from outside, knowledge of its origin, and approvals.
 pub fn sanitize(text: &str) -> Cow<'_, str> {
     let mut text = without_hidden(text);
-    // What was taken out may have held apart what belongs together.
+    // What was removed may have separated the parts of another form.
     for _ in 0..MAX_PASSES {
         match filtered(&text) {
             Some(again) => text = Cow::Owned(again),
@@ -74,7 +72,7 @@ fn filtered(text: &str) -> Option<String> {
     Some(changed)
 }
 
-/// What is put in the place of what; a role is only quoted.
+/// The places of known forms and their replacements. A forged role gets a prefix only.
 fn found_in(text: &str) -> Vec<(Range<usize>, &'static str)> {
     let mut found: Vec<(Range<usize>, &str)> = Vec::new();
     for pattern in [&TEMPLATE_MARK, &OVERRULING] {
@@ -91,7 +89,7 @@ fn found_in(text: &str) -> Vec<(Range<usize>, &'static str)> {
     found
 }
 
-/// The marks that are no pair, as `<s>…</s>` is one in HTML.
+/// The marks without a partner; HTML has `<s>…</s>` as a pair.
 fn unpaired(text: &str, marks: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let (mut open, mut unpaired) = (Vec::new(), Vec::new());
     for mark in marks {
@@ -105,21 +103,21 @@ fn unpaired(text: &str, marks: Vec<Range<usize>>) -> Vec<Range<usize>> {
     unpaired
 }
 
-/// The same as one line of at most so many characters, with `…` where some were cut off.
+/// The sanitised text as one line of at most this many characters, with `…` where some were cut off.
 pub fn sanitize_line(text: &str, characters: usize) -> String {
     let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    // What only stands together in one line may be a marker.
+    // Parts of a mark on several lines meet when the lines are joined.
     let line = joined(&sanitize(&joined(&sanitize(text))));
     let line = cut(&line, characters);
-    // A space before the cut would be gone the second time.
+    // A second pass would remove a space before the cut.
     match line.strip_suffix(" …") {
         Some(line) => format!("{line}…"),
         None => line.into_owned(),
     }
 }
 
-/// How many characters spell a flag such as Scotland's, which are otherwise invisible: a few tags
-/// that the last one closes. More of them would be a text that nobody sees.
+/// How many characters spell a flag such as Scotland's: a few tags, closed by the last. Tags are otherwise invisible,
+/// and more of them would be a hidden text.
 pub(super) fn flag_after(rest: impl Iterator<Item = char>) -> usize {
     const LONGEST: usize = 6;
     let is_tag = |c: &char| ('\u{e0020}'..='\u{e007e}').contains(c);
@@ -167,7 +165,7 @@ fn without_hidden(text: &str) -> Cow<'_, str> {
                     shown.push(c);
                 }
             }
-            // One variant of a letter or a sign is how it looks; more are a text that nobody sees.
+            // One variation selector changes the look of a letter or sign; more of them would be a hidden text.
             '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => {
                 let is_base = |c: char| !c.is_ascii() || matches!(c, '#' | '*' | '0'..='9');
                 if shown
@@ -230,7 +228,7 @@ fn skip_terminal_code(rest: &mut Rest<'_>, shown: &mut String) {
     }
 }
 
-/// Parameters, intermediate bytes, and the final byte.
+/// Skips parameters, intermediate bytes, and the final byte.
 fn skip_control_sequence(rest: &mut Rest<'_>) {
     while rest
         .next_if(|c| ('\u{20}'..='\u{3f}').contains(c))

@@ -1,4 +1,4 @@
-//! Where secrets stand in a text: the one place that knows, for whatever is shown to whom.
+//! Finds secrets in texts, for everything that is shown to anybody.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::{
     },
 };
 
-/// What logs in, whatever it looks like.
+/// Authentication schemes. The word after one is a credential, whatever it looks like.
 const SCHEMES: [&str; 14] = [
     "basic",
     "bearer",
@@ -32,7 +32,7 @@ const SCHEMES: [&str; 14] = [
     "splunk",
 ];
 
-/// Names after which a word of letters is a secret too, and not the next word of a sentence.
+/// Names after which even a word of letters is a secret, and not the next word of a sentence.
 const NEVER_PROSE: [&str; 6] = [
     "password",
     "passwd",
@@ -42,19 +42,19 @@ const NEVER_PROSE: [&str; 6] = [
     "secretkey",
 ];
 
-/// How many pieces of JSON are looked for in one text.
+/// How many pieces of JSON are searched in one text.
 const MAX_PIECES: usize = 64;
 
-/// What is shorter than this, in bytes, and has none of [`MARKS`], fits no pattern: the shortest that
-/// needs none of them is `basic`, a space and eight characters.
+/// A text that is shorter than this, in bytes, and has none of [`MARKS`] fits no pattern: the shortest match without
+/// a mark is `basic`, a space and eight characters.
 const SHORTEST: usize = 14;
-/// Of these bytes one is in whatever else is found, or one that is no ASCII.
+/// Every other match contains one of these bytes, or one that is not ASCII.
 const MARKS: [u8; 7] = *b":=-<%&\\";
 
-/// The places of secrets in a text, in their order, none within another. Where names or marks are written
-/// otherwise (full-width letters, `%3D`), it is looked at as it is meant, too.
+/// The places of secrets in a text, in order and without overlaps. Names and marks in other spellings (full-width
+/// letters, `%3D`) are found as well.
 pub(super) fn places(text: &str) -> Vec<Range<usize>> {
-    // Most of what is shown is a name or a number.
+    // Most texts that are shown are names or numbers.
     let is_mark = |byte: u8| !byte.is_ascii() || MARKS.contains(&byte);
     if text.len() < SHORTEST && !text.bytes().any(is_mark) {
         return Vec::new();
@@ -111,10 +111,10 @@ fn places_in(text: &str) -> Vec<Range<usize>> {
     places
 }
 
-/// What an ASCII text has where a name or the mark behind it is written otherwise.
+/// Escapes with which an ASCII text may spell a name or the mark after it.
 const OTHERWISE: [&str; 5] = ["%3", "%2", "&#", "\\u00", "\\x"];
 
-/// Adds what a pattern finds. After a match that is no secret the search goes on within it.
+/// Adds the places that a pattern finds. After a match that is no secret, the search resumes inside it.
 fn collect(
     places: &mut Vec<Range<usize>>,
     pattern: &Pattern,
@@ -128,7 +128,7 @@ fn collect(
     });
 }
 
-/// The group `secret` of a match, or all of it.
+/// The group `secret` of a match, or the whole match.
 fn secret(found: &Captures<'_>) -> Option<Range<usize>> {
     let named = ["secret", "d", "s"]
         .iter()
@@ -136,13 +136,13 @@ fn secret(found: &Captures<'_>) -> Option<Range<usize>> {
     named.or_else(|| found.get(0)).map(|found| found.range())
 }
 
-/// Whether what follows `Bearer` is no word of a sentence.
+/// Whether the word after `Bearer` is a credential, and not a word of a sentence.
 fn is_login(secret: &str) -> bool {
     let mixed = secret.bytes().skip(1).any(|byte| byte.is_ascii_uppercase());
     secret.len() >= 20 || mixed || secret.bytes().any(|byte| !byte.is_ascii_alphabetic())
 }
 
-/// The value of `name=value`, if that is the name of a secret.
+/// The value of `name=value`, if the name is a secret's.
 fn assigned(found: &Captures<'_>) -> Option<Range<usize>> {
     let name = &found["name"];
     if !is_secret_key(name) {
@@ -157,7 +157,7 @@ fn assigned(found: &Captures<'_>) -> Option<Range<usize>> {
     let value = found.name("plain")?;
     let after_colon = found["between"].contains(':');
     let joined: String = name.to_lowercase().split(['-', '_', '.']).collect();
-    // In prose a colon follows many a word.
+    // In prose a colon follows many words.
     let prose = value.as_str().chars().all(char::is_alphabetic)
         && !NEVER_PROSE.iter().any(|end| joined.ends_with(end));
     if after_colon && (prose || matches!(value.as_str(), "null" | "true" | "false")) {
@@ -169,12 +169,12 @@ fn assigned(found: &Captures<'_>) -> Option<Range<usize>> {
 /// A value between escaped quotation marks.
 fn escaped_value(found: &Captures<'_>) -> Option<Range<usize>> {
     let value = found.name("e")?;
-    // The mark that closes it is escaped as well.
+    // The closing mark is escaped as well.
     let length = value.as_str().trim_end_matches('\\').len();
     Some(value.start()..value.start() + length)
 }
 
-/// Whether letters and digits are mixed as only chance mixes them.
+/// Whether letters and digits are mixed as only chance does it.
 fn is_random(word: &str) -> bool {
     let count = |is: fn(&u8) -> bool| word.bytes().filter(is).count();
     let upper = count(u8::is_ascii_uppercase);
@@ -186,7 +186,7 @@ fn is_random(word: &str) -> bool {
     upper >= 3 && lower >= 3 && runs.count() >= 3
 }
 
-/// Objects and lists under the name of a secret, in JSON that stands inside of a text.
+/// Objects and lists under a secret's name, in JSON inside of a text.
 fn in_json(places: &mut Vec<Range<usize>>, text: &str) {
     let mut from = 0;
     for _ in 0..MAX_PIECES {
@@ -216,7 +216,7 @@ fn in_json(places: &mut Vec<Range<usize>>, text: &str) {
     }
 }
 
-/// How a name ends whose value is an object or a list.
+/// The end of a name whose value is an object or a list.
 const NESTED_START: [&str; 8] = ["\":{", "\": {", "\":[", "\": [", "={", "=[", ": {", ": ["];
 
 fn is_name(c: char) -> bool {
@@ -235,8 +235,8 @@ fn merged(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
     merged
 }
 
-/// Whether a secret is only a word, or a key in its armour, that acts on nothing. What could be a
-/// command, a path, an address or a line of its own is more than a secret.
+/// Whether a secret is only a word, or an armoured key, that cannot act. What could be a command, a path, an address
+/// or a line of its own is more than a secret.
 pub(super) fn is_inert(secret: &str) -> bool {
     if secret.starts_with("-----BEGIN ") {
         return is_armoured(secret);
@@ -249,7 +249,7 @@ pub(super) fn is_inert(secret: &str) -> bool {
         && (!secret.contains('/') || is_base64(secret))
 }
 
-/// Whether a text with a `/` is rather a key than a path.
+/// Whether a text with a `/` is more likely a key than a path.
 fn is_base64(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
     let has = |is: fn(&char) -> bool| text.chars().any(|c| is(&c));
@@ -261,7 +261,7 @@ fn is_base64(text: &str) -> bool {
         && has(char::is_ascii_lowercase)
 }
 
-/// Whether nothing but the lines of a key stands between its marks, with both of them there.
+/// Whether both marks of a key are there, with nothing but the lines of the key between them.
 fn is_armoured(key: &str) -> bool {
     let mut lines = key.lines();
     let end = lines.next_back();

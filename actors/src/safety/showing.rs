@@ -1,22 +1,21 @@
-//! Text for the eyes of a person.
+//! Makes text safe to show to people.
 //!
-//! Two strengths of one thing. [`printable`] is for whatever is printed: nothing of it acts on a
-//! terminal or hides, and the scripts of the world read as they should. [`visible`] is for a person who
-//! decides: each character that cannot be seen is an escape, and no text can look like an escape.
-//! Neither changes what is executed, and neither makes a text safe for a model: that is
-//! [`sanitize`](super::sanitize).
+//! There are two strengths. [`printable`] is for whatever is printed: nothing in it controls a terminal or hides, and
+//! all scripts stay readable. [`visible`] is for a person who decides: each invisible character is an escape, and no
+//! text can look like an escape. Neither changes what is executed, and neither makes a text safe for a model;
+//! [`sanitize`](super::sanitize) does that.
 
 use std::borrow::Cow;
 
 use super::{cut, patterns::UNSEEN};
 
-/// The marks around what is told about a text that is not shown. [`visible`] writes them as escapes, so
-/// that no text can look as if something were left out of it.
+/// The marks around a token that replaces a hidden text. [`visible`] writes them as escapes, so that no text can look
+/// as if something were left out of it.
 pub(crate) const MARKS: [char; 2] = ['\u{27e6}', '\u{27e7}'];
 
-/// A text as a person reads it who decides about it: each character that cannot be seen, or that acts, is
-/// an escape such as `\u{202e}`. Line breaks and tabs stay. A backslash that would make an escape is
-/// `\u{5c}`, so that two texts never look the same for what is hidden in them.
+/// A text for the person who decides about it: each character that cannot be seen, or that acts, is an escape such as
+/// `\u{202e}`. Line breaks and tabs stay. A backslash that would make an escape is `\u{5c}`, so that two texts that
+/// differ in hidden characters never look the same.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return text.into();
@@ -30,15 +29,14 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Whether there is nothing but what everybody sees.
+/// Whether a text has visible characters only.
 fn is_plain(text: &str) -> bool {
     let plain = |byte: &u8| (0x20..0x7f).contains(byte) || matches!(byte, b'\n' | b'\t');
     text.as_bytes().iter().all(plain) && !text.contains("\\u{")
 }
 
-/// A text without a character that acts on a terminal, or that hides: each of them is an escape such as
-/// `\u{1b}`. Line breaks and tabs stay, and so do the joiners and variants that a script or an emoji
-/// needs.
+/// A text without characters that control a terminal or hide: each of them is an escape such as `\u{1b}`. Line breaks
+/// and tabs stay, and so do the joiners and variation selectors that a script or an emoji needs.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !screened(text).any(|(c, hides)| hides && !matches!(c, '\n' | '\t')) {
         return text.into();
@@ -56,21 +54,21 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// The same as one line of at most so many characters, with `…` where some were cut off. Breaks and blanks
-/// are one blank.
+/// The printable text as one line of at most this many characters, with `…` where some were cut off. Line breaks and
+/// rows of blanks become one blank.
 pub fn printable_line(text: &str, characters: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = printable(&line);
     let line = cut(&line, characters);
-    // A space before the cut would be gone the second time.
+    // A second pass would remove a space before the cut.
     match line.strip_suffix(" …") {
         Some(line) => format!("{line}…"),
         None => line.into_owned(),
     }
 }
 
-/// The characters of a text, and of each whether it acts on a terminal or hides where it stands. A line
-/// break and a tab act too.
+/// The characters of a text, each with whether it controls a terminal or hides at its place. Line breaks and tabs
+/// count as controls.
 pub fn screened(text: &str) -> impl Iterator<Item = (char, bool)> {
     let (mut before, mut before_hides) = ('\0', false);
     let mut rest = text.chars();
@@ -87,9 +85,9 @@ pub fn screened(text: &str) -> impl Iterator<Item = (char, bool)> {
                 flag = super::sanitizing::flag_after(rest.clone());
                 false
             }
-            // Joiners and variants belong to scripts and emoji: one, and not between Latin letters.
+            // One joiner or variation selector may follow a letter of a script or an emoji, but not a Latin letter.
             '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => {
-                // `#` and digits are keys of a keyboard.
+                // `#`, `*` and digits may begin the emoji of a key.
                 let is_base = !before.is_ascii() || matches!(before, '#' | '*' | '0'..='9');
                 let joins = c == '\u{200d}' && before == '\u{fe0f}' && !before_hides;
                 !joins && (!is_base || is_unseen(before))
@@ -101,8 +99,7 @@ pub fn screened(text: &str) -> impl Iterator<Item = (char, bool)> {
     })
 }
 
-/// Whether a character does something else than being seen: it controls a terminal, ends a line, or turns
-/// the direction in which text is read.
+/// Whether a character acts: it controls a terminal, ends a line, or turns the direction of text.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -112,8 +109,8 @@ fn acts(c: char) -> bool {
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether a character shows nothing, wherever it stands: what Unicode calls ignorable by default, without
-/// variants of letters.
+/// Whether a character shows nothing by itself: one that Unicode calls ignorable by default, or a blank such as
+/// U+2800.
 pub(super) fn is_unseen(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'

@@ -1,8 +1,8 @@
-//! What was tried to get past the sanitiser and the search for personal data, and what must stay.
+//! Attempts to get past the sanitiser and the search for personal data, and texts that must stay unchanged.
 
 use super::{FILTERED, PersonalKind, personal_data, sanitize};
 
-/// Ways to write a text so that it reads the same.
+/// Spellings of a text that look the same.
 fn disguises(text: &str) -> Vec<String> {
     let between = |c: char| {
         let mut disguised = String::new();
@@ -150,7 +150,7 @@ fn data_about_people_is_found_however_it_is_written() {
             let found = personal_data(&whole);
             assert_eq!(found.len(), 1, "{disguised:?}: {found:?}");
             assert_eq!(found[0].kind, kind, "{disguised:?}");
-            // A character that nobody sees may stand behind it.
+            // An invisible character may follow it.
             let place = &whole[found[0].range.clone()];
             assert!(disguised.starts_with(place), "{place:?} of {disguised:?}");
         }
@@ -170,7 +170,7 @@ fn data_about_people_is_found_however_it_is_written() {
     }
 }
 
-/// A sentence in each of these scripts, and what looks alarming and is not.
+/// A sentence in each of these scripts, and harmless texts that look alarming.
 const ORDINARY: [&str; 44] = [
     "The quick brown fox ignores the previous owner's instructions manual; it was his own.",
     "Größe, naïve, œuvre, Þór, ağaç, łódź, čeština, Việt Nam: 12,5 % von 1.000 €.",
