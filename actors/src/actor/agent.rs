@@ -76,7 +76,7 @@ pub(crate) struct AgentState {
 struct Below {
     actor: Option<ActorRef<AgentMessage>>,
     failures: Failures,
-    /// The agent was lost and starts again after a pause; its children wait for that.
+    /// The agent was lost, and starts again after a pause; work for it waits until then.
     pausing: bool,
 }
 
@@ -111,7 +111,7 @@ struct Hosted {
     failures: Failures,
     give_up: Option<AgentError>,
     wake: Option<WakeReply>,
-    /// The run waits for somebody to retry or cancel it; nothing of it is under way.
+    /// The run waits until it is retried or cancelled; nothing of it is under way.
     parked: bool,
     /// Why its last life was lost.
     lost: Option<String>,

@@ -16,7 +16,7 @@ use crate::{
 
 /// A message to an agent, from above or below it.
 pub(crate) enum AgentMessage {
-    /// Somebody says something to the session.
+    /// A turn for the session.
     Turn(Box<Turn>, TurnReply),
     /// A turn that waits for the run under way, whatever the team's setting is.
     Queue(Box<Turn>, TurnReply),
@@ -59,7 +59,7 @@ pub(crate) enum AgentMessage {
     Again(RunId),
     /// The pause before the next life of an agent below is over.
     StartBelow(String),
-    /// Somebody wants this run to be tried again, if it is parked.
+    /// Try this run again, if it is parked.
     Retry(RunId),
     /// Stop, unless there is something to do; the answer says which.
     Retire(oneshot::Sender<bool>),

@@ -1,9 +1,9 @@
 //! Calls to the world, and the tasks and actors that carry them.
 //!
-//! The task of the run that asks for a call carries the call, which costs no message, and needs a
-//! task of its own only where code that blocks is to be kept off the run. When the run goes away in
-//! the middle of the call (a panic, a kill), the call's keeper, an actor, carries it to its end,
-//! and the run's next life joins it there.
+//! The task of the run that asks for a call carries the call. So a call costs no message, and it
+//! has a task of its own only where code that blocks is to be kept off the run. When the run goes
+//! away in the middle of the call (a panic, a kill), the call's keeper, an actor, carries it to its
+//! end, and the run's next life joins it there.
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -9,7 +9,7 @@ use crate::{
     vocabulary::{Entry, ErrorKind, OperationError, OperationId, RunId},
 };
 
-/// How a run came to its end, and what is left of it in this process.
+/// A run's end, and the calls of it that still run in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Quiet {

@@ -141,7 +141,7 @@ pub enum SystemError {
     /// The turn says nothing.
     #[error("the turn says nothing: give it a text or a file")]
     EmptyTurn,
-    /// The session, or the run, belongs to somebody else.
+    /// The session, or the run, belongs to another owner.
     #[error(
         "session {session} belongs to somebody else: act for its owner (`System::acting_for`, \
          `Turn::owner`), or as the operator (`System::as_operator`)"

@@ -32,7 +32,7 @@ pub struct SlotCounts {
 
 struct Queue {
     slots: usize,
-    /// Nobody waits while there is one.
+    /// The free slots; no call waits while there is one.
     free: usize,
     /// The trees that wait, the next one at the front.
     turns: VecDeque<RunId>,

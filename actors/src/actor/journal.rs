@@ -1,4 +1,4 @@
-//! The journal: the only part of a System that commits batches.
+//! The journal: commits the batches of all running agents, in order and in groups.
 
 use std::sync::Arc;
 

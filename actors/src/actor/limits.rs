@@ -33,8 +33,8 @@ pub struct Limits {
     /// other run is parked with it. The count is durable; 0 is without bound.
     pub poison_after: u32,
     /// How often a run's function, or an agent below, may crash within a period, whatever it
-    /// records in between. Past it the run ends as one whose input is poison; for an agent below
-    /// the runs that it hosted do.
+    /// records in between. Past it the run is treated as one with a poisonous input, and so are the
+    /// runs of an agent below.
     pub run_restarts: Intensity,
     /// The pause before a crashed function is run again or an agent below is started again.
     pub run_backoff: Backoff,

@@ -1,4 +1,4 @@
-//! Time that passes although somebody's code blocks.
+//! Keeps a runtime's time passing while code blocks a thread.
 
 use std::{
     sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel},

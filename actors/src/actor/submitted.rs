@@ -12,8 +12,8 @@ use crate::{
 
 /// A turn that was said to a session and may wait behind others: see [`Session::submit`].
 ///
-/// If it is dropped while the turn waits, the turn is taken back: for a client that has left
-/// nothing is begun. A turn that has begun goes on.
+/// A turn that still waits is taken back when this handle is dropped, so that nothing begins for a
+/// client that has left. A turn that has begun goes on.
 #[must_use = "a turn that waits is taken back when this is dropped"]
 pub struct Submitted {
     run: Run,

@@ -81,7 +81,7 @@ pub(crate) struct ToolExecutor {
 
 type Stopping = Arc<Mutex<HashMap<CallKey, JoinHandle<Called<ToolEnd>>>>>;
 
-/// A call in a task of its own. Dropped before the end, it tells the task to stop.
+/// A call in a task of its own. If this is dropped before the end, it tells the task to stop.
 struct OwnTask {
     key: CallKey,
     /// The task, until its end is taken.

@@ -1,4 +1,4 @@
-//! The topics of a run, as they stand.
+//! The current topics of a run.
 
 use std::collections::BTreeMap;
 

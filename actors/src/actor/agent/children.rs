@@ -43,8 +43,8 @@ impl AgentState {
         let _ = agent.cast(AgentMessage::Host(Box::new(child)));
     }
 
-    /// Wakes the root of an independent tree, which its own session begins. A root that waits has
-    /// its alarm already.
+    /// Wakes the root of an independent tree, which its own session begins. A root that waits needs
+    /// no such call.
     pub(super) fn tree(&mut self, run: RunId) {
         let (shared, at) = (self.shared.clone(), self.services().clock.now());
         self.loads.spawn(async move {
@@ -314,9 +314,9 @@ impl AgentState {
         }
         match error {
             StoreError::Owned { .. } => {}
-            // Another claim was made: by another process, which keeps the run if it is asked for
-            // it, or by this process on behalf of an agent that is gone, so that nobody carries the
-            // run.
+            // The run was claimed again: by another process, which keeps the run if it is asked for
+            // it, or by this process on behalf of an agent that is gone, so that no agent carries
+            // the run.
             StoreError::Stale { .. } => {
                 let at = self.services().clock.now().after(self.pause(1));
                 self.sleep(run, Some(at));

@@ -492,7 +492,8 @@ impl AgentState {
         }
     }
 
-    /// A run that was to be recovered cannot be read: it waits for somebody to mend it.
+    /// Handles a run that was to be recovered and cannot be read: the turns that wait for it are
+    /// refused. If the run is a quarantined one, the session goes on.
     pub(super) fn not_recovered(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
         let Some(session) = &mut self.session else {
             return;

@@ -25,7 +25,7 @@ pub(super) fn item_of(turn: &str) -> String {
     format!("turn/{turn}")
 }
 
-/// The turn that somebody said to a run.
+/// The turn in an item of a run's inbox, if the item is one.
 fn turn_of(body: InboxBody) -> Option<Turn> {
     let InboxBody::Turn {
         turn,
@@ -57,7 +57,8 @@ impl AgentState {
     }
 
     /// Says a turn to the run that is under way, beside the mailbox. If that run waits for a
-    /// person's answer, and the team's setting is about such turns, the turn is queued instead.
+    /// person's answer, and the team does not let turns wait for it, the turn is queued instead:
+    /// the queue handles it by the team's setting.
     pub(super) fn steer(
         &mut self,
         myself: &ActorRef<AgentMessage>,
