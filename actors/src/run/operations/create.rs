@@ -1,4 +1,4 @@
-//! The tools by which a model makes agents, and hears of those that it made in the background.
+//! The tools with which a model makes agents, and gets the results of agents in the background.
 
 use futures_util::future::{FutureExt, Shared, WeakShared};
 use serde::{Deserialize, Serialize};
@@ -17,21 +17,21 @@ use crate::{
 
 /// How many characters of a result are kept.
 const KEPT: usize = 16_000;
-/// What the model reads of a result for which no tool was called.
+/// The note that the model reads with a result for which no tool was called.
 const NO_TOOL_USED: &str = "[It called none of its tools.]";
 
 type Work = BoxFuture<'static, Result<Delegated, AgentError>>;
 
-/// An agent that was made, at work. Whoever asks for the same meanwhile waits for it too.
+/// A made agent that is at work. A second request for the same agent waits for it too.
 pub(crate) struct MadeAgent(WeakShared<Work>);
 
-/// An agent that was made, and works beside the run that made it.
+/// A made agent that works beside its maker's run.
 pub(crate) struct InBackground {
     child: Spawned,
     has_tools: bool,
 }
 
-/// How an agent ended that a model made.
+/// The end of an agent that a model made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -46,14 +46,14 @@ pub enum MadeStatus {
     Failed,
 }
 
-/// What is kept of an agent that a model made, in the working memory of its tree
+/// The record of an agent that a model made. It stands in the working memory of the tree
 /// ([`RunContext::memory`]) under `agent:NAME`, for all runs of the tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MadeResult {
     /// How it ended.
     pub status: MadeStatus,
-    /// What its maker's model was told, at most 16,000 characters of it.
+    /// The result that its maker's model read, cut to 16,000 characters.
     pub result: String,
 }
 
@@ -68,7 +68,7 @@ impl MadeStatus {
     }
 }
 
-/// An agent that a call wants to be made.
+/// An agent that a call asks for.
 pub(super) struct Wanted {
     pub(super) agent: Assignee,
     pub(super) task: Task,
@@ -76,8 +76,8 @@ pub(super) struct Wanted {
 }
 
 impl RunContext {
-    /// Makes the agent that the model wants, and gives it its task. Calls that want the same at
-    /// the same time are one.
+    /// Makes the agent that the model asks for, and gives it its task. Equal calls at the same time
+    /// share one agent.
     pub(super) fn create_call(&self, call: ToolCall) -> CallEnd {
         let refused = |text: String| ready(ToolResult::new(&call, ToolStatus::Error, text));
         let Wanted {
@@ -168,7 +168,7 @@ impl RunContext {
         let Ok(Named { name }) = call.arguments.parse::<Named>() else {
             return refused("Name the agent.".to_owned());
         };
-        // It is told once; what it came to stays in the conversation.
+        // The result is given once and stays in the conversation.
         let spawned = self.leg().books.lock().in_background.remove(&name);
         let Some(spawned) = spawned else {
             let books = self.leg().books.lock();
@@ -204,7 +204,7 @@ impl RunContext {
         }
     }
 
-    /// What was made for this and has not come to its end.
+    /// The agent that was made for this request, if it is still at work.
     fn at_work(&self, key: &str) -> Option<Shared<Work>> {
         let books = self.leg().books.lock();
         let work = books.made.get(key)?.0.upgrade()?;
@@ -212,7 +212,7 @@ impl RunContext {
     }
 }
 
-/// Whether an agent that is made, or one of those that do its steps, has tools.
+/// Whether a made agent, or one of the agents that do its steps, has tools.
 fn has_tools(agent: &Assignee) -> bool {
     match agent {
         Assignee::Named(_) => false,
@@ -223,11 +223,11 @@ fn has_tools(agent: &Assignee) -> bool {
     }
 }
 
-/// Keeps what an agent came to, for all runs of the tree.
+/// Keeps an agent's result for all runs of the tree.
 struct Keeper {
     name: String,
     had_tools: bool,
-    /// `None` where the run was begun by a program that kept nothing.
+    /// `None` if the run was begun by an older program, which kept no results.
     cx: Option<RunContext>,
 }
 
@@ -252,7 +252,7 @@ impl Keeper {
         };
         let key = format!("agent:{}", self.name);
         match cx.memory().set(key, &kept).await {
-            // That it cannot be kept is no reason to lose the result.
+            // The model still gets a result that cannot be kept.
             Err(AgentError::Operation(error)) => {
                 tracing::warn!(agent = self.name, %error, "what an agent came to was not kept");
             }
@@ -262,8 +262,8 @@ impl Keeper {
     }
 }
 
-/// The agent that a call wants to be made; `None` where the call wants none, and an error in words
-/// where it cannot be made.
+/// The agent that a call asks for. `None` if the call asks for none, and an error in words if the
+/// agent cannot be made.
 pub(super) fn wanted(leg: &Leg, call: &ToolCall) -> Option<Result<Wanted, String>> {
     let create = leg.agent.spec.create_agent.as_ref()?;
     let definition = leg.agent.offered.get(&call.name)?;

@@ -11,9 +11,9 @@ use crate::{
 
 /// How many decisions of a session are remembered for one tool.
 const REMEMBERED: usize = 64;
-/// What the keys of remembered decisions begin with; only the engine writes them.
+/// The prefix of the keys of remembered decisions. Only the engine writes such keys.
 const KEY: &str = "approval:";
-/// What they began with where tools could write them too. What such a key holds counts no more.
+/// The former prefix. Tools could write such keys too, so their values count no more.
 const FORMER_KEY: &str = "approval/";
 /// How many characters of a pattern are shown.
 const SHOWN: usize = 200;
@@ -33,8 +33,8 @@ impl RunContext {
         Ok(found.map(|mut kept| Decision::from(kept["decision"].take())))
     }
 
-    /// Keeps a decision for the session: for these very arguments, of which only a digest is
-    /// kept, or for all that fit the person's patterns.
+    /// Keeps a decision for the session: for exactly these arguments, of which only a digest is
+    /// kept, or for all arguments that fit the person's patterns.
     pub(super) async fn remember(
         &self,
         call: &ToolCall,
@@ -62,8 +62,8 @@ impl RunContext {
         state.update(key, change).await.map(drop)
     }
 
-    /// Where the decisions about a tool are kept. A run that an older version began replays what
-    /// that one had recorded, under the key of then.
+    /// The key under which decisions about a tool are kept. An operation that an older version
+    /// recorded under the former key replays with that key.
     fn key_of_grants(&self, call: &ToolCall) -> String {
         let former = format!("{FORMER_KEY}{}", call.name);
         let recorded = Place::of(self.start(), &Scope::Session).recorded(&former);
@@ -79,9 +79,9 @@ pub(crate) fn is_grant(key: &str) -> bool {
     key.starts_with(KEY)
 }
 
-/// What a decision that is remembered covers, in words for the person who gives it; `None` where
-/// it holds for its own call alone. It is what `remember` of the answer says: `true`, or patterns
-/// by the names of arguments.
+/// The calls that a remembered decision covers, in words for the person who decides. `None` if the
+/// decision holds for its own call alone. `remember` is the field of the answer: `true`, or
+/// patterns by the names of arguments.
 ///
 /// ```
 /// use ghostlight_actors::run::operations::covers;
@@ -136,7 +136,7 @@ fn exact(arguments: &Value) -> String {
     canonical::digest_of(arguments).to_string()
 }
 
-/// Whether each argument that the patterns name is there and fits; `*` stands for any text.
+/// Whether each argument that the patterns name exists and fits. `*` stands for any text.
 fn like(pattern: &Map<String, Value>, arguments: &Value) -> bool {
     pattern.iter().all(|(name, pattern)| {
         let Some(argument) = arguments.get(name) else {
@@ -160,8 +160,8 @@ fn is_path(argument: &str, pattern: &str) -> bool {
     safety::is_path_key(argument) || pattern.contains(['/', '\\'])
 }
 
-/// A path without `.` and doubled separators. `None` for one that leads elsewhere: one that goes
-/// up, also where it is written as an address writes it, or that holds a control character.
+/// A path without `.` and doubled separators. `None` for a path that goes up, also in the
+/// percent-encoding of addresses, and for one with a control character.
 fn normal(path: &str) -> Option<String> {
     if path.chars().any(char::is_control) {
         return None;
@@ -179,13 +179,13 @@ fn normal(path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Whether a text that nothing calls a path holds one that goes up.
+/// Whether a text that is not known to be a path contains a path that goes up.
 fn leads_up(text: &str) -> bool {
     text.contains(['/', '\\']) && text.split(['/', '\\']).any(goes_up)
 }
 
-/// Whether a part of a path is `..`, also within a text around it, or hides a separator as
-/// addresses do.
+/// Whether a part of a path is `..`, also inside other text, or hides a separator in the way of
+/// addresses.
 fn goes_up(part: &str) -> bool {
     let lower = part.to_ascii_lowercase();
     let plain = lower.replace("%2e", ".");
@@ -250,8 +250,8 @@ mod tests {
         ] {
             assert!(!fits("path", "src/*", text), "{text}");
         }
-        // What is called a path is one without a slash in the pattern too, and so is a command
-        // with one.
+        // An argument named as a path is a path even if the pattern has no slash. A command is one
+        // if its pattern has a slash.
         assert!(!fits("path", "src*", "src/../etc"));
         assert!(!fits("path", "*", "../etc"));
         assert!(!fits("command", "cat src/*", "cat src/../etc/x"));
@@ -259,7 +259,7 @@ mod tests {
         assert!(fits("command", "cat src/*", "cat src/a"));
         assert!(fits("query", "what*", "what is .. in a path?"));
         assert!(!fits("path", "src/../*", "src/../x"), "nor in a pattern");
-        // Nothing says that this is a path, but the text.
+        // Only the text shows that this is a path.
         assert!(!fits("name", "*", "../x"));
         assert!(!fits("name", "a*", "a/../../b"));
         assert!(fits("name", "*", "a/b\nc/d"));

@@ -23,8 +23,8 @@ impl AgentMessage for Message {
     const NAME: &'static str = "message";
 }
 
-/// Whether an item of an inbox is for the run in whatever journal it goes on. Others are for an
-/// operation of this one, which has no other id than those of the next journal have.
+/// Whether an inbox item stays with the run when it goes on in another journal. Other items are for
+/// an operation of this journal, whose id may be the id of another operation in the next journal.
 pub(crate) fn outlasts_journal(body: &InboxBody) -> bool {
     match body {
         InboxBody::Answer { .. }
@@ -48,7 +48,7 @@ pub struct Receive<M> {
 }
 
 impl<M: AgentMessage> Receive<M> {
-    /// The next one that was sent on this channel.
+    /// The next message on this channel.
     pub(super) fn on(channel: &str) -> Self {
         Self {
             name: Cow::Owned(format!("{}/{channel}", M::NAME)),
@@ -90,8 +90,8 @@ impl<M: AgentMessage> Operation for Receive<M> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Target {
-    /// The run that carries an agent: one that this leg spawned, the latest first, or else the
-    /// parent, or else the root, if that is the agent's.
+    /// The run of this agent: the latest that this leg spawned, or else the parent or the root, if
+    /// one of them is the agent's.
     Agent(String),
     /// A run.
     Run(RunId),
@@ -139,7 +139,7 @@ impl Operation for Tell {
     fn digest(&self) -> Digest {
         let value = self.value.as_ref().map(canonical::to_vec);
         let target = match &self.target {
-            // Not of the run's id: in a fork it is another one.
+            // The run's id is left out, since it differs in a fork.
             Target::Run(_) => b"Run".to_vec(),
             Target::Parent => b"Parent".to_vec(),
             Target::Agent(agent) => {
@@ -183,7 +183,7 @@ impl Operation for Tell {
             name: self.name.to_owned(),
             value,
         };
-        // The id makes sending it again harmless.
+        // The id makes it harmless to send the message again.
         let id = format!("{}/{}", cx.run, cx.id);
         let posted = cx
             .ports

@@ -1,6 +1,6 @@
-//! The engine's own operations, one file a family. Each adds its methods to
-//! [`RunContext`](super::RunContext); topics outside the engine add theirs the same way,
-//! through [`perform`](super::RunContext::perform).
+//! The engine's own operations, one file for each family. Each file adds its methods to
+//! [`RunContext`](super::RunContext). Other packages add their operations in the same way, through
+//! [`perform`](super::RunContext::perform).
 
 mod approval;
 mod artifact;

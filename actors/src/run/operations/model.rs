@@ -63,14 +63,14 @@ impl Operation for CallModel {
         let (leg, id) = (cx.leg, cx.id);
         Begin::Act(Act {
             record_start: false,
-            // The request may be on its way while what precedes it is being committed.
+            // The request may be on its way while earlier entries are being committed.
             gate: Gate::After,
             future: Box::pin(async move {
                 let called = answer.await;
                 leg.tell(id, called.told);
                 match called.end {
-                    // Words are taken when the answer that brings them is recorded: one that is
-                    // cancelled or dropped before that leaves them for the next.
+                    // Messages of people are taken when the answer that brings them is recorded. An
+                    // answer that is cancelled or dropped before leaves them for the next one.
                     Ok(mut response) => Progress::Deferred(Box::new(move || {
                         response.steering.extend(leg.hear());
                         Ok(response)
@@ -83,14 +83,15 @@ impl Operation for CallModel {
 }
 
 impl RunContext {
-    /// Asks a model. A request without a model's name goes to the agent's own.
+    /// Asks a model. A request that names no model goes to the agent's own.
     ///
-    /// The agent's policies see the request first, and its context shapes it; what they defer and
-    /// remind of is told at its end. A request that offers no tools is offered none by them.
+    /// The agent's policies see the request first, and its context shapes the request. Deferred
+    /// messages and reminders of policies stand at the end of the request. Policies add no tools to
+    /// a request that offers none.
     ///
     /// # Errors
-    /// What the call fails with, and [`AgentError::Early`](crate::vocabulary::AgentError::Early), where a policy wants the function to
-    /// stop before the model is asked.
+    /// The error of the call, or [`AgentError::Early`](crate::vocabulary::AgentError::Early) if a
+    /// policy wants the function to stop before the model is asked.
     pub fn model(&self, request: ModelRequest) -> Composed<ModelResponse> {
         if self.watch().is_none() {
             return Composed(Box::pin(self.call_model(request)));
@@ -109,13 +110,13 @@ impl RunContext {
         self.model(self.model_request(self.conversation()))
     }
 
-    /// Asks a model and shows its answer piece by piece to whoever watches the run. The
-    /// function itself gets the answer whole, since pieces are not recorded.
+    /// Asks a model and streams its answer to the observers of the run. The function itself gets
+    /// the whole answer, since the pieces are not recorded.
     pub fn model_stream(&self, request: ModelRequest) -> Composed<ModelResponse> {
         self.model(request.streaming())
     }
 
-    /// Asks a model, and no policy.
+    /// Asks a model without asking policies.
     pub(crate) fn call_model(
         &self,
         mut request: ModelRequest,
@@ -132,7 +133,7 @@ impl RunContext {
     }
 }
 
-/// What people said that came with an answer which is in its slot.
+/// The messages of people that came with an answer which is still in its slot.
 pub(crate) fn words_in(slot: ResultSlot) -> Vec<Message> {
     let response: Option<ModelResponse> = match slot {
         ResultSlot::Live(value) => value

@@ -1,5 +1,5 @@
-//! Names that stand twice in one JSON object: readers differ in which of them counts, so that what one of
-//! them shows may not be what another does.
+//! Names that stand twice in one JSON object. Readers differ in which of the two counts, so one
+//! reader may show another value than a second reader uses.
 
 use std::{collections::HashSet, fmt};
 
@@ -23,7 +23,7 @@ impl<'de> Deserialize<'de> for Repeated {
 
 struct Look;
 
-/// Whatever holds no names.
+/// Declares visitor methods for values that hold no names.
 macro_rules! nothing {
     ($($visit:ident($type:ty)),*) => {
         $(fn $visit<E>(self, _: $type) -> Result<Repeated, E> {

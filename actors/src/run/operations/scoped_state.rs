@@ -1,4 +1,4 @@
-//! Shared state as operations of other packages read and change it.
+//! Shared state for the operations of other packages.
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -14,9 +14,9 @@ use crate::{
     },
 };
 
-/// The values of one scope, for an [`Operation`](crate::run::Operation) that reads and changes several of
-/// them: each attempt of its [`Write`](crate::run::Write) reads here, and puts what it decides into its
-/// [`Changes`] with [`Changes::set`]. Cloning shares it.
+/// The values of one scope, for an [`Operation`](crate::run::Operation) that reads and changes
+/// several of them. Each attempt of its [`Write`](crate::run::Write) reads the values here and puts
+/// its changes into its [`Changes`] with [`Changes::set`]. Cloning shares it.
 #[derive(Clone)]
 pub struct ScopedState {
     ports: Arc<dyn Ports>,
@@ -24,22 +24,22 @@ pub struct ScopedState {
 }
 
 impl ScopedState {
-    /// The scope as the run has it, and as journals call it: no id of a run or session is in it.
+    /// The scope as the run and its journal name it, without the id of a run or session.
     pub fn scope(&self) -> &Scope {
         &self.place.scope
     }
 
-    /// How the store calls the scope: one name for all runs that share its values, and for no other.
+    /// The store's name of the scope. Exactly the runs that share its values have the same name.
     pub fn stored_as(&self) -> &str {
         &self.place.store
     }
 
-    /// A value, and how often it was changed, also where there is none.
+    /// A value, and how often it was changed, even if there is no value.
     pub fn get(&self, key: &str) -> BoxFuture<'static, Result<StateSlot, OperationError>> {
         self.ports.state(self.place.store.clone(), key.to_owned())
     }
 
-    /// All values that are there, by key.
+    /// All existing values, by key.
     pub fn all(&self) -> BoxFuture<'static, Result<Vec<(String, StateValue)>, OperationError>> {
         self.ports.scope(self.place.store.clone())
     }
@@ -55,7 +55,7 @@ impl OperationContext {
     /// The values of a scope, as this run has it.
     ///
     /// # Errors
-    /// For `temp`, which is in no store.
+    /// An error for `temp`, which is in no store.
     pub fn state(&self, scope: &Scope) -> Result<ScopedState, OperationError> {
         let place = Place::of(self.start(), scope);
         if place.scope == Scope::Temp {
@@ -77,11 +77,12 @@ impl OperationContext {
 }
 
 impl Changes {
-    /// Changes a value that was changed `before` times; `None` deletes it. The journal tells of it before
-    /// the operation's result, so that forks and rewound sessions find what was there then.
+    /// Changes a value that was changed `before` times. `None` deletes it. The journal records the
+    /// change before the operation's result, so that forks and rewound sessions find the values of
+    /// that time.
     ///
     /// # Errors
-    /// For a key that is the engine's own.
+    /// An error for a key of the engine's own.
     pub fn set(
         &mut self,
         operation: OperationId,

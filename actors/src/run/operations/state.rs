@@ -18,8 +18,8 @@ use crate::{
     },
 };
 
-/// Shared values of one scope. Every read and write is an operation; a write is durable, and
-/// seen by others, together with its entry.
+/// Shared values of one scope. Every read and write is an operation. A write becomes durable and
+/// visible to others together with its entry.
 #[derive(Debug)]
 pub struct Shared<'a> {
     cx: &'a RunContext,
@@ -28,19 +28,19 @@ pub struct Shared<'a> {
     of_engine: bool,
 }
 
-/// Where values of a scope stand, seen from a run.
+/// The place of a scope's values, seen from a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// How the store calls the scope.
+    /// The store's name of the scope.
     pub(crate) store: String,
-    /// The scope as the run has it. Journals call it so, and not by the id of a run or a session,
+    /// The scope as the run names it. Journals use this name and not the id of a run or a session,
     /// so that a fork asks for the same.
     pub(crate) scope: Scope,
 }
 
 impl Place {
-    /// Where this run has this scope. A delegated run has no session: its tree's working memory
-    /// stands for it.
+    /// The place of this scope for this run. A delegated run has no session and uses the working
+    /// memory of its tree instead.
     pub(crate) fn of(start: &RunStart, scope: &Scope) -> Self {
         let (store, scope) = match (scope, &start.session) {
             (Scope::Session, Some(session)) => (session_scope(session), Scope::Session),
@@ -53,7 +53,7 @@ impl Place {
         Self { store, scope }
     }
 
-    /// How an operation on this key is called in the journal.
+    /// The journal's name of an operation on this key.
     pub(crate) fn recorded(&self, key: &str) -> String {
         format!("{}/{key}", self.scope)
     }
@@ -62,7 +62,7 @@ impl Place {
 /// The kind of the operation that changes a value, as journals have it.
 pub(crate) const UPDATE: &str = "state_update";
 
-/// A look at a shared value.
+/// The operation that reads a shared value.
 #[derive(Clone, Debug)]
 pub struct Get {
     place: Place,
@@ -103,14 +103,14 @@ fn versioned(slot: StateSlot) -> Option<(Value, u64)> {
     Some((found.value, found.version))
 }
 
-/// Decides a shared value from the one that is there; `None` deletes it.
+/// Decides the new value from the present one. `None` deletes it.
 pub(crate) type Decide =
     Arc<dyn Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync>;
 
-/// The runs that are told of the written value through their inboxes, with the name and content of what they are told.
+/// Makes messages about the written value: the receiving runs, with a name and a content each.
 pub(super) type Tell = fn(&Value) -> Vec<(RunId, String, Value)>;
 
-/// A read, a decision and a write, as one operation: when somebody else writes in between, the
+/// A read, a decision and a write, as one operation. When somebody else writes in between, the
 /// decision is made again.
 pub struct Update {
     place: Place,
@@ -133,9 +133,9 @@ impl std::fmt::Debug for Update {
 /// What an update wrote.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Updated {
-    /// The value; `None` when it was deleted, which is not the value `null`.
+    /// The value. `None` when it was deleted, which differs from the value `null`.
     pub value: Option<Value>,
-    /// How often it was changed by now; 0 when there was nothing to delete.
+    /// How often the value has been changed. 0 when there was nothing to delete.
     pub version: u64,
 }
 
@@ -197,7 +197,7 @@ impl Operation for Update {
             ..
         } = self;
         if place.scope == Scope::Temp {
-            // Nothing tells of it but the entry of its end.
+            // The change is recorded only by the entry of its end.
             return Begin::Deferred(Box::new(move || cx.leg.temp.update(key, &decide)));
         }
         let scope = place.store;
@@ -252,8 +252,8 @@ impl Shared<'_> {
     /// The value under this key.
     ///
     /// # Errors
-    /// When it is not of this type: then the run is parked, as for any recorded result that is of another
-    /// type than the code expects.
+    /// An error when the value is not of this type. The run is parked then, as for any recorded
+    /// result of another type than the code expects.
     pub fn get<T: DeserializeOwned + Send + 'static>(
         &self,
         key: impl Into<String>,
@@ -262,7 +262,8 @@ impl Shared<'_> {
         let (id, leg) = (get.id(), self.cx.leg().clone());
         Composed(Box::pin(async move {
             let found = get.await?.map(|(value, _)| serde_json::from_value(value));
-            // The run is parked, and not failed: code that knows the type goes on from here.
+            // The run is parked and not failed, so that code that knows the type can go on from
+            // here.
             found
                 .transpose()
                 .map_err(|error| leg.unreadable(id, &error))
@@ -280,17 +281,17 @@ impl Shared<'_> {
         })
     }
 
-    /// Writes a value, whatever is there, and gives its version: how often it was written or
-    /// deleted by now.
+    /// Writes a value, whatever the present one is, and returns its version: how often it has been
+    /// written or deleted.
     ///
     /// # Errors
-    /// When the value is no JSON.
+    /// An error when the value cannot be written as JSON.
     pub fn set<T: Serialize>(&self, key: impl Into<String>, value: &T) -> Composed<u64> {
         let value = serde_json::to_value(value).map_err(|error| mistyped(&error));
         self.write(key.into(), value, None)
     }
 
-    /// Writes a value if the one that is there has this version (`None`: if there is none).
+    /// Writes a value if the present one has this version (`None`: if there is none).
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`] when it has another one.
@@ -332,11 +333,11 @@ impl Shared<'_> {
         Composed(Box::pin(async move { update.await.map(drop) }))
     }
 
-    /// Changes a value by a function of the one that is there, as one operation. The function
-    /// may be called several times, so it must do nothing else.
+    /// Changes a value by a function of the present one, as one operation. The function may be
+    /// called several times, so it must have no other effect.
     ///
     /// # Errors
-    /// When the value that is there is not of this type.
+    /// An error when the present value is not of this type.
     pub fn update<T, F>(&self, key: impl Into<String>, change: F) -> Composed<T>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
@@ -345,7 +346,8 @@ impl Shared<'_> {
         self.update_as(self.cx.allocate(), key, change, None)
     }
 
-    /// Changes a value as [`update`](Self::update) does, under this id, and tells others of it.
+    /// Changes a value as [`update`](Self::update) does, under this id, and sends messages about it
+    /// to other runs.
     pub(super) fn update_as<T, F>(
         &self,
         id: OperationId,
@@ -429,7 +431,7 @@ pub(crate) fn app_scope(team: &str) -> String {
     format!("app:{team}")
 }
 
-/// How a store calls a scope: a session's own, or a user's or the whole team's, of the session's team.
+/// The store's name of a scope: that of a session, of a user, or of the session's whole team.
 /// `None` for a run's own scopes.
 pub fn stored_scope(session: &SessionId, scope: &Scope) -> Option<String> {
     match scope {
@@ -440,13 +442,13 @@ pub fn stored_scope(session: &SessionId, scope: &Scope) -> Option<String> {
     }
 }
 
-/// The scope and the key of a value, from how journals call it.
+/// The scope and the key of a value, from its name in journals.
 pub(crate) fn recorded_at(name: &str) -> Option<(Scope, String)> {
     let (scope, key) = name.split_once('/')?;
     Some((scope.parse().ok()?, key.to_owned()))
 }
 
-/// The change that the entry of an update records: where, the value, and its version.
+/// The change that the entry of an update records: the place, the value and its version.
 pub(crate) fn recorded_update(name: &str, result: &RawValue) -> Option<Changed> {
     let written: Result<Updated, OperationError> = serde_json::from_str(result.get()).ok()?;
     let Updated { value, version } = written.ok().filter(|written| written.version > 0)?;
@@ -461,7 +463,7 @@ pub(crate) fn recorded_update(name: &str, result: &RawValue) -> Option<Changed> 
 
 impl RunContext {
     /// Shared values of a scope. A write of a key that begins with `topic:` or `approval:` is
-    /// refused: there the engine keeps topics, and decisions about calls that are remembered.
+    /// refused: under such keys the engine keeps topics and remembered decisions about calls.
     pub fn state(&self, scope: Scope) -> Shared<'_> {
         Shared {
             cx: self,
@@ -470,7 +472,7 @@ impl RunContext {
         }
     }
 
-    /// The same, for what the engine itself keeps there.
+    /// Shared values of a scope for the engine's own keys.
     pub(super) fn engine_state(&self, scope: Scope) -> Shared<'_> {
         let of_engine = true;
         Shared {

@@ -8,7 +8,7 @@ use crate::{
     vocabulary::{Begun, Digest, Effect, ErrorKind, OperationError},
 };
 
-/// A side effect of the user's own.
+/// A side effect in the user's own code.
 pub struct Step<F> {
     name: String,
     effect: Effect,
@@ -61,7 +61,7 @@ where
             record_start: once,
             gate: Gate::of(self.effect),
             future: Box::pin(async move {
-                // A task of its own contains a panic; dropping the handle ends it.
+                // A task of its own contains a panic. Dropping the handle ends the task.
                 let task = AbortOnDropHandle::new(tokio::spawn(future));
                 Progress::Done(match task.await {
                     Ok(Ok(value)) => Ok(value),
@@ -91,13 +91,13 @@ where
 }
 
 impl RunContext {
-    /// Does a side effect of the function's own, with its effect class: a `read` or
-    /// `idempotent` step may run again after a crash, a `once` step never does. The future is
-    /// only run when no result is recorded.
+    /// Performs a side effect of the function's own, with its effect class: a `read` or
+    /// `idempotent` step may run again after a crash, a `once` step never does. The future runs
+    /// only when no result is recorded.
     ///
     /// # Errors
-    /// What the future fails with; [`ErrorKind::InDoubt`] when a `once` step was begun and its
-    /// end was never heard of.
+    /// The error of the future. [`ErrorKind::InDoubt`] when a `once` step was begun and its end is
+    /// not recorded.
     pub fn step<F, T, E>(
         &self,
         name: impl Into<String>,

@@ -1,4 +1,4 @@
-//! The passing state of one run, which no store keeps.
+//! The temporary state of one run, which no store keeps.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,8 +10,8 @@ use crate::{
     vocabulary::{Changed, OperationError, Scope},
 };
 
-/// A run's passing state, over all its legs. What it holds follows from the run's journal; shared
-/// by the clones.
+/// A run's temporary state, over all its legs. Its values follow from the run's journal. Clones
+/// share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Temp(Arc<Mutex<BTreeMap<String, StateSlot>>>);
 
@@ -20,7 +20,7 @@ impl Temp {
         self.0.lock().get(key).cloned().unwrap_or_default()
     }
 
-    /// Writes what this decides on the value that is there.
+    /// Writes the decision about the present value.
     pub(super) fn update(&self, key: String, decide: &Decide) -> Result<Updated, OperationError> {
         let found = self.get(&key);
         let version = found.version + 1;
@@ -37,7 +37,7 @@ impl Temp {
         Ok(Updated { value, version })
     }
 
-    /// Takes over what a journal records, where it is about this state.
+    /// Applies a recorded change, if it is a change of this state.
     pub(crate) fn record(&self, changed: Changed) {
         if let Changed::State {
             scope: Scope::Temp,

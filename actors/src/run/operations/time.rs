@@ -79,7 +79,7 @@ impl Operation for Sleep {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<()> {
-        // A pause that an earlier life began ends when it was to end.
+        // A pause that an earlier life began keeps its end.
         let at = match cx.started {
             Some(Begun::Timer(at)) => at,
             _ => cx.ports.clock().forward().after(self.0),

@@ -21,20 +21,21 @@ use crate::{
     },
 };
 
-/// A tool call, without asking anybody first.
+/// A tool call for which nobody is asked first.
 #[derive(Clone, Debug)]
 pub struct CallTool {
     /// The call.
     pub call: ToolCall,
     /// The pinned definition.
     pub definition: Arc<ToolDefinition>,
-    /// The decision by which it is made, where it wanted approval.
+    /// The decision that approved it, if it needed approval.
     pub approval: Option<Approved>,
-    /// Its recorded continuation, where the call goes on.
+    /// Its recorded continuation, if the call goes on.
     pub continued: Option<Continued>,
 }
 
-/// What tells a call from another: the tool and the arguments, not the id that the model gave.
+/// The digest that identifies a call: of the tool and the arguments, not of the model's id for the
+/// call.
 pub(crate) fn tool_digest(name: &str, arguments: &str) -> Digest {
     Digest::of_parts(&[name.as_bytes(), arguments.as_bytes()])
 }
@@ -71,7 +72,7 @@ impl Operation for CallTool {
 }
 
 impl CallTool {
-    /// Begins it with what a person gave for it.
+    /// Begins the call with the credential that a person gave for it.
     pub(super) fn begin_with(
         self,
         cx: OperationContext,
@@ -138,8 +139,8 @@ impl CallTool {
         if !once || in_doubt {
             return Begin::Act(calling.act(once, in_doubt));
         }
-        // A call that began and whose end is not known is in doubt for good, so none is said to
-        // have begun before it has its slot.
+        // A call that began and whose end is not known stays in doubt, so a start is recorded only
+        // when the call has its slot.
         let mut slot = calling.ports.slot(&calling.invocation);
         match (&mut slot).now_or_never() {
             Some(slot) => Begin::Act(calling.with(slot).act(true, false)),
@@ -187,15 +188,15 @@ impl Calling {
         let (call, definition) = (invocation.call.clone(), invocation.definition.clone());
         let (slot, dry_run) = (invocation.slot.clone(), leg.start.dry_run);
         let progress = match call_or_reconcile(&*ports, &leg, invocation, in_doubt).await {
-            // A dry run changes nothing, whatever the tool says of itself.
+            // A dry run changes nothing, whatever the tool's definition says.
             ToolEnd::Changing(result, changes) if !dry_run => {
                 Progress::Write(changing.write(result, changes))
             }
             end => ended(call, &definition, end),
         };
         match (progress, slot) {
-            // The slot is free when the end is being recorded: with one that is free before, more
-            // calls than there are slots would be in doubt after a crash.
+            // The slot becomes free when the end is being recorded. If it were free earlier, more
+            // calls than there are slots could be in doubt after a crash.
             (Progress::Done(result), Some(slot)) => Progress::Deferred(Box::new(move || {
                 drop(slot);
                 result
@@ -213,8 +214,8 @@ impl Calling {
     }
 }
 
-/// Calls a tool, unless an earlier life began this very call and did not hear how it ended: then
-/// the tool is asked, and called again only when it says that nothing happened.
+/// Calls a tool. If an earlier life began this call and did not learn its end, the tool is asked
+/// about it, and called again only if it says that nothing happened.
 pub(crate) async fn call_or_reconcile(
     ports: &dyn Ports,
     leg: &Leg,
@@ -235,7 +236,7 @@ pub(crate) async fn call_or_reconcile(
     called.end
 }
 
-/// What a call would do that a dry run does not make.
+/// The result of a call that a dry run does not make.
 pub(super) fn would_call(call: &ToolCall) -> ToolResult {
     let arguments = safety::redact_arguments(call.arguments.text());
     let text = format!(
@@ -283,7 +284,7 @@ fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Progress<
     }
 }
 
-/// The end of a call whose code blocks.
+/// The error of a call whose code blocks and still runs.
 pub(crate) fn still_running(tool: &str, reason: &str) -> OperationError {
     let message = format!(
         "interrupted: {reason}; the code of {tool} blocks and could not be stopped, so it runs \
@@ -327,15 +328,16 @@ pub(super) fn unexpected(arrival: &Arrival) -> OperationError {
 }
 
 impl RunContext {
-    /// Calls a tool of the agent. A call that fails, is denied or in doubt is a result too; the
-    /// error is for what the function must stop for.
+    /// Calls a tool of the agent. A call that fails, is denied or is in doubt has a result too.
+    /// Errors are only for failures for which the function must stop.
     ///
-    /// Approval is asked by [`tools`](Self::tools), not here: code that calls a tool by itself
-    /// has decided. A call that has not come to its end is
-    /// [`ErrorKind::Continues`](crate::vocabulary::ErrorKind::Continues), and `tools` carries it on.
+    /// [`tools`](Self::tools) asks for approval, and this method does not: code that calls a tool
+    /// itself has decided. A call that has not ended is
+    /// [`ErrorKind::Continues`](crate::vocabulary::ErrorKind::Continues) here, while `tools`
+    /// carries it on.
     pub fn tool(&self, call: ToolCall) -> Performing<CallTool> {
         let definition = self.tool_definition(&call.name).unwrap_or_else(|| {
-            // The executor refuses it, saying which tools exist.
+            // The executor refuses the call and lists the tools that exist.
             Arc::new(ToolDefinition::new(call.name.clone(), "").effect(Effect::Read))
         });
         self.perform(CallTool {

@@ -14,18 +14,18 @@ pub(super) type CallEnd = BoxFuture<'static, Result<Answered, AgentError>>;
 /// The result of a call, and who gave it.
 pub(super) struct Answered {
     pub(super) result: ToolResult,
-    /// `None` where the entry of a tool's operation says so.
+    /// Who gave the result. `None` if the entry of a tool's operation records that.
     pub(super) by: Option<(AnsweredBy, Option<Approved>)>,
 }
 
 impl Answered {
-    /// By this one, and by no operation of a tool.
+    /// A result from this source, without the operation of a tool.
     pub(super) fn by(by: AnsweredBy, result: ToolResult) -> Self {
         let by = Some((by, None));
         Self { result, by }
     }
 
-    /// What the operation of a tool came to.
+    /// The result of the operation of a tool.
     pub(super) fn called(
         call: &ToolCall,
         end: Result<ToolResult, AgentError>,
@@ -36,8 +36,8 @@ impl Answered {
 }
 
 impl RunContext {
-    /// The transfer that this call asks for, when it asks for one that the agent may make, with
-    /// arguments that fit what its model was shown.
+    /// The transfer that this call asks for, if the agent may make it and the arguments fit the
+    /// schema that its model was shown.
     pub fn transfer_of(&self, call: &ToolCall) -> Option<Transfer> {
         let agent = call.name.strip_prefix(TRANSFER_PREFIX)?;
         self.fits_transfer(call)?.ok()?;
@@ -48,9 +48,9 @@ impl RunContext {
         Some(transfer)
     }
 
-    /// Whether a call fits the tool that transfers the conversation; `None` for one of another tool.
+    /// Whether a call fits the transfer tool. `None` for a call of another tool.
     fn fits_transfer(&self, call: &ToolCall) -> Option<Result<(), String>> {
-        // No tool of a caller's is one, whatever it is called.
+        // A caller's tool is never a transfer tool, whatever its name is.
         let offered = self.agent().offered.get(&call.name)?;
         if !call.name.starts_with(TRANSFER_PREFIX) {
             return None;
@@ -131,7 +131,7 @@ impl RunContext {
 
     fn delegate_call(&self, agent: String, call: ToolCall) -> CallEnd {
         let spec = self.leg().pinned.team.find(&agent);
-        // A task for an agent that says what it takes is held to that by the delegation itself.
+        // The delegation itself checks a task for an agent that has an input type.
         let is_typed = spec.is_some_and(|spec| spec.input.is_some());
         // What an earlier version let through is recorded, and stays.
         if !is_typed
@@ -139,7 +139,7 @@ impl RunContext {
             && let Some(offered) = self.tools_offered().get(&call.name)
             && let Err(fault) = fits(offered, &call.arguments)
         {
-            // Its place stays its own, so that a run which is recovered finds the same order.
+            // The call keeps its place, so that a recovered run finds the same order.
             let _ = self.allocate();
             return ready(ToolResult::new(&call, ToolStatus::Error, fault));
         }
@@ -155,7 +155,7 @@ impl RunContext {
     }
 }
 
-/// What a delegation came to, as the model reads it that asked for it.
+/// The result of a delegation, as the model that requested it reads it.
 pub(super) fn told(
     call: &ToolCall,
     end: Result<Delegated, AgentError>,
@@ -207,7 +207,8 @@ fn argument(call: &ToolCall, name: &str) -> Option<String> {
     )
 }
 
-/// A failed operation as the result that the model reads, unless the run must stop for it.
+/// A failed operation as the result that the model reads. An error if the run must stop for the
+/// failure.
 pub(crate) fn as_result(
     call: &ToolCall,
     end: Result<ToolResult, AgentError>,
@@ -228,7 +229,7 @@ pub(crate) fn as_result(
     Ok(ToolResult::new(call, status, error.to_string()))
 }
 
-/// How a call ended that failed so.
+/// The status of a call that failed with this error.
 pub(crate) fn status_of(kind: &ErrorKind) -> ToolStatus {
     match kind {
         ErrorKind::InDoubt => ToolStatus::Unknown,

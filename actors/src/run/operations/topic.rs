@@ -27,10 +27,10 @@ use signal::{Ended, Look, Post, Response, told};
 use state::{Item, Reply, Report, TopicState};
 pub use state::{Overflow, QueueCounts, Subscription, TopicCounts};
 
-/// What the keys of topics begin with in shared state.
+/// The prefix of the keys of topics in shared state.
 const KEY: &str = "topic:";
 
-/// How long a publisher that waits for room waits before it looks whether its receivers still live.
+/// How long a publisher waits for room before it checks whether its receivers still live.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A topic. Publishers of events need not know the receivers. Its queues are shared state and its
@@ -67,12 +67,12 @@ pub struct Published {
     pub sequence: u64,
     /// How many queues took it.
     pub delivered: u32,
-    /// How many events were dropped for it, itself included.
+    /// How many events were dropped for it, including the event itself.
     pub dropped: u32,
     /// How many queues were full and did not take it.
     pub held_back: u32,
-    /// The runs that it started: of agents that [start on](crate::definition::AgentSpec::starts_on)
-    /// the topic.
+    /// The runs that the event started, for agents that [start
+    /// on](crate::definition::AgentSpec::starts_on) the topic.
     pub started: Vec<Spawned>,
 }
 
@@ -97,7 +97,7 @@ pub struct Subscriber<'a, E> {
     topic: String,
     scope: Scope,
     name: String,
-    /// Where this receiver, and no other of its run, is told that there is something to look at.
+    /// The inbox channel on which only this receiver of its run gets signals.
     channel: String,
     read: Read<E>,
 }
@@ -137,7 +137,7 @@ where
     state.update_as(id, key, change, Some(told)).await
 }
 
-/// Takes those of these receivers away that have ended. Whether there were any.
+/// Removes those of the given receivers that have ended. `true` if there were any.
 async fn let_the_dead_go(
     cx: &RunContext,
     place: (&Scope, &str),
@@ -164,7 +164,7 @@ impl RunContext {
 }
 
 impl RunContext {
-    /// Publishes what the model says.
+    /// Publishes the event of a model's call.
     pub(super) async fn publish_call(self, call: ToolCall) -> Result<ToolResult, AgentError> {
         #[derive(Deserialize)]
         struct Wanted {
@@ -203,7 +203,7 @@ impl RunContext {
 
 impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
     /// Shares the topic with all runs that share this state: of the session, the user or the team.
-    /// [`Scope::Temp`], which nobody shares, is refused by whoever publishes or subscribes, as
+    /// With [`Scope::Temp`], which no other run shares, publishing and subscribing fail with
     /// [`ErrorKind::InvalidInput`].
     #[must_use]
     pub fn in_scope(mut self, scope: Scope) -> Self {
@@ -211,16 +211,16 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
         self
     }
 
-    /// Publishes an event: each queue of the topic takes it, or drops what its
-    /// [`Overflow`] says. Where a full queue drops nothing, this waits for room.
+    /// Publishes an event to each queue of the topic. A full queue drops an event according to its
+    /// [`Overflow`]. If a full queue blocks, the publisher waits for room.
     ///
     /// # Errors
-    /// When the event is no JSON.
+    /// An error when the event cannot be written as JSON.
     pub async fn publish(&self, event: &E) -> Result<Published, AgentError> {
         self.publish_with_priority(event, 0).await
     }
 
-    /// Publishes an event of this priority, higher being kept longer: see
+    /// Publishes an event of this priority. Events of a higher priority are kept longer: see
     /// [`Overflow::DropLowestPriority`].
     ///
     /// # Errors
@@ -233,11 +233,12 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
         self.offer(self.value_of(event)?, priority, None).await
     }
 
-    /// Publishes an event that asks for an answer, and waits for the first one, at most so long.
+    /// Publishes an event that asks for an answer, and waits for the first answer, at most for the
+    /// given time.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] when nobody answers in time; [`ErrorKind::Malformed`] when the answer
-    /// is none of this type.
+    /// is not of this type.
     pub async fn request<R: DeserializeOwned>(
         &self,
         event: &E,
@@ -293,7 +294,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
             };
             let is_known = state.holds_up(&(cx.run(), channel.clone()));
             if !let_the_dead_go(cx, place, state.members_of_full()).await? {
-                // Whether it is told or not: it looks again.
+                // After a signal or the timeout, the publisher looks again.
                 let look = cx.perform(Look::on(channel, is_known));
                 let _ = cx.timeout(PATIENCE, look).await;
             }
@@ -340,8 +341,8 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
 
     /// Receives the topic's events from here on, through the queue of this name. Subscribers with
     /// the same name share a queue, and each event goes to one of them. A queue exists until it is
-    /// [closed](Subscriber::close), and takes events also while nobody receives. So in a scope that
-    /// lasts, use a name that later runs use again, and not one that is made for a run.
+    /// [closed](Subscriber::close), and takes events even while nobody receives. So in a lasting
+    /// scope, use a name that later runs use again, and not a name for one run.
     ///
     /// # Errors
     /// What the store fails with.
@@ -382,7 +383,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
 }
 
 impl<'a, E: 'static> Subscriber<'a, E> {
-    /// Leaves out events for which this function is false. It must be a pure function.
+    /// Leaves out events for which this function is false. The function must be pure.
     #[must_use]
     pub fn filter(self, keep: impl Fn(&E) -> bool + Send + Sync + 'static) -> Self {
         let read = self.read;
@@ -392,7 +393,7 @@ impl<'a, E: 'static> Subscriber<'a, E> {
         }
     }
 
-    /// Makes something else of each event. It must be a pure function.
+    /// Transforms each event. The function must be pure.
     pub fn map<F>(self, transform: impl Fn(E) -> F + Send + Sync + 'static) -> Subscriber<'a, F> {
         let read = self.read;
         Subscriber {
@@ -405,10 +406,11 @@ impl<'a, E: 'static> Subscriber<'a, E> {
         }
     }
 
-    /// The next event; waits until there is one.
+    /// Waits for the next event and returns it.
     ///
     /// # Errors
-    /// [`ErrorKind::Malformed`] when an event is none of this type; it is taken all the same.
+    /// [`ErrorKind::Malformed`] when an event is not of this type. The event is taken off the queue
+    /// all the same.
     /// [`ErrorKind::NotFound`] when the queue was closed.
     pub async fn next(&mut self) -> Result<Received<E>, AgentError> {
         let cx = self.cx;
@@ -443,7 +445,7 @@ impl<'a, E: 'static> Subscriber<'a, E> {
         }
     }
 
-    /// Closes the queue for all that share it; what it holds is gone.
+    /// Closes the queue for all subscribers that share it. The events in it are lost.
     ///
     /// # Errors
     /// What the store fails with.
@@ -456,15 +458,16 @@ impl<'a, E: 'static> Subscriber<'a, E> {
 }
 
 impl<E> Received<E> {
-    /// Whether its publisher waits for an answer.
+    /// Whether the event's publisher waits for an answer.
     pub fn asks(&self) -> bool {
         self.reply.is_some()
     }
 
-    /// Answers it, where its publisher waits for that. `false` when it does not, or has ended.
+    /// Answers the event, if its publisher waits for an answer. `false` if the publisher does not
+    /// wait or has ended.
     ///
     /// # Errors
-    /// When the answer is no JSON.
+    /// An error when the answer cannot be written as JSON.
     pub async fn respond<R: Serialize>(
         &self,
         cx: &RunContext,

@@ -1,4 +1,4 @@
-//! What a copy of a topic knows of the runs that used it.
+//! The runs that a copy of a topic knows.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{
@@ -13,8 +13,8 @@ use super::{
 };
 use crate::vocabulary::{OperationError, RunId};
 
-/// A value of shared state as it is to stand in a copy: a topic there knows no run that is not
-/// there, so that nobody else is told of what happens in the copy.
+/// A value of shared state for a copy. A topic in the copy knows only runs of the copy, so that no
+/// other run gets its signals.
 pub(crate) fn copied_value(key: &str, value: Value, is_copy: impl Fn(RunId) -> bool) -> Value {
     let Some(mut topic) = topic(key, &value) else {
         return value;
@@ -24,9 +24,8 @@ pub(crate) fn copied_value(key: &str, value: Value, is_copy: impl Fn(RunId) -> b
     serde_json::to_value(topic).unwrap_or(value)
 }
 
-/// The result of an operation as a copy of its run is to have it, where it is a change of a topic
-/// and another than the recorded one. The receivers are left: who looked whether they live looks
-/// for as many in the copy.
+/// The result of an operation for a copy of its run, if the operation changed a topic. The
+/// receivers stay, so that a check of whether they live finds as many in the copy.
 pub(crate) fn copied_result(
     kind: &str,
     name: &str,
@@ -40,7 +39,7 @@ pub(crate) fn copied_result(
     let result: Result<Updated, OperationError> = serde_json::from_str(result.get()).ok()?;
     let mut updated = result.ok()?;
     let mut topic = topic(&key, updated.value.as_ref()?)?;
-    // A topic of the user's or the team's is one with the copy's.
+    // The copy shares a topic of the user or the team.
     let is_shared = !matches!(scope, Scope::Run | Scope::Session);
     topic.let_waiters_go(|run| is_shared || is_copy(run));
     updated.value = Some(topic.serialize(serde_json::value::Serializer).ok()?);

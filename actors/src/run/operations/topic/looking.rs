@@ -1,4 +1,4 @@
-//! Topics as whoever is no run sees them.
+//! Topics as seen from outside of runs.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What runs say to one another beside the state of a topic.
+//! Messages between the runs of a topic, beside its state.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::{
     vocabulary::{Digest, RunId, canonical},
 };
 
-/// That there is something to look at: room in a queue, or an event.
+/// The signal that a queue has room or an event.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Signal {}
 
@@ -21,8 +21,8 @@ impl AgentMessage for Signal {
     const NAME: &'static str = "signal";
 }
 
-/// Waits until there is something to look at. A run that the topic does not know as waiting
-/// looks at once: it is a fork, and what was told to the run that it comes from does not reach it.
+/// The operation that waits for a signal. A run that the topic does not know as waiting looks at
+/// once: it is a fork, and signals to the original run do not reach it.
 pub(super) struct Look {
     signal: Receive<Signal>,
     is_known: bool,
@@ -35,7 +35,7 @@ impl Look {
     }
 }
 
-/// To journals it is a message that is received.
+/// Journals record it as a received message.
 impl Operation for Look {
     type Output = Signal;
 
@@ -67,7 +67,7 @@ impl AgentMessage for Response {
     const NAME: &'static str = "response";
 }
 
-/// Whether a message of this name is one of those that topics send on channels.
+/// Whether this is the name of a message that topics send on channels.
 pub(in super::super) fn is_of_topic(name: &str) -> bool {
     let kind = name.split_once('/').map(|(kind, _)| kind);
     kind.is_some_and(|kind| kind == Signal::NAME || kind == Response::NAME)
@@ -112,7 +112,8 @@ impl Operation for Post {
     }
 }
 
-/// Which of some runs have ended. Its digest does not cover them, so that a fork asks for the same.
+/// The operation that finds which of the given runs have ended. Its digest does not cover the runs,
+/// so that a fork asks for the same.
 pub(super) struct Ended {
     pub(super) runs: Vec<RunId>,
 }
@@ -142,8 +143,8 @@ impl Operation for Ended {
     }
 }
 
-/// The runs that a change of a topic tells to look. They are told in its commit, so nobody waits
-/// for a word from a run that went away after it.
+/// The signals of a change of a topic. They are sent in the commit of the change, so no run waits
+/// for a signal from a run that has died since.
 pub(super) fn told(state: &Value) -> Vec<(RunId, String, Value)> {
     #[derive(Deserialize)]
     struct Changed {

@@ -1,4 +1,4 @@
-//! The queues of a topic, as its runs share them.
+//! The queues of a topic, which its runs share.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -97,7 +97,7 @@ pub(super) struct TopicState {
     pub(super) queues: BTreeMap<String, Queue>,
     /// Publishers that wait for room.
     blocked: Vec<Reply>,
-    /// What the last change came to, for whoever made it.
+    /// The outcome of the last change, for the run that made it.
     #[serde(default)]
     pub(super) report: Report,
 }
@@ -131,21 +131,21 @@ pub(super) struct Report {
     pub(super) dropped: u32,
     /// The full queues for which the publisher has to wait.
     pub(super) full: Vec<String>,
-    /// The runs that are told to look, with the commit of the change, and on which channel.
+    /// The runs that get a signal with the commit of the change, and their channels.
     pub(super) wake: Vec<Reply>,
     pub(super) taken: Option<Item>,
-    /// The members of a queue among whom those are to be looked for that have ended.
+    /// The members of a queue that are to be checked for whether they have ended.
     #[serde(default)]
     pub(super) crowd: Vec<RunId>,
 }
 
-/// From so many members on those of a queue that have ended are looked for, each time that there
-/// are twice as many.
+/// The number of members from which on a queue is searched for ended members, again at each
+/// doubling.
 const CROWD: usize = 8;
 
 impl TopicState {
-    /// Puts an event into every queue, or, where one has no room and drops nothing, into none: the
-    /// publisher is told when there may be room.
+    /// Puts an event into every queue. If a full queue blocks, no queue takes the event, and the
+    /// publisher gets a signal when there may be room.
     pub(super) fn offer(&mut self, item: &Item, publisher: Option<Reply>) {
         self.drop_deserted();
         let full = self.queues.iter().filter(|(_, queue)| queue.holds_up());
@@ -155,7 +155,7 @@ impl TopicState {
             self.blocked.extend(publisher);
             return;
         }
-        // Where it found room by itself it waits no more.
+        // A publisher that found room without a signal waits no more.
         self.blocked
             .retain(|blocked| Some(blocked) != publisher.as_ref());
         self.published += 1;
@@ -191,7 +191,7 @@ impl TopicState {
         }
     }
 
-    /// A run receives through a queue, which is made where it is not there.
+    /// Adds a run to the members of a queue. The queue is made if it does not exist.
     pub(super) fn join(&mut self, subscription: &Subscription, run: RunId) {
         let queue = self.queues.entry(subscription.name.clone()).or_default();
         queue.capacity = subscription.capacity.max(1);
@@ -204,18 +204,18 @@ impl TopicState {
         }
     }
 
-    /// Whether this receiver is to be told of the next event of a queue.
+    /// Whether this receiver waits for the next event of a queue.
     pub(super) fn has_waiter(&self, name: &str, receiver: &Reply) -> bool {
         let queue = self.queues.get(name);
         queue.is_some_and(|queue| queue.waiters.contains(receiver))
     }
 
-    /// Whether this publisher is to be told of room.
+    /// Whether this publisher waits for room.
     pub(super) fn holds_up(&self, publisher: &Reply) -> bool {
         self.blocked.contains(publisher)
     }
 
-    /// Takes a queue away, and tells all that wait for it.
+    /// Removes a queue, and signals all runs that wait for it.
     pub(super) fn close(&mut self, name: &str) {
         if let Some(mut queue) = self.queues.remove(name) {
             self.report.wake.append(&mut queue.waiters);
@@ -233,8 +233,8 @@ impl TopicState {
         members
     }
 
-    /// Takes away receivers that have ended, and full queues that nobody receives through any more
-    /// and for which publishers wait.
+    /// Removes receivers that have ended, and full queues that have no receiver any more and for
+    /// which publishers wait.
     pub(super) fn forget(&mut self, dead: &[RunId]) {
         self.blocked.retain(|(run, _)| !dead.contains(run));
         for queue in self.queues.values_mut() {
@@ -249,8 +249,8 @@ impl TopicState {
             .retain(|_, queue| !(queue.members.is_empty() && queue.holds_up()));
     }
 
-    /// Forgets the waiting runs of the tree of which this is a copy: their copies look for themselves.
-    /// Of the runs that asked, only copies are kept.
+    /// Forgets the waiting runs of the original tree, since their copies look for themselves. Only
+    /// copies are kept among the runs that asked for an answer.
     pub(super) fn let_waiters_go(&mut self, is_copy: impl Fn(RunId) -> bool) {
         self.blocked.clear();
         let mut items: Vec<&mut Item> = self.report.taken.iter_mut().collect();
@@ -263,7 +263,7 @@ impl TopicState {
         }
     }
 
-    /// Lets go of receivers that are no copies.
+    /// Removes receivers that are not copies.
     pub(super) fn let_members_go(&mut self, is_copy: impl Fn(RunId) -> bool) {
         for queue in self.queues.values_mut() {
             queue.members.retain(|run| is_copy(*run));
@@ -289,7 +289,8 @@ impl TopicState {
 }
 
 impl Queue {
-    /// Adds a member, in the place of the run that it continues. Whether it was none.
+    /// Adds a member, in the place of the run that it continues. `true` if the run was not a member
+    /// before.
     fn add(&mut self, run: RunId) -> bool {
         let is_new = !self.members.contains(&run);
         if is_new {
@@ -316,7 +317,7 @@ impl Queue {
         }
         self.dropped += 1;
         let goes = match self.overflow {
-            // A publisher does not come here before there is room.
+            // A publisher gets here only when there is room.
             Overflow::Block | Overflow::DropNewest => None,
             Overflow::DropOldest => Some(0),
             Overflow::DropLowestPriority => {
