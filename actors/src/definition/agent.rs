@@ -119,13 +119,13 @@ impl AgentSpec {
         }
     }
 
-    /// What people are shown: its display name, or else its name.
+    /// The name that people see: the display name, or else the name.
     pub fn display_name(&self) -> &str {
         self.display_name.as_deref().unwrap_or(&self.name)
     }
 
-    /// Its type: the registered name of its behavior, such as `function_calling` or `parallel`; `custom` where
-    /// its behavior is code of its own.
+    /// The agent's type: the registered name of its behavior, such as `function_calling` or `parallel`; `custom`
+    /// where the behavior is its own code.
     pub fn agent_type(&self) -> &str {
         match self.behavior.name.starts_with(OWN_BEHAVIOR) {
             true => "custom",
@@ -133,7 +133,7 @@ impl AgentSpec {
         }
     }
 
-    /// What is wrong with its display name, if something is.
+    /// What is wrong with the display name; `None` for a good one.
     pub(super) fn display_name_fault(&self) -> Option<&'static str> {
         let name = self.display_name.as_deref()?;
         let is_shown = name.chars().all(|c| !c.is_control()) && !name.trim().is_empty();
@@ -141,7 +141,7 @@ impl AgentSpec {
         (!fits).then_some("use one line of 1 to 80 characters")
     }
 
-    /// How many tool calls of one step run at once: what is set, or else 8.
+    /// How many tool calls of one step run at once: the setting, or else 8.
     pub fn tools_at_once(&self) -> usize {
         self.parallel_tools.unwrap_or(8).max(1) as usize
     }
@@ -159,7 +159,7 @@ impl AgentSpec {
         found
     }
 
-    /// The agent of this name, here or below.
+    /// The agent of this name, in this agent's subtree.
     pub fn find(&self, name: &str) -> Option<&AgentSpec> {
         self.lineage(name)?.pop()
     }
@@ -169,7 +169,7 @@ impl AgentSpec {
         let mut lineage = vec![self];
         let mut open = vec![self.agents.iter()];
         while lineage.last()?.name != name {
-            // The next agent below, or beside, or beside one above.
+            // The next agent is below, beside, or beside an ancestor.
             let next = loop {
                 match open.last_mut()?.next() {
                     Some(next) => break next,

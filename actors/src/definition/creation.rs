@@ -13,9 +13,9 @@ pub const CREATE_AGENT: &str = "create_agent";
 /// The name of the tool by which a model waits for an agent that it made in the background.
 pub const AGENT_RESULT: &str = "agent_result";
 
-/// How long a name may be that a model gives; the agents of its steps have a number behind it.
+/// The pattern of names that a model gives. It leaves room for the numbers that name the agents of steps.
 const NAME_PATTERN: &str = "^[A-Za-z0-9_-]{1,48}$";
-/// Of how many steps an agent may be made at most.
+/// The most steps of an agent that a model makes.
 const MAX_STEPS_MADE: usize = 16;
 
 const MADE: &str = "You were made for one task. Do it, and answer with its result alone. Where \
@@ -65,13 +65,13 @@ impl Default for CreateAgentSpec {
     }
 }
 
-/// An agent that was made, and what it is to do.
+/// An agent that a model made, and its task.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Creation {
     pub(crate) agent: AgentSpec,
     pub(crate) task: String,
     pub(crate) budget: Budget,
-    /// Whether its maker goes on at once.
+    /// Whether the model that made it goes on at once.
     pub(crate) background: bool,
 }
 
@@ -100,7 +100,7 @@ struct WantedStep {
     tools: Option<Vec<String>>,
 }
 
-/// How the steps of an agent that is made follow one another.
+/// The order of the steps of an agent that a model makes.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Flow {
@@ -122,12 +122,12 @@ impl Flow {
 }
 
 impl CreateAgentSpec {
-    /// The tools that agents may be given.
+    /// The tools that made agents may have.
     pub(crate) fn allowed<'a>(&'a self, creator: &'a AgentSpec) -> &'a [String] {
         self.tools.as_deref().unwrap_or(&creator.tools)
     }
 
-    /// What is wrong with it, if something is.
+    /// What is wrong with the settings; `None` if nothing is.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let bounds = [
             (u64::from(self.agents), "`agents` must be at least 1"),
@@ -139,7 +139,7 @@ impl CreateAgentSpec {
         wrong.map(|(_, fault)| fault)
     }
 
-    /// The tool by which the model makes one.
+    /// The tool by which the model makes an agent.
     pub(crate) fn definition(&self, creator: &AgentSpec) -> ToolDefinition {
         let description = format!(
             "Makes an agent for one task, and returns its result. Make one where a part of your \
@@ -154,7 +154,7 @@ impl CreateAgentSpec {
             "maxItems": allowed.len(),
             "uniqueItems": true,
         });
-        // A list of choices without any is no schema.
+        // A list without choices is not a valid schema.
         if !allowed.is_empty() {
             tools["items"]["enum"] = json!(allowed);
         }
@@ -216,8 +216,8 @@ impl CreateAgentSpec {
             .effect(Effect::Read)
     }
 
-    /// The tool by which the model waits for an agent that works in the background, where it may make
-    /// such.
+    /// The tool by which the model waits for an agent in the background; `None` where background agents are not
+    /// allowed.
     pub(crate) fn result_definition(&self) -> Option<ToolDefinition> {
         let parameters = json!({
             "type": "object",
@@ -231,7 +231,7 @@ impl CreateAgentSpec {
         self.background.then(|| tool.effect(Effect::Read))
     }
 
-    /// The agent that a model wants by these arguments, which fit the tool's schema.
+    /// The agent that a model wants, from these arguments, which fit the tool's schema.
     ///
     /// # Errors
     /// What is wrong with the arguments.
@@ -293,7 +293,7 @@ impl CreateAgentSpec {
         })
     }
 
-    /// What an agent that is made may make itself.
+    /// The settings for agents that the made agent makes itself.
     fn below(&self, creator: &AgentSpec) -> Option<Self> {
         let depth = self.depth.checked_sub(1).filter(|depth| *depth > 0)?;
         Some(Self {

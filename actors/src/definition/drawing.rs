@@ -1,17 +1,17 @@
-//! A team as a picture's source.
+//! Draws a team as source text for diagram tools.
 
 use std::{collections::BTreeSet, fmt::Write};
 
 use super::{AgentSpec, TeamSpec};
 
-/// What an arrow of a picture means.
+/// The meaning of an arrow in the picture.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Arrow {
     /// The parent's model may hand it the conversation.
     Transfer,
     /// The parent's model may give it a task.
     Delegate,
-    /// Either.
+    /// The parent's model may do both.
     Both,
     /// Only code reaches it.
     Hidden,
@@ -50,7 +50,7 @@ impl Arrow {
     }
 }
 
-/// The nodes and arrows of a team's picture; a topic's name is told by its second part.
+/// The nodes and arrows of a team's picture. An arrow names a topic by its second part.
 struct Picture<'a> {
     agents: Vec<&'a AgentSpec>,
     topics: Vec<&'a str>,
@@ -105,14 +105,14 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// A topic's name within quotes, as both languages read it.
+/// A topic's name in quotes, valid in both languages.
 fn quoted(name: &str) -> String {
     name.replace('\\', "/").replace('"', "'").replace('\n', " ")
 }
 
 impl TeamSpec {
-    /// The team in Mermaid's language: its agents with how they work, how each is reached, and
-    /// the topics between them.
+    /// The team in Mermaid's language: its agents with their behaviors, how each is reached, and the topics between
+    /// them.
     pub fn mermaid(&self) -> String {
         let picture = Picture::of(self);
         let mut text = String::from("flowchart TD\n");

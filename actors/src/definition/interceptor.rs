@@ -25,7 +25,7 @@ pub struct InterceptorSpec {
 }
 
 impl InterceptorSpec {
-    /// An interceptor of this kind around everything, without settings.
+    /// An interceptor of this kind around all calls, without settings.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),

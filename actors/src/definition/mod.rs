@@ -1,7 +1,7 @@
 //! Agents and teams as plain data, and the checks of their tree.
 //!
-//! Builder and team file both produce these; the code behind their names is in a registry.
-//! Only the definition is printed, validated, drawn, hashed and pinned.
+//! Both builders and team files produce these types; the code behind the names is in a registry. Only the definition
+//! is printed, validated, drawn, hashed and pinned.
 
 mod agent;
 mod approval;

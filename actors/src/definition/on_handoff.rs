@@ -43,7 +43,7 @@ impl OnHandoff {
         Self::default()
     }
 
-    /// Sets what it sees of what was said before.
+    /// Sets how much it sees of the earlier conversation.
     #[must_use]
     pub fn sees(mut self, sees: Sees) -> Self {
         self.sees = sees;

@@ -1,4 +1,4 @@
-//! A definition as a run keeps it from its start to its end.
+//! Pinned definitions: a run keeps its own from its start to its end.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::vocabulary::{
     Approval, Digest, Effect, ModelSettings, OutputSchema, ToolDefinition, ToolSet, canonical,
 };
 
-/// An agent's name, and the agent that got the delegated task in which it works.
+/// An agent's name, and the agent that got the delegated task, if the agent works in one.
 type AgentIn = (String, Option<String>);
 
 /// A team and the definitions of its tools, stored once by content hash when a run starts.
@@ -22,17 +22,17 @@ pub struct Pinned {
     pub team: TeamSpec,
     /// Its tools, by name.
     pub tools: BTreeMap<String, Arc<ToolDefinition>>,
-    /// The tools of single agents that are defined otherwise than those of the same names above.
+    /// The tools of single agents whose definitions differ from the tools of the same names above.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub own_tools: BTreeMap<String, BTreeMap<String, Arc<ToolDefinition>>>,
-    /// The agent that made this one for a task, where no team has it: it is alone in its team.
+    /// For an agent that is in no team: the agent that made it for a task. It is alone in its team.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_by: Option<String>,
-    /// The agents, from the root's to the one of the team that made this one itself or through
-    /// others: what is theirs is this one's.
+    /// The agents from the root's to the agent of the team that made this one, directly or through other made agents.
+    /// What belongs to them belongs to this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<String>,
-    /// Its agents as their runs share them, each made when it is first asked for.
+    /// The agents, shared by their runs. Each is built when it is first needed.
     #[serde(skip)]
     agents: Mutex<BTreeMap<AgentIn, Arc<PinnedAgent>>>,
 }
@@ -62,13 +62,13 @@ impl Pinned {
         self.team.find(agent)?.display_name.clone()
     }
 
-    /// The definition of the tool that an agent calls so.
+    /// The definition of the tool that an agent calls by this name.
     pub fn tool(&self, agent: &str, name: &str) -> Option<&Arc<ToolDefinition>> {
         let own = self.own_tools.get(agent).and_then(|own| own.get(name));
         own.or_else(|| self.tools.get(name))
     }
 
-    /// Keeps what an agent's tool says of itself.
+    /// Stores the definition of an agent's tool.
     pub(crate) fn keep_tool(&mut self, agent: &str, tool: &Arc<ToolDefinition>) {
         let shared = self.tools.entry(tool.name.clone());
         if shared.or_insert_with(|| tool.clone()) != tool {
@@ -91,9 +91,8 @@ impl Pinned {
         serde_json::from_slice(bytes)
     }
 
-    /// An agent of the team with all that its function asks for on every step, in a run of the
-    /// team, or in a task that was delegated to the agent `top`. All runs of this definition share
-    /// it.
+    /// An agent of the team with everything that its function needs in every step, in a run of the team, or in a task
+    /// that was delegated to the agent `top`. All runs of this definition share it.
     pub fn agent(&self, name: &str, top: Option<&str>) -> Option<Arc<PinnedAgent>> {
         let key = (name.to_owned(), top.map(str::to_owned));
         let mut agents = self.agents.lock();
@@ -111,7 +110,7 @@ impl Pinned {
         let own = std::mem::take(&mut spec.policies).into_iter();
         spec.policies = self.team.policies.iter().cloned().chain(own).collect();
         let spec = Arc::new(spec);
-        // The nearest model named on the way up.
+        // The agent's model is the nearest one that is named on the way up.
         let mut named = lineage.iter().rev().filter_map(|agent| agent.model.clone());
         let model = named.next().unwrap_or_else(|| "default".to_owned());
         let tools = spec
@@ -160,8 +159,8 @@ pub struct PinnedAgent {
     pub name: Arc<str>,
     /// The names from the root's to this agent's.
     pub path: Vec<String>,
-    /// The agents of the team, from the root's on, the last of which gives this agent's names
-    /// their meaning: its path, or that of the agent that made it.
+    /// The agents of the team from the root's on: the path of this agent, or of the agent that made it. Names of this
+    /// agent are resolved at the last one.
     pub places: Vec<String>,
     /// The agent.
     pub spec: Arc<AgentSpec>,
@@ -182,7 +181,7 @@ pub struct PinnedAgent {
 }
 
 impl PinnedAgent {
-    /// How somebody is asked before this tool is called; `None` when nobody is.
+    /// The rule by which somebody is asked before this tool is called; `None` when nobody is.
     pub fn approval_of(&self, tool: &ToolDefinition) -> Option<ApprovalRule> {
         let own = match &tool.approval {
             Approval::NotNeeded => None,
@@ -210,11 +209,10 @@ pub const TRANSFER_PREFIX: &str = "transfer_to_";
 pub const DELEGATE_PREFIX: &str = "delegate_to_";
 /// The beginning of the engine's note to an agent that takes a conversation over. The request follows.
 pub const TAKEN_OVER: &str = "[You have taken over this conversation.";
-/// The beginning of the engine's note to an agent that gets a conversation back. By whom and why
-/// follows.
+/// The beginning of the engine's note to an agent that gets a conversation back. The giver and the reason follow.
 pub const GIVEN_BACK: &str = "[You have this conversation again.";
 
-/// What is offered to the last agent of a lineage.
+/// The tools that the last agent of a lineage is offered.
 fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet {
     let reach = |prefix: &str, agent: &AgentSpec, what: &str, argument: &str, about: &str| {
         let description = format!("{what} {}: {}", agent.name, agent.description);

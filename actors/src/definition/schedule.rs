@@ -63,7 +63,7 @@ impl Missed {
 }
 
 impl Schedule {
-    /// A turn from time to time.
+    /// A turn at regular intervals.
     pub fn every(name: impl Into<String>, pause: Duration, say: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -87,7 +87,7 @@ impl Schedule {
         }
     }
 
-    /// Sets the key of the session to which it is said.
+    /// Sets the key of the session that gets the turn.
     #[must_use]
     pub fn session(mut self, key: impl Into<String>) -> Self {
         self.session = Some(key.into());
@@ -115,15 +115,15 @@ impl Schedule {
         self
     }
 
-    /// The key of the session to which it is said.
+    /// The key of the session that gets the turn.
     pub fn session_key(&self) -> &str {
         self.session.as_deref().unwrap_or(&self.name)
     }
 
-    /// Checks that it says something and when.
+    /// Checks that the schedule has a text and valid times.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the schedule.
     pub fn check(&self) -> Result<(), String> {
         if self.say.trim().is_empty() {
             return Err("it says nothing: give it a text in `say`".to_owned());
@@ -223,7 +223,7 @@ mod tests {
         let daily = Schedule::cron("a", "0 9 * * *", "x").zone("Europe/Berlin");
         daily.check().unwrap();
         let first = daily.next(Timestamp(0), Timestamp(NOON)).unwrap();
-        // Nine in summer time is seven in UTC.
+        // Nine o'clock in summer time is seven o'clock UTC.
         assert_eq!(first.0, NOON + 19 * HOUR);
         assert_eq!(
             daily.last(Timestamp(0), Timestamp(first.0 + 1)),

@@ -106,18 +106,18 @@ impl TeamSpec {
         )
     }
 
-    /// The agents to which this one may hand the conversation, in the order of the tree. In a task
-    /// that was delegated to the agent `top` the conversation stays with it and the agents below
-    /// it, so that the answer comes from there.
+    /// The agents to which this one may hand the conversation, in the order of the tree. In a task that was delegated
+    /// to the agent `top`, the conversation stays in that agent's part of the tree, so that the answer comes from
+    /// there.
     pub fn transfer_targets(&self, name: &str, top: Option<&str>) -> Vec<&AgentSpec> {
         let lineage = self.agent.lineage(name);
         lineage.map_or_else(Vec::new, |lineage| transfers(&lineage, top))
     }
 
-    /// Checks the tree: that every name is well formed and there once.
+    /// Checks the tree, in which every name must be well formed and unique.
     ///
     /// # Errors
-    /// The first fault, with the agent and what to do.
+    /// The first fault, with the agent and the remedy.
     pub fn check(&self) -> Result<(), DefinitionError> {
         if !well_formed(&self.name) {
             return Err(DefinitionError::Name {
@@ -213,7 +213,7 @@ impl TeamSpec {
         Ok(())
     }
 
-    /// A topic whose events start an agent that publishes on it again, itself or through others.
+    /// A topic whose events start an agent that publishes on it again, directly or through others.
     fn topic_that_feeds_itself(&self) -> Option<&str> {
         let mut feeds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (_, agent) in self.agent.walk() {
@@ -235,8 +235,8 @@ impl TeamSpec {
         })
     }
 
-    /// How many levels of agents a team may have: reading one more takes some 40 KB of a thread's stack in a build that is
-    /// not optimised, and threads have 2 MB.
+    /// The most levels of agents in a team. Reading one level takes some 40 KB of a thread's stack in a build without
+    /// optimisation, and threads have 2 MB.
     pub const MAX_DEPTH: usize = 32;
 }
 
@@ -246,7 +246,7 @@ pub(super) fn transfers<'t>(lineage: &[&'t AgentSpec], top: Option<&str>) -> Vec
     let Some((agent, above)) = lineage.split_last() else {
         return Vec::new();
     };
-    // What is above and beside the agent that got the task is out of its reach.
+    // Agents above and beside the one that got the task are out of its reach.
     let is_top = top == Some(agent.name.as_str());
     let parent = above.last().filter(|_| !is_top && agent.reach.transfers());
     let children = agent.agents.iter().filter(|child| child.reach.transfers());
@@ -259,10 +259,10 @@ pub(super) fn transfers<'t>(lineage: &[&'t AgentSpec], top: Option<&str>) -> Vec
     children.chain(up).chain(peers).collect()
 }
 
-/// Names that no agent has: messages of people bear them.
+/// Names that no agent may have, because messages of people carry them.
 const RESERVED: [&str; 1] = ["user"];
 
-/// Whether names of teams, agents and schedules may look so.
+/// Whether this is a valid name for a team, agent or schedule.
 pub(super) fn well_formed(name: &str) -> bool {
     let ok = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     !name.is_empty() && name.len() <= 64 && name.chars().all(ok)
@@ -372,7 +372,7 @@ impl Durability {
     /// something outside has happened on the strength of them.
     pub const WINDOW: u64 = 64;
 
-    /// How many of a run's entries need not be durable when something outside begins.
+    /// How many of a run's entries may be without durability when something outside begins.
     pub(crate) fn window(self) -> u64 {
         match self {
             Self::Async => Self::WINDOW,
@@ -394,7 +394,7 @@ pub enum DefinitionError {
         /// The name.
         name: String,
     },
-    /// An agent has a name that stands for people.
+    /// An agent has a name that is reserved for people.
     #[error("an agent is called {name:?}: that name stands for the people who write; rename it")]
     Reserved {
         /// The name.
@@ -460,18 +460,18 @@ pub enum DefinitionError {
         /// The number.
         percent: u8,
     },
-    /// Nobody could reach the root.
+    /// The root agent is hidden, so nobody could reach it.
     #[error("the root agent {name:?} is hidden: remove its `reach`")]
     HiddenRoot {
         /// The agent.
         name: String,
     },
-    /// A name stands for nothing.
+    /// A name has no meaning.
     #[error("{wanted_by} names the {what} {name:?}, which does not exist; there are: {known}")]
     Unknown {
         /// Who names it.
         wanted_by: String,
-        /// What it should be.
+        /// The kind of thing that it should name.
         what: &'static str,
         /// The name.
         name: String,
@@ -486,12 +486,12 @@ pub enum DefinitionError {
     Collision {
         /// The place.
         place: String,
-        /// What they are.
+        /// The kind of thing that it names.
         what: &'static str,
         /// The name.
         name: String,
     },
-    /// A name stands for different things at other agents, and for nothing nearer.
+    /// A name has different meanings at other agents, and none nearer.
     #[error(
         "{wanted_by} names the {what} {name:?}, and the agents {agents} have different ones of \
          this name: give {wanted_by} its own, or register one for the whole team"
@@ -499,17 +499,17 @@ pub enum DefinitionError {
     Ambiguous {
         /// Who names it.
         wanted_by: String,
-        /// What it should be.
+        /// The kind of thing that it should name.
         what: &'static str,
         /// The name.
         name: String,
-        /// The agents that have it.
+        /// The agents that have the name.
         agents: String,
     },
     /// A behavior, policy or model refused its settings.
     #[error("{wanted_by}: the {what} {name:?} refuses its settings: {reason}")]
     Settings {
-        /// Who sets them.
+        /// The part of the team that has the settings.
         wanted_by: String,
         /// What they are for.
         what: &'static str,
@@ -526,7 +526,7 @@ mod tests {
 
     use super::*;
 
-    /// A tree of so many agents, each below an earlier one.
+    /// A tree of this many agents, each below an earlier one.
     fn trees() -> impl Strategy<Value = AgentSpec> {
         prop::collection::vec(any::<prop::sample::Index>(), 0..24).prop_map(|above| {
             let mut open: Vec<AgentSpec> = (0..=above.len())

@@ -1,4 +1,4 @@
-//! What becomes of a session's turns.
+//! What happens to a session's turns that come at the same time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

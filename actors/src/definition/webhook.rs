@@ -1,4 +1,4 @@
-//! Turns that other programs say by posting to an address.
+//! Webhooks: turns that other programs post to an address.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ impl Webhook {
     /// The longest that a sender's request waits, in seconds.
     pub const MAX_WAIT_S: u32 = 30;
 
-    /// A webhook whose body is said as it is. The secret is a reference, such as `${GITHUB_SECRET}`.
+    /// A webhook whose body is the turn's text. The secret is a reference, such as `${GITHUB_SECRET}`.
     pub fn new(name: impl Into<String>, secret: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -95,7 +95,7 @@ impl Webhook {
         self
     }
 
-    /// Sets what is said.
+    /// Sets the turn's text.
     #[must_use]
     pub fn say(mut self, text: impl Into<String>) -> Self {
         self.say = Some(text.into());
@@ -123,7 +123,7 @@ impl Webhook {
         self
     }
 
-    /// The text that is said, with places for values of the request.
+    /// The turn's text, with places for values of the request.
     pub fn text(&self) -> &str {
         self.say.as_deref().unwrap_or("{body}")
     }
@@ -140,10 +140,10 @@ impl Webhook {
         (!name.is_empty() && name.chars().all(fits)).then_some(name)
     }
 
-    /// Checks that it has a secret, and that its texts can be filled in.
+    /// Checks that the webhook has a secret, and that its texts can be filled in.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the webhook.
     pub fn check(&self) -> Result<(), String> {
         if self.secret_variable().is_none() {
             return Err(
@@ -189,12 +189,12 @@ pub(super) fn check_all(webhooks: &[Webhook]) -> Result<(), DefinitionError> {
     Ok(())
 }
 
-/// A part of a text of a webhook.
+/// A part of a webhook's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WebhookPiece<'t> {
-    /// Text as it is.
+    /// Text that is kept unchanged.
     Text(&'t str),
-    /// The whole body, or the value to which these names and numbers lead.
+    /// The whole body, or the value at this path of names and numbers.
     Body(&'t str),
     /// A header.
     Header(&'t str),
@@ -203,10 +203,10 @@ pub enum WebhookPiece<'t> {
 }
 
 impl<'t> WebhookPiece<'t> {
-    /// The parts of a text with places in braces.
+    /// Splits a text with places in braces into its parts.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the text.
     pub fn all(text: &'t str) -> Result<Vec<Self>, String> {
         let (mut pieces, mut rest) = (Vec::new(), text);
         while let Some(at) = rest.find(['{', '}']) {

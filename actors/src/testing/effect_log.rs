@@ -1,4 +1,4 @@
-//! What tools did to the world, kept outside of any store.
+//! The effects of tools on the world, kept outside of any store.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -9,9 +9,8 @@ use crate::{
     vocabulary::{Arguments, Effect, ToolDefinition},
 };
 
-/// What one process does to the world, as seen from outside of it: which effects began and which
-/// ended. It outlives the processes of a scenario; what a process that is dead still tries to do
-/// did not happen. Cloning shares it.
+/// The effects of one process on the world, as seen from outside: which began and which ended. The log outlives the
+/// processes of a scenario; what a dead process still attempts does not happen. Cloning shares the log.
 #[derive(Clone, Debug)]
 pub struct EffectLog {
     log: Arc<Mutex<Log>>,
@@ -30,11 +29,11 @@ struct Log {
 pub struct LoggedEffect {
     /// The process, from 1.
     pub process: u32,
-    /// What identifies it: for a tool call its idempotency key.
+    /// The key of the effect: for a tool call its idempotency key.
     pub key: String,
-    /// What did it, such as the tool's name.
+    /// The author of the effect, such as the tool's name.
     pub name: String,
-    /// Its class.
+    /// The effect class.
     pub effect: Effect,
     /// Whether it ended.
     pub ended: bool,
@@ -48,7 +47,7 @@ impl EffectLog {
         Self { log, process: 1 }
     }
 
-    /// The same log for the process that comes after this one, which is dead from now on.
+    /// The same log for the next process. The process before it is dead from now on.
     #[must_use]
     pub fn next_process(&self) -> Self {
         let process = self.process + 1;
@@ -68,7 +67,7 @@ impl EffectLog {
         log.effects.iter().filter(|e| e.name == name).count()
     }
 
-    /// Does an effect that takes so long: for a step of an agent's own.
+    /// Performs an effect that takes this long, for a step of an agent's own function.
     pub async fn perform(
         &self,
         key: impl Into<String>,
@@ -81,7 +80,7 @@ impl EffectLog {
         self.end(begun);
     }
 
-    /// A tool that logs each call, takes so long, and answers with its name and arguments.
+    /// A tool that logs each call, takes this long, and answers with its name and arguments.
     pub fn tool(&self, definition: ToolDefinition, takes: Duration) -> LoggedTool {
         let (log, later) = (self.clone(), false);
         LoggedTool {
@@ -134,7 +133,7 @@ pub struct LoggedTool {
 }
 
 impl LoggedTool {
-    /// Makes it hand out a ticket instead of answering.
+    /// Makes the tool hand out a ticket instead of an answer.
     #[must_use]
     pub fn later(mut self) -> Self {
         self.later = true;

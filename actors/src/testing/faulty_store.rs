@@ -1,4 +1,4 @@
-//! A store that fails or dies when a test wants it to.
+//! A store that fails or dies on demand.
 
 use std::{fmt, sync::Arc};
 
@@ -29,14 +29,14 @@ pub enum Harm {
     Crash,
     /// The call fails with [`StoreError::Io`].
     Fail,
-    /// This call and all later ones of its sort fail with [`StoreError::Io`].
+    /// This call and all later ones of its kind fail with [`StoreError::Io`].
     FailForEver,
 }
 
 /// One fault, at one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
-    /// The call, from 1, among those that are counted.
+    /// The number of the call, from 1, among those that are counted.
     pub call: u64,
     /// When it strikes.
     pub strike: Strike,
@@ -44,12 +44,12 @@ pub struct Fault {
     pub harm: Harm,
 }
 
-/// A wrapper around any store that fails or crashes at the Nth commit, or at the Nth call of any
-/// sort. Clones are the same process.
+/// A wrapper around any store that fails or crashes at the Nth commit, or at the Nth call of any kind. Clones are the
+/// same process.
 ///
-/// After a crash no call returns, as in a process that is dead: whoever runs the scenario waits
-/// for [`crashed`](Self::crashed), ends what is left of the process, and goes on with a store of
-/// its own over the same data. Ownership inside the wrapped store is the caller's affair (see
+/// After a crash no call returns, as in a dead process. The runner of the scenario waits for
+/// [`crashed`](Self::crashed), ends what is left of the process, and goes on with a store of its own over the same
+/// data. The caller must release ownership inside the wrapped store (see
 /// [`InMemoryStore::crash`](super::InMemoryStore::crash)).
 pub struct FaultyStore<S> {
     shared: Arc<Shared<S>>,
@@ -65,12 +65,12 @@ struct Shared<S> {
 struct Plan {
     fault: Option<Fault>,
     every_call: bool,
-    /// Calls so far, of the sort that is counted.
+    /// The calls so far, of the kind that is counted.
     calls: u64,
     failing: bool,
 }
 
-/// What becomes of one call.
+/// The fate of one call.
 enum Fate {
     Fine,
     Crash(Strike),
@@ -78,14 +78,14 @@ enum Fate {
 }
 
 impl<S: Store> FaultyStore<S> {
-    /// A store that does nothing but count its commits.
+    /// A store that only counts its commits.
     pub fn new(inner: S) -> Self {
         let (plan, dead) = (Mutex::default(), watch::channel(false).0);
         let shared = Arc::new(Shared { inner, plan, dead });
         Self { shared }
     }
 
-    /// A store that does nothing but count its calls, of whatever sort.
+    /// A store that only counts its calls, of any kind.
     pub fn counting_calls(inner: S) -> Self {
         let store = Self::new(inner);
         store.shared.plan.lock().every_call = true;
@@ -99,15 +99,14 @@ impl<S: Store> FaultyStore<S> {
         store
     }
 
-    /// A store with a fault at one of its calls, of whatever sort.
+    /// A store with a fault at one of its calls, of any kind.
     pub fn at_call(inner: S, fault: Fault) -> Self {
         let store = Self::at_commit(inner, fault);
         store.shared.plan.lock().every_call = true;
         store
     }
 
-    /// How many calls were counted so far: commits, or all calls where the fault is at one of
-    /// those.
+    /// The number of counted calls so far: commits, or all calls where the fault is at one of those.
     pub fn calls(&self) -> u64 {
         self.shared.plan.lock().calls
     }

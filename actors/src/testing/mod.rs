@@ -1,6 +1,6 @@
-//! The test kit: what engine, stores and users' own agents are tested with.
+//! The test kit for the engine, for stores and for users' own agents.
 //!
-//! [`InMemoryStore`] is also what keeps the runs of a team whose durability is `memory`.
+//! [`InMemoryStore`] also keeps the runs of a team whose durability is `memory`.
 
 mod crash;
 mod effect_log;

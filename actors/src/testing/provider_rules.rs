@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use crate::vocabulary::{Message, Part, Role};
 
-/// Checks that a conversation is one that every provider accepts: each tool call has exactly one
-/// result with its id, in the order of the calls and before anything else is said; nobody says
-/// nothing; instructions stand at the beginning; calls are the model's and results are tools'.
+/// Checks that every provider accepts a conversation: each tool call has exactly one result with its id, in the order
+/// of the calls and before any other message; no message is empty; instructions are at the beginning; calls are the
+/// model's and results are tools'.
 ///
 /// Use it on each request that a [`ScriptedModel`](super::ScriptedModel) saw, and on the
 /// messages of an outcome.

@@ -1,4 +1,4 @@
-//! Work for a System, with everything that comes to it from outside.
+//! Work for a System, with all input from outside.
 
 use std::{fmt, sync::Arc};
 
@@ -15,23 +15,23 @@ use crate::{
 type Build = Arc<dyn Fn(SystemBuilder, EffectLog) -> SystemBuilder + Send + Sync>;
 type Policy = Arc<dyn Fn(&Question) -> Value + Send + Sync>;
 
-/// Work for a System, with everything that comes to it from outside.
+/// Work for a System, with all input from outside.
 #[derive(Clone)]
 pub struct Scenario {
     pub(super) name: String,
     pub(super) build: Build,
     pub(super) team: String,
     pub(super) turns: Vec<String>,
-    /// Told to the root run of every turn, in this order.
+    /// Messages to the root run of every turn, in this order.
     pub(super) messages: Vec<InboxBody>,
     pub(super) policy: Policy,
 }
 
 impl Scenario {
-    /// Work for this team. `build` adds the team, its models and tools to the builder of each
-    /// process's System; tools that log their calls come from the [`EffectLog`]. A model must
-    /// answer by what it is asked and not by how often, since a call that a crash interrupted is
-    /// made again (see [`ScriptedModel::turns`](super::ScriptedModel::turns)).
+    /// Work for this team. `build` adds the team, its models and tools to the builder of each process's System; tools
+    /// that log their calls come from the [`EffectLog`]. A model's answer must depend on its request and not on the
+    /// number of calls, since a call that a crash interrupted is made again (see
+    /// [`ScriptedModel::turns`](super::ScriptedModel::turns)).
     pub fn new<F>(team: impl Into<String>, build: F) -> Self
     where
         F: Fn(SystemBuilder, EffectLog) -> SystemBuilder + Send + Sync + 'static,
@@ -47,7 +47,7 @@ impl Scenario {
         }
     }
 
-    /// Sets what it is called in reports; the team's name when left out.
+    /// Sets the name for reports; the team's name by default.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
@@ -59,15 +59,14 @@ impl Scenario {
         &self.name
     }
 
-    /// Adds a turn; each is said when the one before has ended.
+    /// Adds a turn. Each turn begins when the one before has ended.
     #[must_use]
     pub fn turn(mut self, text: impl Into<String>) -> Self {
         self.turns.push(text.into());
         self
     }
 
-    /// Adds a message that the root run of every turn is told. A message that is no JSON is
-    /// told as null.
+    /// Adds a message to the root run of every turn. A message that has no form as JSON is sent as null.
     #[must_use]
     pub fn message<M: AgentMessage>(mut self, message: &M) -> Self {
         let (name, value) = (M::NAME.to_owned(), serde_json::to_value(message));
@@ -76,8 +75,8 @@ impl Scenario {
         self
     }
 
-    /// Sets how questions are answered. When left out, approvals and confirmations are given,
-    /// the first option is chosen, a form is left empty, and a text is `yes`.
+    /// Sets how questions are answered. By default, approvals and confirmations are given, the first option is
+    /// chosen, a form is left empty, and a text is `yes`.
     #[must_use]
     pub fn answers<F>(mut self, policy: F) -> Self
     where

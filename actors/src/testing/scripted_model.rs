@@ -1,4 +1,4 @@
-//! A model that answers what a test tells it to.
+//! A model with answers from a test.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -104,9 +104,9 @@ impl ScriptedModel {
         Self::from_reply_fn(move |_, number| pick(&replies, number))
     }
 
-    /// A model that answers a conversation with n answers of a model in it with its n-th reply,
-    /// counted from 0. What it says depends on the request alone, so it serves a run that goes
-    /// on in another process, and several runs at once.
+    /// A model that chooses its reply by the conversation: with n model answers in it, counted from 0, the n-th
+    /// reply. The answer depends on the request alone, so this model works for a run that goes on in another process,
+    /// and for several runs at once.
     pub fn turns<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> Self {
         let replies: Vec<Reply> = replies.into_iter().map(Into::into).collect();
         Self::from_reply_fn(move |request, _| pick(&replies, turns_before(request)))

@@ -7,10 +7,9 @@ use crate::{
     vocabulary::Timestamp,
 };
 
-/// A clock for tests: it goes with tokio's time, which a test pauses, and its wall can be put
-/// forward and back at once, as a machine's is when it wakes up or is corrected. Whoever waits for a
-/// time of the wall that was jumped over stops waiting; intervals go on as they are. Cloning
-/// shares it.
+/// A clock for tests. It follows tokio's time, which a test pauses, and its wall clock can be put forward and back at
+/// once, as a machine's clock is when it wakes up or is corrected. A wait for a wall-clock time that was jumped over
+/// ends; intervals are not affected. Cloning shares it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,13 +33,13 @@ impl SimulatedClock {
         Self(SystemClock::starting_at(time))
     }
 
-    /// Puts the wall's time forward at once, and ends the waits for every time up to then.
+    /// Puts the wall clock forward at once, and ends the waits for every time up to then.
     pub fn advance(&self, by: Duration) {
         self.0
             .jump(i64::try_from(by.as_millis()).unwrap_or(i64::MAX));
     }
 
-    /// Puts the wall's time back at once.
+    /// Puts the wall clock back at once.
     pub fn set_back(&self, by: Duration) {
         self.0
             .jump(i64::try_from(by.as_millis()).map_or(i64::MIN, |by| -by));

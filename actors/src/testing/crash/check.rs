@@ -1,4 +1,4 @@
-//! What must hold of a scenario that was disturbed.
+//! What must hold of a disturbed scenario.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,13 +17,13 @@ use crate::{
 
 type CallKey = (RunId, OperationId);
 
-/// What the journals say of calls.
+/// What the journals record of calls.
 #[derive(Default)]
 struct Calls {
-    /// Recorded results, and whether they say that the call is in doubt.
+    /// The recorded results, and whether each says that the call is in doubt.
     completed: BTreeMap<CallKey, bool>,
     started: BTreeSet<CallKey>,
-    /// Calls that gave a ticket: they did not end, but nothing of them is in doubt.
+    /// Calls that gave a ticket. They have no end, but they are not in doubt.
     handed_out: BTreeSet<CallKey>,
 }
 
@@ -140,7 +140,7 @@ fn says_in_doubt(result: &str) -> bool {
     }
 }
 
-/// What was recorded when a process died stands.
+/// What was recorded when a process died must still be there, unchanged.
 fn check_prefixes(life: &Life, faults: &mut Vec<String>) {
     for recorded in &life.crashes {
         for (run, before) in recorded {
@@ -202,7 +202,7 @@ fn check_events(life: &Life, faults: &mut Vec<String>) {
             if place <= before {
                 faults.push("an event has no place".to_owned());
             }
-            // A root that goes on in another journal is read from there on.
+            // The events of a root that goes on in another journal continue there.
             before = place.or(before);
             if event.id().is_none_or(|id| !seen.insert(id)) {
                 faults.push(format!("the event {:?} is told twice", event.id()));
@@ -215,7 +215,7 @@ fn check_events(life: &Life, faults: &mut Vec<String>) {
     }
 }
 
-/// What agents, tools and interceptors told, in one order: calls that run side by side end in any.
+/// The events of agents, tools and interceptors, sorted, because calls that run side by side end in any order.
 fn custom_events(life: &Life) -> Vec<(&str, String)> {
     let records = life.events.iter().flatten();
     let mut told: Vec<_> = records
@@ -228,7 +228,7 @@ fn custom_events(life: &Life) -> Vec<(&str, String)> {
     told
 }
 
-/// The session's journal folds, and its checkpoint says the same.
+/// The session's journal must fold, and its checkpoint must agree with it.
 fn check_session(life: &Life, faults: &mut Vec<String>) -> SessionFold {
     let mut fold = SessionFold::default();
     if let Err(error) = fold.extend(&life.session, "crash") {

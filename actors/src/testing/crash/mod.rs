@@ -1,8 +1,8 @@
-//! Crash a scenario at every commit, and see that nothing differs.
+//! Crashes a scenario at every commit, and checks that nothing differs.
 //!
-//! This is the method of SQLite's tests: run the work once and count its commits; then, for each
-//! of them, run it again with a process that dies just before, and just after, that commit takes
-//! effect; start a new process over what is left, let it go on, and compare.
+//! This is the method of SQLite's tests: run the work once and count its commits. Then, for each commit, run the work
+//! again with a process that dies just before, and just after, the commit takes effect; start a new process over what
+//! is left, let it go on, and compare.
 //!
 //! ```
 //! use ghostlight_actors::{
@@ -34,25 +34,25 @@ use std::{fmt, time::Duration};
 
 use super::{Fault, Harm, Scenario, Strike};
 
-/// Of how many disturbed lives one is replayed.
+/// One in this many disturbed lives is replayed.
 const REPLAYED: u64 = 5;
 
 /// How a scenario is crashed.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CrashOptions {
-    /// The seed of every process's chance.
+    /// The seed of every process's random numbers.
     pub seed: u64,
-    /// How long a process may take, in the runtime's time, before its work counts as hung: ten
-    /// minutes, where nothing else is said. Time in which a run sleeps does not count.
+    /// How long a process may take, in the runtime's time, before its work counts as hung: ten minutes by default.
+    /// Time in which a run sleeps does not count.
     pub patience: Duration,
-    /// How many of the next process's first commits are crash points too, each in a run of its
-    /// own: crashes during recovery.
+    /// How many of the next process's first commits are crash points too, each in a run of its own: these are crashes
+    /// during recovery.
     pub again: u64,
-    /// What strikes: the process dies, or a commit fails and the process goes on.
+    /// The fault: the process dies, or a commit fails and the process goes on.
     pub harm: Harm,
-    /// Where it strikes: at commits, or, with a bound, at so many calls of the store of any sort,
-    /// spread evenly over all that there are.
+    /// Where the fault strikes: at every commit, or, with a bound, at no more than that many store calls of any kind,
+    /// spread evenly over all of them.
     pub calls: Option<u64>,
 }
 
@@ -90,16 +90,16 @@ impl CrashOptions {
         self
     }
 
-    /// Lets processes die at calls of the store of any sort, reads and claims included, and not
-    /// only at commits. A scenario that waits makes thousands of them, since inboxes are looked
-    /// at 40 times a second: at most so many are tried, spread evenly.
+    /// Lets processes die at store calls of any kind, reads and claims included, and not only at commits. A scenario
+    /// that waits makes thousands of calls, since inboxes are polled 40 times a second: at most this many are tried,
+    /// spread evenly.
     #[must_use]
     pub fn at_calls(mut self, most: u64) -> Self {
         self.calls = Some(most.max(1));
         self
     }
 
-    /// Sets what strikes.
+    /// Sets the fault.
     #[must_use]
     pub fn harm(mut self, harm: Harm) -> Self {
         self.harm = harm;
@@ -107,19 +107,18 @@ impl CrashOptions {
     }
 }
 
-/// What came of it.
+/// The result of crashing a scenario.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CrashReport {
     /// The scenario.
     pub scenario: String,
-    /// How many commits the undisturbed run made, or calls of the store of any sort, where those
-    /// are crash points.
+    /// How many commits the undisturbed run made, or how many store calls, where those are crash points.
     pub commits: u64,
     /// How many disturbed runs there were.
     pub crashes: u64,
-    /// How many of them ended with a `once` call in doubt. Their outcome may differ: nobody can
-    /// know whether the call happened, and it was not repeated.
+    /// How many of them ended with a `once` call in doubt. Their outcome may differ, because nobody can know whether
+    /// the call happened, and it was not repeated.
     pub in_doubt: u64,
     /// The outcomes of the undisturbed run, in words.
     pub outcomes: Vec<String>,

@@ -22,15 +22,15 @@ use crate::{
 /// The session's key; one is enough.
 const KEY: &str = "crash";
 
-/// What is found in the store and in the world.
+/// What the store and the world hold after a scenario.
 pub(super) struct Life {
     /// The outcomes of the turns, in words.
     pub(super) outcomes: Vec<String>,
-    /// Commits of the first process.
+    /// The commits of the first process.
     pub(super) commits: u64,
     /// What was recorded when each process but the last died.
     pub(super) crashes: Vec<Journals>,
-    /// What is recorded in the end.
+    /// The journals at the end.
     pub(super) journals: Journals,
     pub(super) rows: Vec<RunRow>,
     pub(super) session: Vec<StoredLine>,
@@ -38,9 +38,9 @@ pub(super) struct Life {
     /// The events of each turn's tree.
     pub(super) events: Vec<Vec<EventRecord>>,
     pub(super) effects: Vec<LoggedEffect>,
-    /// Where replaying what is left asks for something else than what is recorded.
+    /// The places at which replay asks for something else than what is recorded.
     pub(super) unfaithful: Vec<String>,
-    /// What went wrong so badly that the work could not go on.
+    /// What kept the work from going on, if anything did.
     pub(super) stuck: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl Actor for Process {
     }
 }
 
-/// Lives through a scenario; each fault strikes one process after the other.
+/// Runs a scenario to its end; each fault strikes one process after the other.
 pub(super) async fn live_through(
     scenario: &Scenario,
     options: CrashOptions,
@@ -114,7 +114,7 @@ pub(super) async fn live_through(
         if life.crashes.is_empty() {
             life.commits = store.calls();
         }
-        // A process that dies takes what it was doing along.
+        // A dying process takes its unfinished work along.
         log = log.next_process();
         store.kill();
         process.kill();
@@ -155,7 +155,7 @@ pub(super) async fn live_through(
     life
 }
 
-/// Replays the journals of all roots, and says where the code asks for something else than what is recorded.
+/// Replays the journals of all roots, and returns where the code asks for something else than what is recorded.
 async fn replayed(store: &InMemoryStore, rows: &[RunRow], registry: &Registry) -> Vec<String> {
     let store = StoreHandle::new(store.clone());
     let mut unfaithful = Vec::new();
@@ -180,8 +180,8 @@ async fn replayed(store: &InMemoryStore, rows: &[RunRow], registry: &Registry) -
 
 type Done = (Vec<String>, Vec<Vec<EventRecord>>);
 
-/// The end of the work; `None` when it takes longer than the patience, in which time that a timer
-/// of a run has to wait for does not count.
+/// The end of the work; `None` when it takes longer than the patience. Time for which a timer of a run must wait does
+/// not count.
 async fn patiently<T>(
     patience: Duration,
     memory: &InMemoryStore,
@@ -205,8 +205,8 @@ async fn patiently<T>(
     }
 }
 
-/// Says each turn, and does what the world outside has to do until it has ended. Doing it again
-/// after a crash changes nothing: turns and messages carry ids.
+/// Begins each turn and plays the world outside until the turn has ended. A repetition after a crash changes nothing,
+/// because turns and messages carry ids.
 async fn work(scenario: &Scenario, system: &System) -> Result<Done, SystemError> {
     let session = system.session(&*scenario.team, KEY);
     let (mut outcomes, mut events) = (Vec::new(), Vec::new());
@@ -224,18 +224,18 @@ async fn work(scenario: &Scenario, system: &System) -> Result<Done, SystemError>
         outcomes.push(attend(scenario, system, &run).await?);
         events.push(run.events().recorded().so_far().await?);
         if parked(system, &run).await?.is_some() {
-            // The session waits for somebody to mend it, and no later turn would begin.
+            // The session waits for a person, and no later turn would begin.
             break;
         }
     }
-    // Checkpoints are kept beside the work.
+    // Checkpoints are written in the background.
     tokio::time::sleep(Duration::from_millis(50)).await;
     Ok((outcomes, events))
 }
 
 async fn attend(scenario: &Scenario, system: &System, run: &Run) -> Result<String, SystemError> {
     loop {
-        // A run above a parked one waits for it, for as long as nobody mends it.
+        // A run above a parked one waits until a person acts.
         let row = tokio::select! {
             biased;
             parked = parked_below(system, run) => return parked,
@@ -266,7 +266,7 @@ async fn attend(scenario: &Scenario, system: &System, run: &Run) -> Result<Strin
     }
 }
 
-/// The run of this tree that is parked, if one is.
+/// The parked run of this tree, if there is one.
 async fn parked(system: &System, root: &Run) -> Result<Option<RunRow>, SystemError> {
     let mut filter = RunFilter::default();
     (filter.open, filter.root) = (true, Some(root.id()));
@@ -275,7 +275,7 @@ async fn parked(system: &System, root: &Run) -> Result<Option<RunRow>, SystemErr
     Ok(rows.find(|row| row.status == RunStatus::Parked))
 }
 
-/// Waits until a run below this one is parked, and says why.
+/// Waits until a run below this one is parked, and returns the reason.
 async fn parked_below(system: &System, root: &Run) -> Result<String, SystemError> {
     loop {
         if let Some(row) = parked(system, root).await?
@@ -321,7 +321,7 @@ async fn open_tickets(system: &System, root: RunId) -> Result<Vec<Ticket>, Syste
         .collect())
 }
 
-/// Lets what was killed come to its end.
+/// Lets killed tasks come to their end.
 async fn settle() {
     for _ in 0..64 {
         tokio::task::yield_now().await;
@@ -341,7 +341,7 @@ async fn journals(memory: &InMemoryStore) -> Journals {
     journals
 }
 
-/// How the runs stand, and the last entry of each, for a person who looks for a hang.
+/// The status of each run and its last entry, for a person who investigates a hang.
 async fn standing(memory: &InMemoryStore) -> String {
     let mut words = Vec::new();
     for row in rows(memory).await {
