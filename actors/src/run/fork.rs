@@ -1,4 +1,4 @@
-//! A run's journal up to some entry, copied so that another run goes on from there.
+//! Forks: a run's journal is copied up to some entry, and another run goes on from there.
 
 mod copies;
 
@@ -20,7 +20,7 @@ use crate::vocabulary::{
     RunEnd, RunId, RunStart, Scope, SessionId, Timestamp,
 };
 
-/// Why a run cannot be forked there.
+/// Why a run cannot be forked at an entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForkError {
@@ -32,7 +32,7 @@ pub enum ForkError {
     OutOfRange {
         /// The run.
         run: RunId,
-        /// What was asked for.
+        /// The requested place.
         at: u64,
         /// How many entries it has.
         entries: u64,
@@ -59,7 +59,7 @@ pub enum ForkError {
     UnderWay {
         /// The run that is to be forked.
         run: RunId,
-        /// The run whose operation it is: that one, or one below it.
+        /// The run whose operation it is: the forked run, or one below it.
         of: RunId,
         /// The operation.
         operation: OperationId,
@@ -82,7 +82,7 @@ pub(crate) struct Branch {
     pub(crate) session: SessionId,
     /// How many entries the new session has before its turn.
     pub(crate) history: u64,
-    /// The definition, where it is another than the recorded one's.
+    /// The definition, if it differs from the recorded one.
     pub(crate) definition: Option<Digest>,
     /// The team's name.
     pub(crate) team: String,
@@ -94,8 +94,8 @@ pub(crate) struct Branch {
 pub(crate) struct ForkedRun {
     pub(crate) run: RunId,
     pub(crate) start: RunStart,
-    /// All of its entries, the first included, each with its position in the recorded tree: the
-    /// fork's tree keeps their order.
+    /// All of its entries, each with its position in the recorded tree. The fork's tree keeps their
+    /// order.
     pub(crate) entries: Vec<(u64, Entry)>,
     pub(crate) end: Option<RunEnd>,
 }
@@ -113,9 +113,9 @@ pub(crate) struct ForkedTree {
     pub(crate) copies: Copies,
 }
 
-/// Copies what is recorded of a run before its entry `at`, and of the runs below it before that
-/// moment: a child whose end the run had heard of is referred to, one that was under way is copied
-/// as far as it had come.
+/// Copies the entries of a run before its entry `at`, and those of the runs below it before that
+/// moment. A child whose end the run knew is only referred to. A child that was under way is copied
+/// up to that moment.
 pub(crate) fn fork(
     recording: &Recording,
     run: RunId,
@@ -152,7 +152,7 @@ pub(crate) fn fork(
                     copies,
                 });
             }
-            // Nobody asked for this very place.
+            // The caller asked for no particular place.
             Err(ForkError::UnderWay { before, .. }) if at.is_none() && before > 0 => {
                 (copier.runs, copier.copies) = (Vec::new(), Copies::default());
                 place = before;
@@ -177,16 +177,16 @@ struct Copier<'a> {
     copies: Copies,
 }
 
-/// What the entries before a cut say of a run's operations, as far as copying depends on it.
+/// The state of a run's operations before a cut, as far as copying depends on it.
 #[derive(Default)]
 struct Standing {
     /// Effects that have begun, with the position of their start.
     under_way: HashMap<OperationId, (u64, String)>,
     /// Delegations whose child's end the run knows.
     delegated: HashSet<OperationId>,
-    /// Operations whose child nobody wants any more.
+    /// Operations whose child is not wanted any more.
     unwanted: HashSet<OperationId>,
-    /// Children whose end was waited for and came.
+    /// Children whose end an operation waited for and got.
     joined: HashSet<RunId>,
 }
 
@@ -203,8 +203,8 @@ impl Copier<'_> {
         placed.collect()
     }
 
-    /// The last place that matters of a run: before its end or its cancellation, and before the
-    /// operation at which it diverged.
+    /// The last useful place of a run: before its end or its cancellation, and before the operation
+    /// at which it diverged.
     fn latest(entries: &[Placed]) -> u64 {
         let over = entries.iter().position(|placed| {
             matches!(
@@ -269,7 +269,7 @@ impl Copier<'_> {
                     self.copies.add(run, new);
                     continue;
                 }
-                // They are about lives of the other run.
+                // These entries are about lives of the original run.
                 Entry::Activated { .. } | Entry::Restarted { .. } | Entry::Parked { .. } => {
                     continue;
                 }
@@ -288,7 +288,8 @@ impl Copier<'_> {
                         continue;
                     } else {
                         let copy = new.child(op);
-                        // What the run has heard of counts, though it was committed with that.
+                        // A child's end that the run knows counts, although both were committed
+                        // together.
                         let heard_of = self
                             .journals_of(child)
                             .any(|run| standing.joined.contains(&run));
@@ -330,9 +331,9 @@ impl Copier<'_> {
                         call,
                     }
                 }
-                // What interceptors told of a call that is done anew.
+                // The emissions of interceptors about a call that is made again.
                 Entry::Emitted { op, .. } if cut_off.contains(&op) => continue,
-                // What was set aside for a child that the copy does not have.
+                // The amount set aside for a child that the copy does not have.
                 Entry::Granted { op, .. } | Entry::Settled { op, .. } if left_out.contains(&op) => {
                     continue;
                 }
@@ -364,13 +365,13 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Whether the run's agent was made for its task: no other definition has it.
+    /// Whether the run's agent was made for its task. No other definition has such an agent.
     fn is_made(&self, start: &RunStart) -> bool {
         let pinned = self.recording.pinned(self.branch.run, start.definition);
         pinned.is_ok_and(|pinned| pinned.made_by.is_some())
     }
 
-    /// How the copy of a run begins.
+    /// The start of the copy of a run.
     fn start(&self, recorded: RunStart, parent: Option<(RunId, OperationId)>) -> RunStart {
         let mut start = recorded;
         start.format = FORMAT;
@@ -386,10 +387,11 @@ impl Copier<'_> {
         }
         start.parent = parent;
         start.root = self.branch.run;
-        // It may have passed; what bounds the fork is what it consumes.
+        // The deadline may have passed. The fork is bounded by its consumption.
         start.deadline = None;
         start.at = self.branch.now;
-        // What had no session has none in the fork: it would ask for another scope's state.
+        // A run without a session has none in the fork either: it would ask for another scope's
+        // state.
         if start.session.is_some() {
             start.session = Some(self.branch.session.clone());
             start.history = self.branch.history;
@@ -397,7 +399,7 @@ impl Copier<'_> {
         start
     }
 
-    /// A run, and those in whose journals it went on.
+    /// A run, and the runs in whose journals it went on.
     fn journals_of(&self, run: RunId) -> impl Iterator<Item = RunId> {
         let is_there = |run: &RunId| self.recording.lines.iter().any(|line| line.run == *run);
         std::iter::successors(Some(run), |run| Some(run.next())).take_while(is_there)
@@ -510,7 +512,7 @@ fn is_error(result: &RawValue) -> bool {
     result.get().starts_with("{\"Err\"")
 }
 
-/// The result of having begun this child.
+/// The recorded result of spawning this child.
 fn spawned(
     run: RunId,
     agent: &str,
@@ -521,16 +523,16 @@ fn spawned(
         run,
         agent: agent.to_owned(),
         operation,
-        // The copy is a child of the copy, whatever the child was.
+        // The child's copy is a child of the copied parent, whatever the original child was.
         when_parent_ends: crate::vocabulary::ParentPolicy::default(),
     });
     to_raw_value(&result).unwrap_or(recorded)
 }
 
-/// A recorded value: what it is, and how often it had been written.
+/// A recorded value, and how often it had been written.
 pub(crate) type Written = (Option<serde_json::Value>, u64);
 
-/// What is recorded of a value.
+/// The record of a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyHistory {
     /// The last value before the cut.
@@ -540,14 +542,14 @@ pub(crate) struct KeyHistory {
 }
 
 impl KeyHistory {
-    /// Adds what was recorded after this.
+    /// Adds a later record of the same value.
     pub(crate) fn go_on(&mut self, next: Self) {
         self.before = next.before.or(self.before.take());
         self.later = self.later.or(next.later);
     }
 }
 
-/// What a tree changed of a scope.
+/// The changes that a tree made to a scope.
 #[derive(Debug, Default)]
 pub(crate) struct ChangedByTree {
     /// The values that it wrote, by key.
@@ -557,8 +559,7 @@ pub(crate) struct ChangedByTree {
 }
 
 impl ChangedByTree {
-    /// What this tree, as it is recorded, changed of a scope after this place in the order of
-    /// commits.
+    /// The recorded changes of this tree to a scope after this place in the order of commits.
     pub(crate) fn of(
         recording: &Recording,
         after: u64,

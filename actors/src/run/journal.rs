@@ -74,7 +74,7 @@ impl Durable {
     }
 }
 
-/// Acknowledges once, also when the journal dies before it answers.
+/// Acknowledges a commit once, even if the journal dies before it answers.
 struct Acknowledgement {
     durable: Arc<Durable>,
     entries: u64,
@@ -87,7 +87,7 @@ impl Acknowledgement {
         self.durable.acknowledge(self.entries, result);
     }
 
-    /// Says nothing: the refusal is dealt with elsewhere.
+    /// Drops the acknowledgement without reporting a failure. The caller handles the refusal.
     fn keep(mut self) {
         self.given = true;
     }
@@ -107,12 +107,12 @@ pub(crate) struct JournalWriter {
     pub(crate) run: RunId,
     pub(crate) root: RunId,
     epoch: u64,
-    /// The sequence number of the next entry, those in `pending` counted.
+    /// The sequence number of the next entry, after those in `pending`.
     next: u64,
     pending: Vec<Line>,
-    /// Where results are encoded.
+    /// The buffer in which results are encoded.
     buffer: Vec<u8>,
-    /// Inbox items that the pending entries deal with.
+    /// Inbox items that the pending entries handle.
     taken: Vec<String>,
     pub(crate) row: RunRow,
     row_changed: bool,
@@ -139,12 +139,12 @@ impl JournalWriter {
         }
     }
 
-    /// How many entries the journal has, those not yet sent counted.
+    /// How many entries the journal has, including those not yet sent.
     pub(crate) fn entries(&self) -> u64 {
         self.next
     }
 
-    /// Whether anything waits for a commit.
+    /// Whether any change waits for a commit.
     pub(crate) fn is_pending(&self) -> bool {
         !self.pending.is_empty() || self.row_changed || !self.taken.is_empty()
     }
@@ -153,8 +153,8 @@ impl JournalWriter {
         self.epoch
     }
 
-    /// Adds an entry to the next commit. One that has no form fails the journal, as a commit does
-    /// that fails, and the driver goes no further.
+    /// Adds an entry to the next commit. An entry that cannot be encoded fails the journal like a
+    /// failed commit, and the driver goes no further.
     pub(crate) fn append(&mut self, entry: &Entry) {
         match Line::encode(self.ports.clock().now(), entry) {
             Ok(line) => {
@@ -165,13 +165,13 @@ impl JournalWriter {
         }
     }
 
-    /// Fails the journal, as a commit does that fails: the driver hears of it.
+    /// Fails the journal like a failed commit, and wakes the driver.
     pub(crate) fn fail(&self, error: StoreError) {
         self.durable.acknowledge(0, Err(error));
     }
 
-    /// Adds the end of an operation to the next commit. The error when its result cannot be
-    /// recorded is what is recorded then.
+    /// Adds the end of an operation to the next commit. If its result cannot be recorded, the
+    /// returned error is recorded instead.
     pub(crate) fn append_completed(
         &mut self,
         op: OperationId,
@@ -209,7 +209,7 @@ impl JournalWriter {
                 (line.ok(), Err(error))
             }
         };
-        // An error is plain text and numbers, which always encode.
+        // An error is plain text and numbers, which can always be encoded.
         if let Some(line) = line {
             self.pending.push(line);
             self.next += 1;
@@ -228,7 +228,7 @@ impl JournalWriter {
         self.row_changed = true;
     }
 
-    /// Takes what is pending as one batch.
+    /// Takes the pending changes as one batch.
     pub(crate) fn take(&mut self) -> Option<Batch> {
         if !self.is_pending() {
             return None;
@@ -245,14 +245,14 @@ impl JournalWriter {
         Some(batch)
     }
 
-    /// Sends what is pending to the journal, and does not wait.
+    /// Sends the pending changes to the journal without waiting.
     pub(crate) fn flush(&mut self) {
         if let Some(batch) = self.take() {
             self.commit(batch);
         }
     }
 
-    /// Sends a batch that holds all that was pending.
+    /// Sends a batch that holds all pending changes.
     pub(crate) fn commit(&self, batch: Batch) {
         let acknowledgement = self.acknowledgement();
         let (ports, root) = (self.ports.clone(), self.root);
@@ -276,8 +276,8 @@ impl JournalWriter {
         }
     }
 
-    /// Sends a batch and waits for its result; a refusal for a conflict harms nothing and gives
-    /// the entries back by `undo`.
+    /// Sends a batch and waits for its result. A refusal for a conflict harms nothing: the caller
+    /// takes the entries back with `take_back_to`.
     pub(crate) async fn commit_checked(&mut self, batch: Batch) -> Result<(), StoreError> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let acknowledgement = self.acknowledgement();
@@ -311,7 +311,7 @@ impl JournalWriter {
         receiver.await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Takes back the entries of a refused batch: there are so many without it.
+    /// Takes back the entries of a refused batch. `entries` is their number without the batch.
     pub(crate) fn take_back_to(&mut self, entries: u64) {
         self.next = entries;
     }
@@ -321,8 +321,8 @@ impl JournalWriter {
     }
 }
 
-/// A function that panics takes the driver with it. What was recorded by then is kept: it is not
-/// done again, and what the function crashed on can be told from the journal.
+/// A function that panics takes the driver with it. The entries recorded by then are kept, so their
+/// operations are not done again, and the journal shows on which input the function crashed.
 impl Drop for JournalWriter {
     fn drop(&mut self) {
         self.flush();

@@ -1,7 +1,8 @@
-//! The books of one run's budget: what is bounded, consumed, and set aside for child runs.
+//! The books of one run's budget: its bounds, its consumption, and the amounts set aside for child
+//! runs.
 //!
-//! It is folded from the journal's entries, in their order, so a run that is recovered has
-//! the books that it had.
+//! The books are folded from the journal's entries, in their order, so a recovered run has the same
+//! books as before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +15,14 @@ pub(crate) struct Ledger {
     bounds: Budget,
     deadline: Option<Timestamp>,
     spent: Spent,
-    /// What is set aside for the child run that each operation began, until it is settled.
+    /// The amounts set aside for the child run of each operation, until the child is settled.
     open: BTreeMap<OperationId, Budget>,
-    /// The sum of it.
+    /// The sum of the amounts in `open`.
     reserved: Amounts,
     warned: BTreeSet<(Resource, u8)>,
 }
 
-/// How much of what is left a child is to have.
+/// The part of the remaining budget that a child gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// One of so many equal parts of what is left, rounded up.
@@ -41,25 +42,25 @@ impl Ledger {
         }
     }
 
-    /// What the run has consumed, with its children that are settled.
+    /// The consumption of the run and its settled children.
     pub(crate) fn spent(&self) -> Spent {
         self.spent
     }
 
-    /// Charges what was consumed.
+    /// Charges consumption.
     pub(crate) fn charge(&mut self, spent: Spent) {
         self.spent += spent;
     }
 
-    /// Sets something aside for the child run that this operation begins.
+    /// Sets an amount aside for the child run that this operation begins.
     pub(crate) fn reserve(&mut self, child: OperationId, budget: Budget) {
         self.settle(child);
         self.reserved += Amounts::bounded(&budget);
         self.open.insert(child, budget);
     }
 
-    /// Returns what was set aside for a child. `false` when that was done before: what the child
-    /// consumed is charged already.
+    /// Returns the amount that was set aside for a child. `false` if it was returned before: the
+    /// child's consumption is charged already.
     pub(crate) fn settle(&mut self, child: OperationId) -> bool {
         let Some(budget) = self.open.remove(&child) else {
             return false;
@@ -68,7 +69,7 @@ impl Ledger {
         true
     }
 
-    /// Gives something away for good, to the child run that this operation begins.
+    /// Gives an amount away for good, to the child run that this operation begins.
     pub(crate) fn give(&mut self, child: OperationId, budget: &Budget) {
         self.settle(child);
         self.spent.given += Amounts::bounded(budget);
@@ -79,7 +80,7 @@ impl Ledger {
         self.allowance().left(resource)
     }
 
-    /// What a child may consume: its part of what is left, and no more than is wanted.
+    /// The budget of a child: its part of the remaining budget, and no more than requested.
     pub(crate) fn grant(&self, wanted: &Budget, part: Part) -> Budget {
         Budget::from_bounds(|resource| {
             let granted = self.left(resource).map(|left| match part {
@@ -118,7 +119,7 @@ impl Ledger {
         }
     }
 
-    /// Takes note of a warning that is recorded.
+    /// Notes a recorded warning.
     pub(crate) fn warned(&mut self, resource: Resource, percent: u8) {
         self.warned.insert((resource, percent));
     }
@@ -143,8 +144,8 @@ impl Ledger {
         due
     }
 
-    /// At how many entries the next warning about the bound on a journal is due at these shares,
-    /// in percent, and which it is.
+    /// The number of entries at which the next warning about the bound on a journal is due, and its
+    /// share, out of these shares in percent.
     pub(crate) fn entries_warning(&self, at: &[u8], bound: u64) -> Option<(u64, u8)> {
         let due = |percent: u8| u128::from(bound) * u128::from(percent) / 100;
         let given = |percent: &u8| self.warned.contains(&(Resource::Entries, *percent));
@@ -153,7 +154,8 @@ impl Ledger {
         Some((u64::try_from(next.0).unwrap_or(u64::MAX), next.1))
     }
 
-    /// When the next warning about wall time is due at these shares, in percent, and which it is.
+    /// The time at which the next warning about wall time is due, and its share, out of these
+    /// shares in percent.
     pub(crate) fn wall_time_warning(&self, at: &[u8], begun: Timestamp) -> Option<(Timestamp, u8)> {
         let bound = self.bounds.wall_time()?;
         let due = |percent: u8| begun.after(bound.mul_f64(f64::from(percent) / 100.0));

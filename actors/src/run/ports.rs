@@ -1,4 +1,4 @@
-//! What a run asks of the world. The actors answer; tests may.
+//! The requests of a run to the world. Actors answer them, or tests.
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -18,12 +18,12 @@ use crate::{
     },
 };
 
-/// What happens with a commit's result. It is called in the order of commits.
+/// Receives a commit's result. It is called in the order of commits.
 pub(crate) type Acknowledge = Box<dyn FnOnce(Result<Committed, StoreError>) + Send>;
 
-/// The doors through which a run reaches models, tools, other runs and the journal.
+/// The interface through which a run reaches models, tools, other runs and the journal.
 ///
-/// Everything here returns at once; what takes time is a future that does not borrow.
+/// Every method returns at once. Slow ones return a future that does not borrow.
 pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Commits changes and tells when they are durable.
     fn commit(&self, batch: Batch, acknowledge: Acknowledge);
@@ -34,8 +34,8 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
         call: ModelCall,
     ) -> BoxFuture<'static, Called<Result<ModelResponse, OperationError>>>;
 
-    /// Waits until a tool call may run: so many run at once, of its tool and of all. A call of which
-    /// a start is recorded has its slot before.
+    /// Waits until a tool call may run. The numbers of calls at once are bounded, for its tool and
+    /// for all tools. A call gets its slot before its start is recorded.
     fn slot(&self, call: &ToolInvocation) -> BoxFuture<'static, ToolSlot>;
 
     /// Calls a tool, through its executor. A call that is under way already under this operation
@@ -45,14 +45,14 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Asks the tool whether a call whose end was never heard of happened.
     fn reconcile(&self, call: ToolInvocation) -> BoxFuture<'static, Called<ToolEnd>>;
 
-    /// Ends a call that nobody wants any more, once its own future is dropped; a `once` tool has
-    /// a grace period. The future ends when the call can do nothing more, with its result if it
-    /// gave one.
+    /// Ends a call whose result is not wanted any more, once its own future is dropped. A `once`
+    /// tool has a grace period. The future ends when the call can do nothing more, with the call's
+    /// result if there is one.
     fn abort_tool(&self, run: RunId, operation: OperationId)
     -> BoxFuture<'static, Option<ToolEnd>>;
 
-    /// Ends the tool calls that earlier lives of this run left behind and that it did not take over:
-    /// it is about to end, and no tool may begin for it afterwards.
+    /// Ends the tool calls that earlier lives of this run left behind and that it did not take
+    /// over. The run is about to end, and no tool may begin for it afterwards.
     fn forget_calls(&self, run: RunId) -> BoxFuture<'static, ()>;
 
     /// Takes the credential that was given in this process as the answer to a question.
@@ -67,14 +67,14 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Starts a child run of this parent that outlives it, unless it has begun.
     fn tree(&self, parent: RunId, run: RunId);
 
-    /// Tells a child run of this parent to be cancelled. It reaches also a child that was started
-    /// just before.
+    /// Cancels a child run of this parent, even one that was started just before.
     fn cancel_child(&self, parent: RunId, run: RunId, reason: String);
 
-    /// Waits for the end of a run that is no child of who asks, live or not.
+    /// Waits for the end of a run that is not a live child of the caller, whether it is in memory
+    /// or not.
     fn outcome(&self, run: RunId) -> BoxFuture<'static, Result<ChildResult, OperationError>>;
 
-    /// A value of shared state, also how often it was changed where there is none.
+    /// A value of shared state, and how often it was changed, even if there is no value.
     fn state(
         &self,
         scope: String,
@@ -87,32 +87,32 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
         scope: String,
     ) -> BoxFuture<'static, Result<Vec<(String, StateValue)>, OperationError>>;
 
-    /// What is kept under this content hash.
+    /// The content that is stored under this hash.
     fn blob(&self, digest: Digest) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>>;
 
     /// Waits until nobody else in this process changes this value.
     fn state_turn(&self, scope: String, key: String) -> BoxFuture<'static, StateTurn>;
 
-    /// Tells the memory that these values changed, once they are durable.
+    /// Tells the cache of shared state that these values changed, once they are durable.
     fn state_changed(&self, keys: Vec<(String, String)>);
 
-    /// Tells the memory that anything of this scope may have changed unseen.
+    /// Tells the cache of shared state that any value of this scope may have changed unseen.
     fn forget_state(&self, scope: String);
 
-    /// Puts something into a run's inbox.
+    /// Puts an item into a run's inbox.
     fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>>;
 
-    /// Tells runs that a commit put something into their inboxes.
+    /// Tells runs that a commit put items into their inboxes.
     fn posted(&self, runs: Vec<RunId>);
 
-    /// Which of these runs have ended, or are not there any more. One that goes on in another journal
-    /// has not ended.
+    /// Those of the given runs that have ended or do not exist any more. A run that goes on in
+    /// another journal has not ended.
     fn ended(&self, runs: Vec<RunId>) -> BoxFuture<'static, Result<Vec<RunId>, OperationError>>;
 
-    /// What is recorded of this run.
+    /// The journal of this run.
     fn journal(&self, run: RunId) -> BoxFuture<'static, Result<Vec<StoredLine>, StoreError>>;
 
-    /// What is in this run's inbox after this mark, each item with its own.
+    /// The items of this run's inbox after this mark, each with its own mark.
     fn inbox(
         &self,
         run: RunId,
@@ -122,7 +122,7 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Tells observers that the journal has more, up to this position.
     fn published(&self, root: RunId, position: u64);
 
-    /// What keeps the actors that packages add.
+    /// The keeper of the actors that packages add.
     fn companions(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         None
     }
@@ -130,28 +130,28 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// The clock.
     fn clock(&self) -> &Arc<dyn Clock>;
 
-    /// Chance.
+    /// The source of randomness.
     fn entropy(&self) -> &Arc<dyn Entropy>;
 }
 
-/// The right to change a value of shared state; dropping it gives it to the next that waits.
-/// Only fairness rests on it: what keeps a write from being lost is the version that it expects.
+/// The right to change a value of shared state. Dropping it gives it to the next waiter. It serves
+/// only fairness: the expected version keeps a write from being lost.
 #[derive(Debug)]
 pub(crate) struct StateTurn(#[allow(dead_code)] tokio::sync::OwnedMutexGuard<()>);
 
 impl StateTurn {
-    /// The turn of whoever holds this value's lock.
+    /// The turn of the holder of this value's lock.
     pub(crate) fn new(held: tokio::sync::OwnedMutexGuard<()>) -> Self {
         Self(held)
     }
 }
 
-/// The right of a tool call to run; when all that share it have dropped it, it is the next one's.
+/// The right of a tool call to run. It passes to the next call when all clones are dropped.
 #[derive(Clone)]
 pub(crate) struct ToolSlot(#[allow(dead_code)] Arc<dyn Any + Send + Sync>);
 
 impl ToolSlot {
-    /// The right of whoever holds this.
+    /// The right to run while this is held.
     pub(crate) fn new(held: impl Send + Sync + 'static) -> Self {
         Self(Arc::new(held))
     }
@@ -172,13 +172,13 @@ pub(crate) struct ModelCall {
     pub root: RunId,
     /// The operation.
     pub operation: OperationId,
-    /// For whom it is.
+    /// On whose behalf the call is made.
     pub origin: Arc<Origin>,
-    /// What is asked; its model's name is filled in.
+    /// The request, with its model's name filled in.
     pub request: ModelRequest,
-    /// The model, as the agent that asks knows it.
+    /// The model that the agent's name for it stands for.
     pub code: ModelCode,
-    /// Fires when nobody wants the answer any more.
+    /// Fires when the answer is not wanted any more.
     pub cancelled: CancellationToken,
 }
 
@@ -193,34 +193,34 @@ pub(crate) struct ToolInvocation {
     pub operation: OperationId,
     /// The agent that calls.
     pub agent: Arc<str>,
-    /// For whom it is, and who approved it.
+    /// On whose behalf the call is made, and who approved it.
     pub origin: Arc<Origin>,
     /// The call.
     pub call: ToolCall,
     /// The pinned definition.
     pub definition: Arc<ToolDefinition>,
-    /// The tool, as the agent that calls knows it, or why there is none.
+    /// The tool that the agent's name for it stands for, or why there is none.
     pub code: Result<ToolCode, String>,
-    /// When it must have ended.
+    /// The time by which the call must have ended.
     pub deadline: Option<Timestamp>,
-    /// What a person gave for this call.
+    /// The credential that a person gave for this call.
     pub credential: Option<Credential>,
-    /// What the call may read of what its team keeps.
+    /// The team's state and artifacts that the call may read.
     pub kept: Arc<dyn ToolState>,
-    /// What it goes on with, where it had not come to its end.
+    /// The continuation with which an unfinished call goes on.
     pub continued: Option<Arc<Continued>>,
-    /// The right to run, where it was given before; else it is waited for.
+    /// The right to run, if the call has it already. Otherwise the call waits for it.
     pub slot: Option<ToolSlot>,
-    /// Fires when nobody wants the result any more: a call that has not begun does not begin then.
+    /// Fires when the result is not wanted any more. A call that has not begun does not begin then.
     pub cancelled: CancellationToken,
 }
 
-/// The end of a call, with what interceptors told of it on the way.
+/// The end of a call, with the emissions of interceptors about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Called<T> {
-    /// What it came to.
+    /// The end.
     pub end: T,
-    /// What was told of it, to be recorded with its end.
+    /// The emissions, to be recorded with the end.
     pub told: Vec<Emission>,
     /// How many real attempts were made, and how long they took together, with the pauses.
     pub tries: Tries,
@@ -242,23 +242,22 @@ impl<T> From<T> for Called<T> {
     }
 }
 
-/// What a call came to, as far as the executor knows.
+/// The end of a call, as far as the executor knows it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ToolEnd {
     /// A known end.
     Result(ToolResult),
     /// A known end that changes something that the team keeps.
     Changing(ToolResult, Vec<Change>),
-    /// Nothing yet: the result comes through the call's ticket.
+    /// No result yet. It comes through the call's ticket.
     Later,
-    /// It has not come to its end, and goes on so.
+    /// The call has not ended and goes on with this.
     Continues(Box<Continuation>),
-    /// The end was not heard of, for this reason.
+    /// The end is not known, for this reason.
     InDoubt(String),
     /// It is known not to have happened (only an answer to a reconciliation).
     DidNotHappen,
-    /// It was told to stop, but its code blocks: it runs on until it returns (only of a call that
-    /// was aborted).
+    /// An aborted call was told to stop, but its code blocks: it runs on until it returns.
     StillRunning,
 }
 
@@ -269,16 +268,16 @@ pub struct ChildStart {
     pub run: RunId,
     /// The run that begins it.
     pub parent: RunId,
-    /// The epoch in which this process carries the parent: with it the child is claimed, so that
-    /// a process that the parent was taken from cannot take the child back.
+    /// The epoch in which this process carries the parent. The child is claimed with it, so a
+    /// process that has lost the parent cannot take the child back.
     pub epoch: u64,
     /// The agent that is to carry it.
     pub agent: String,
-    /// How it begins; for one that is recovered, its journal says so.
+    /// The start of the run. A recovered child has its start in its journal.
     pub start: Arc<RunStart>,
     /// The definition that it is pinned to.
     pub pinned: Arc<Pinned>,
-    /// That definition as it is stored, where the commit that begins the child must store it.
+    /// The stored form of that definition, if the commit that begins the child must store it.
     pub definition: Option<Arc<[u8]>>,
     /// Whether its first entry was just recorded by the parent, so that it need not be claimed.
     pub fresh: bool,
@@ -286,7 +285,7 @@ pub struct ChildStart {
     pub operation: OperationId,
     /// Whether it is to be cancelled rather than run.
     pub cancel: Option<String>,
-    /// Where the child tells its parent how it stands.
+    /// The parent's mailbox, to which the child reports.
     pub sender: RunSender,
 }
 
@@ -307,9 +306,9 @@ pub struct Task {
     pub message: Message,
     /// The bounds of the child run, beyond the agent's own and what its parent can give it.
     pub budget: Budget,
-    /// How much of its parent's own bounds the child gets, in percent, at most what is left.
-    /// Where it is left out, what is left is divided equally among the children that begin
-    /// together and, where it does not wait for them, the parent's function.
+    /// The child's share of its parent's own bounds, in percent, at most what is left. By default
+    /// the rest is divided equally among the children that begin together and, if it does not wait
+    /// for them, the parent's function.
     pub share: Option<u8>,
     /// What happens to the child when its parent ends first.
     pub when_parent_ends: ParentPolicy,
@@ -355,41 +354,43 @@ impl From<Message> for Task {
     }
 }
 
-/// What a run is told while it is under way.
+/// A command to a run that is under way.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Command {
     /// There is something in its inbox.
     Inbox,
-    /// It is to be cancelled; an ancestor's record says so, or this run's is to.
+    /// The run is to be cancelled. The cancellation is recorded by an ancestor, or is to be
+    /// recorded by this run.
     Cancel {
         /// Why.
         reason: String,
     },
-    /// A child run tells how it stands.
+    /// A report of a child run.
     Child {
         /// The child.
         run: RunId,
-        /// How it stands.
+        /// The report.
         sender: ChildReport,
     },
-    /// A child run cannot be gone on with: the store refuses it.
+    /// A child run cannot go on, because the store refuses it.
     ChildFailed(StoreError),
-    /// Its parent was restarted and wants to know how it stands.
+    /// The run's parent was restarted and wants a report.
     Reattached,
-    /// Its journal was claimed by somebody else, or the system stops: it lets go at once.
+    /// The run's journal was claimed by another process, or the system stops. The run stops here at
+    /// once, without an end.
     LetGo,
 }
 
-/// How a child run stands.
+/// The report of a child run to its parent.
 #[derive(Debug)]
 pub enum ChildReport {
-    /// All that it waits for is outside.
+    /// It waits only for the outside.
     Idle {
         /// When it must be woken.
         wake_at: Option<Timestamp>,
     },
-    /// It goes on.
+    /// It is at work.
     Busy,
     /// It ended. The parent commits its last entries, together with its own.
     Ended {
@@ -400,7 +401,7 @@ pub enum ChildReport {
     },
 }
 
-/// What a child run came to.
+/// The result of a child run.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct ChildResult {
@@ -413,7 +414,7 @@ pub struct ChildResult {
 }
 
 impl ChildResult {
-    /// What this run came to.
+    /// The result of this run.
     pub fn new(run: RunId, outcome: Result<Outcome, AgentError>, spent: Spent) -> Self {
         Self {
             run,

@@ -1,10 +1,10 @@
-//! Another definition of a team whose code is there.
+//! Another definition of a team whose code is registered already.
 
 use super::{Registry, registry::path_of};
 use crate::definition::{DefinitionError, Pinned, TeamSpec};
 
 impl Registry {
-    /// Checks that every name of a team's agents and policies stands for something here.
+    /// Checks that every name that a team's agents and policies use is registered here.
     pub(super) fn check_names(&self, team: &TeamSpec) -> Result<(), DefinitionError> {
         let root = std::slice::from_ref(&team.agent.name);
         for policy in &team.policies {
@@ -12,7 +12,7 @@ impl Registry {
         }
         for (above, agent) in team.agent.walk() {
             self.check_agent(agent, &path_of(&above, agent))?;
-            // A rule that is misspelt would let its tool be called unasked.
+            // A misspelt rule would let its tool be called without approval.
             let stray = |name: &&String| *name != "*" && !self.may_have(agent, name);
             if let Some(name) = agent.approval.keys().find(stray) {
                 return Err(DefinitionError::Unknown {
@@ -26,7 +26,8 @@ impl Registry {
         Ok(())
     }
 
-    /// A definition of a team whose models and tools are made, as a run keeps it.
+    /// The definition of a team whose models and tools are made, in the form to which a run is
+    /// pinned.
     ///
     /// # Errors
     /// The first fault.

@@ -1,4 +1,4 @@
-//! What copies of runs are called where the runs were.
+//! The names of copied runs, in the places of the original runs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,8 +22,7 @@ pub(super) fn calls<'a>(entries: impl Iterator<Item = &'a Entry>) -> HashSet<Ope
     calls.collect()
 }
 
-/// Which run is the copy of which. What is copied with them names the copies: results that they
-/// have been told, and state that they share.
+/// The copy of each run. Copied results and copied shared state name the copies.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     of: HashMap<RunId, RunId>,
@@ -36,8 +35,8 @@ impl Copies {
         self.all.insert(copy);
     }
 
-    /// A JSON text in which the ids of copies stand for those of the runs; `None` where it names no
-    /// run, as a string that is nothing else.
+    /// A JSON text with the ids of runs replaced by those of their copies. `None` if no string of
+    /// the text is exactly the id of a copied run.
     fn renamed(&self, text: &str) -> Option<String> {
         let mut renamed = String::new();
         let mut found = false;
@@ -46,7 +45,7 @@ impl Copies {
             let (before, after) = rest.split_at(quote + 1);
             renamed.push_str(before);
             rest = after;
-            // With a backslash before it the quotation mark is part of a string.
+            // A quotation mark after a backslash is part of a string.
             let id = after
                 .get(..ID_LENGTH)
                 .filter(|_| after[ID_LENGTH..].starts_with('"') && !before.ends_with("\\\""));
@@ -65,7 +64,7 @@ impl Copies {
         serde_json::from_str(&self.renamed(text)?).ok()
     }
 
-    /// Has an entry of a copy name copies.
+    /// Replaces the ids of runs in a copied entry by those of their copies.
     pub(super) fn rename(&self, entry: &mut Entry) {
         match entry {
             Entry::Completed {
@@ -89,7 +88,7 @@ impl Copies {
         }
     }
 
-    /// A value of shared state as the copies have it.
+    /// A value of shared state for the copies.
     pub(crate) fn value(&self, key: &str, value: Value) -> Value {
         let value = match self.of.is_empty() {
             true => value,
