@@ -1,4 +1,4 @@
-//! What must hold when all is over.
+//! What must hold at the end of a simulation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,11 +19,11 @@ use crate::{
     },
 };
 
-/// How long after its cancellation was acknowledged a run may still come to another end, in
-/// milliseconds: its owner looks 40 times a second.
+/// How long after its cancellation was acknowledged a run may still come to another end, in milliseconds: its owner
+/// polls 40 times a second.
 const CANCEL_MS: u64 = 3_000;
 
-/// A run as the disk has it.
+/// A run as the disk holds it.
 struct Record {
     row: RunRow,
     lines: Vec<StoredLine>,
@@ -78,7 +78,7 @@ fn records(world: &World) -> Records {
     rows.into_iter().map(record).collect()
 }
 
-/// How the open runs stand, and the last entry of each, for a person who looks for a hang.
+/// The status of each open run and its last entry, for a person who investigates a hang.
 pub(super) fn standing(world: &World) -> String {
     let records = records(world);
     let open = records
@@ -91,7 +91,7 @@ pub(super) fn standing(world: &World) -> String {
     words.collect::<Vec<_>>().join("; ")
 }
 
-/// One run has one end, one result for each call, and a row that says the same.
+/// A run must have one end, one result for each call, and a row that agrees with them.
 fn check_run(run: RunId, record: &Record) -> Vec<String> {
     let mut faults = Vec::new();
     if record.entries.len() != record.lines.len() {
@@ -143,7 +143,7 @@ fn says(end: &RunEnd, status: RunStatus) -> bool {
     }
 }
 
-/// What somebody was told to be recorded is there.
+/// Everything that was acknowledged as recorded must be there.
 fn check_acknowledged(world: &World, records: &Records, faults: &mut Vec<String>) {
     let ledger = world.ledger.lock();
     for ((key, turn), run) in &ledger.turns {
@@ -185,7 +185,7 @@ fn check_acknowledged(world: &World, records: &Records, faults: &mut Vec<String>
     }
 }
 
-/// The run in whose journal this one went on.
+/// The run that continued this one.
 fn continued(run: RunId, records: &Records) -> RunId {
     let mut last = run;
     while let Some(record) = records.get(&last)
@@ -197,8 +197,8 @@ fn continued(run: RunId, records: &Records) -> RunId {
     last
 }
 
-/// Nothing is invented: each recorded result was given by somebody. A `once` call that was not
-/// heard out is told as such.
+/// No result is invented: each recorded result was given by a model, tool or person. A `once` call without a known
+/// end is recorded as in doubt.
 fn check_calls(world: &World, records: &Records, faults: &mut Vec<String>) {
     let ledger = world.ledger.lock();
     let mut begun: BTreeMap<(CallKey, &str), (u32, Effect)> = BTreeMap::new();
@@ -262,8 +262,8 @@ fn check_calls(world: &World, records: &Records, faults: &mut Vec<String>) {
     }
 }
 
-/// No message is received more often than it was posted: to each run once, in whatever journal it
-/// goes on, however often it was sent. What runs tell each other is not known here.
+/// No message is received more often than it was posted: each run gets it once, in whatever journal it goes on,
+/// however often it was sent. Messages between runs are not known here.
 fn check_messages(simulation: &Simulation, records: &Records, faults: &mut Vec<String>) {
     let posted = simulation.scenario.messages.iter();
     let posted: Vec<(&str, String)> = posted
@@ -303,7 +303,7 @@ fn read<T: serde::de::DeserializeOwned>(
     serde_json::from_str(result)
 }
 
-/// A child has a parent that began it, and the parent's result is the child's end.
+/// A child must have a parent that began it, and the parent's result must be the child's end.
 fn check_children(records: &Records, faults: &mut Vec<String>) {
     for (run, record) in records {
         let Some(parent) = record.row.parent else {
@@ -338,7 +338,7 @@ fn check_children(records: &Records, faults: &mut Vec<String>) {
     }
 }
 
-/// No run says that it consumed more than is recorded below it: nothing is charged twice.
+/// No run may claim to have consumed more than is recorded below it: nothing is charged twice.
 fn check_spent(records: &Records, faults: &mut Vec<String>) {
     for (run, record) in records {
         let Some(Entry::RunEnded(end)) = record.entries.last() else {
@@ -364,7 +364,7 @@ fn recorded_below(run: RunId, records: &Records) -> Spent {
     for entry in &record.entries {
         let (kind, result) = match entry {
             Entry::Completed { kind, result, .. } => (kind, result),
-            // What nobody wanted any more was begun all the same.
+            // A dropped operation had begun, and counts as well.
             Entry::Dropped { spent: dropped, .. } => {
                 spent += *dropped;
                 continue;
@@ -388,7 +388,7 @@ fn recorded_below(run: RunId, records: &Records) -> Spent {
     for child in below {
         spent += recorded_below(child.row.run, records);
     }
-    // What went before in another journal counts too.
+    // What an earlier journal of the run recorded counts too.
     for (before, other) in records {
         if before.next() == run && other.row.status == RunStatus::Continued {
             spent += recorded_below(*before, records);
@@ -397,7 +397,7 @@ fn recorded_below(run: RunId, records: &Records) -> Spent {
     spent
 }
 
-/// A value that all sessions of a team share was written as often as journals say.
+/// A value that all sessions of a team share must have been written as often as the journals record.
 fn check_state(world: &World, records: &Records, faults: &mut Vec<String>) {
     let mut written: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for record in records.values() {
@@ -426,7 +426,7 @@ fn check_state(world: &World, records: &Records, faults: &mut Vec<String>) {
     }
 }
 
-/// A session has each turn once, in order, ended, and a conversation that providers take.
+/// A session must have each turn once, in order and ended, and a conversation that providers accept.
 fn check_sessions(
     simulation: &Simulation,
     world: &World,
@@ -489,7 +489,7 @@ fn check_sessions(
     }
 }
 
-/// What readers saw live is what the journals say.
+/// What readers saw live must agree with the journals.
 fn check_events(world: &World, faults: &mut Vec<String>) {
     let ledger = world.ledger.lock();
     for (root, live) in &ledger.events {
@@ -543,7 +543,7 @@ fn replay(root: RunId, world: &World) -> Vec<EventRecord> {
     }
 }
 
-/// Everything that is on the disk, for the trace.
+/// The whole content of the disk, for the trace.
 pub(super) fn image(world: &World) -> Vec<u8> {
     let mut image = Vec::new();
     for (run, record) in records(world) {

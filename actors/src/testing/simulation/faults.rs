@@ -1,18 +1,18 @@
-//! What goes wrong, and how often.
+//! The faults of a simulation and their frequency.
 
 use super::world::Chance;
 
-/// What goes wrong in a simulated world, and how often. Shares are from 0 to 1.
+/// The faults of a simulated world and their frequency. Shares are from 0 to 1.
 ///
-/// These are the most that a seed can meet: each seed draws a mix of its own below them, in which
-/// some sorts of fault are missing altogether, because faults that are everywhere hide each other.
+/// These are upper bounds: each seed draws its own mix below them, in which some kinds of fault are missing
+/// altogether, because faults that are everywhere hide each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Faults {
     /// How many processes die before the last one, which meets no faults.
     pub crashes: u32,
-    /// The share of crashes in which the process is not dead but stands still, goes on after its
-    /// runs were taken over, and only then dies.
+    /// The share of crashes in which the process first stands still and goes on after its runs were taken over, and
+    /// only then dies.
     pub frozen: f64,
     /// The share of the store's calls that fail: a full disk for a while, a failed read, or a
     /// failed write after which the store refuses everything until the process is restarted.
@@ -33,7 +33,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// No faults: what is left is the seed's interleaving.
+    /// No faults: the seed decides only the interleaving.
     pub fn none() -> Self {
         Self {
             crashes: 0,
@@ -47,7 +47,7 @@ impl Faults {
         }
     }
 
-    /// Every sort of fault, often.
+    /// Every kind of fault, often.
     pub fn all() -> Self {
         Self {
             crashes: 3,

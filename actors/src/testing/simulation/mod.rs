@@ -52,7 +52,7 @@ use crate::{contract::StoreHandle, vocabulary::Digest};
 
 type Disk = Arc<dyn Fn(InMemoryStore) -> StoreHandle + Send + Sync>;
 
-/// A team in a simulated world: its work, its sessions, and what goes wrong.
+/// A team in a simulated world: its work, its sessions, and its faults.
 #[derive(Clone)]
 pub struct Simulation {
     scenario: Scenario,
@@ -63,12 +63,12 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// This work, in two sessions side by side, with [every fault](Faults::all).
+    /// A simulation of this work, in two sessions side by side, with [every fault](Faults::all).
     ///
-    /// Each process of it is started by the scenario's own function. Around each of its models and
-    /// tools stands one that delays, fails and watches, so agents, models and tools are those of
-    /// the program itself, as long as they take time and chance from their context. Bounds that
-    /// the scenario sets on the builder win over those that the seed draws.
+    /// The scenario's own function starts each process. A wrapper around each model and tool delays, fails and
+    /// observes, so agents, models and tools are those of the program itself, as long as they take time and
+    /// randomness from their context. Bounds that the scenario sets on the builder win over those that the seed
+    /// draws.
     pub fn new(scenario: Scenario) -> Self {
         Self {
             scenario,
@@ -79,14 +79,14 @@ impl Simulation {
         }
     }
 
-    /// Sets the most that goes wrong.
+    /// Sets the upper bounds of the faults.
     #[must_use]
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = faults;
         self
     }
 
-    /// Sets how many sessions say the scenario's turns side by side.
+    /// Sets how many sessions run the scenario's turns side by side.
     #[must_use]
     pub fn sessions(mut self, sessions: u32) -> Self {
         self.sessions = sessions;
@@ -101,8 +101,8 @@ impl Simulation {
         self
     }
 
-    /// Puts a store of one's own between each process and the simulated disk, such as one that
-    /// encrypts. It must not take time.
+    /// Puts a store of the caller's own between each process and the simulated disk, such as one that encrypts. It
+    /// must not take time.
     #[must_use]
     pub fn disk<F>(mut self, disk: F) -> Self
     where
@@ -112,8 +112,8 @@ impl Simulation {
         self
     }
 
-    /// Lives through one seed: processes start, meet faults and die, people say turns, answer,
-    /// cancel and watch; then faults stop and the rest of the work is done. After it
+    /// Lives through one seed: processes start, meet faults and die, people begin turns, answer, cancel and watch;
+    /// then faults stop and the rest of the work is done. Afterwards these promises are checked:
     ///
     /// * what anybody was told to be recorded is there, and nobody is told two outcomes;
     /// * every result in a journal was given by the model, tool or person that was asked;
@@ -126,10 +126,9 @@ impl Simulation {
     ///   often as is recorded; no run says that it spent more than is recorded below it;
     /// * what readers of events saw live is what the journals say.
     ///
-    /// On a current-thread runtime of its own with paused time the same seed is the same life. On
-    /// several threads it is another one each time and takes its time; what must hold is the same,
-    /// but for how soon a cancellation is heard, which a machine under load delays
-    /// ([`Faults::cancels`]).
+    /// On a current-thread runtime of its own with paused time the same seed is the same life. On several threads
+    /// each life differs and takes real time. The same promises must hold, except for how soon a cancellation is
+    /// heard, which a loaded machine delays ([`Faults::cancels`]).
     pub async fn run(&self, seed: u64) -> SimulationReport {
         let world = Arc::new(World::new(seed, &self.faults));
         let processes = process::live(self, &world, seed).await;
@@ -161,7 +160,7 @@ impl fmt::Debug for Simulation {
     }
 }
 
-/// What came of one seed.
+/// The result of one seed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SimulationReport {
@@ -179,7 +178,7 @@ pub struct SimulationReport {
     pub calls: usize,
     /// The outcomes of the root runs, in words.
     pub outcomes: Vec<String>,
-    /// How much simulated time it took.
+    /// How much simulated time the life took.
     pub took: Duration,
     /// What happened, line by line.
     pub story: String,

@@ -1,4 +1,4 @@
-//! The world outside of the program: it says turns, answers questions, cancels, and watches.
+//! The world outside of the program: it begins turns, answers questions, cancels, and watches.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     vocabulary::{Begun, Entry, OperationId, RunId, Timestamp},
 };
 
-/// Everybody who deals with one process.
+/// The people and programs that use one process.
 pub(super) struct Outside<'a> {
     simulation: &'a Simulation,
     world: Arc<World>,
@@ -26,7 +26,7 @@ pub(super) struct Outside<'a> {
     faulty: Option<SimulatedStore>,
 }
 
-/// A step came to nothing, for a reason that faults explain: it is taken again.
+/// A step failed for a reason that faults explain, and is repeated.
 struct Again;
 
 impl<'a> Outside<'a> {
@@ -42,7 +42,7 @@ impl<'a> Outside<'a> {
         }
     }
 
-    /// Does what there is to do in every session, until all turns have ended.
+    /// Does the work of every session, until all turns have ended.
     pub(super) async fn work(&self, system: &System) -> Result<(), SystemError> {
         let keys = (0..self.simulation.sessions).map(|number| format!("session-{number}"));
         let sessions = keys.map(|key| async move { self.session(system, &key).await });
@@ -50,7 +50,7 @@ impl<'a> Outside<'a> {
             done?;
         }
         self.work_left(system).await?;
-        // Checkpoints are kept beside the work.
+        // Checkpoints are written in the background.
         tokio::time::sleep(Duration::from_millis(50)).await;
         Ok(())
     }
@@ -65,7 +65,7 @@ impl<'a> Outside<'a> {
         Ok(())
     }
 
-    /// Deals with the runs that go on when the runs that began them have ended.
+    /// Attends to the runs that outlive the runs that began them.
     async fn work_left(&self, system: &System) -> Result<(), SystemError> {
         let open = RunFilter {
             open: true,
@@ -75,7 +75,7 @@ impl<'a> Outside<'a> {
         loop {
             match self.bear(system.runs(open.clone()).await)? {
                 Ok(mut rows) => {
-                    // One that is parked is found when all is over.
+                    // A parked run is found at the end.
                     rows.retain(|row| row.status != RunStatus::Parked);
                     if rows.is_empty() {
                         return Ok(());
@@ -99,7 +99,7 @@ impl<'a> Outside<'a> {
         self.faulty.is_some() && self.world.chance.happens(self.world.faults.messages)
     }
 
-    /// An error that faults explain, or one that must not be.
+    /// Separates errors that faults explain from errors that must not be.
     fn bear<T>(&self, result: Result<T, SystemError>) -> Result<Result<T, Again>, SystemError> {
         match result {
             Ok(value) => Ok(Ok(value)),
@@ -111,7 +111,7 @@ impl<'a> Outside<'a> {
         }
     }
 
-    /// Says a turn until somebody hears it.
+    /// Sends a turn until it is accepted.
     async fn say(&self, system: &System, key: &str, number: usize) -> Result<Run, SystemError> {
         let scenario = &self.simulation.scenario;
         let session = system.session(&*scenario.team, key);
@@ -144,10 +144,9 @@ impl<'a> Outside<'a> {
         }
     }
 
-    /// Deals with what a run asks until it has ended, and tells it what the scenario says to the
-    /// run of this turn.
+    /// Answers a run's questions until it has ended, and sends it the scenario's messages to the run of this turn.
     async fn attend(&self, run: &Run, turn: Option<usize>) -> Result<(), SystemError> {
-        // Decided by the run and not by when it is asked, so that every process does the same.
+        // The decision depends on the run and not on the time, so that every process decides alike.
         let cancels = self.faulty.is_some() && {
             let share = f64::from(u8::try_from(run.id().to_string().len()).unwrap_or(0)) / 255.0;
             self.world
@@ -194,7 +193,7 @@ impl<'a> Outside<'a> {
         }
     }
 
-    /// What somebody was told of a run is never told otherwise.
+    /// Checks that nobody is told two different outcomes of a run.
     fn hear(&self, run: &Run, told: String) {
         self.world.tell(format_args!("{} came to {told}", run.id()));
         let before = {
@@ -222,8 +221,8 @@ impl<'a> Outside<'a> {
         Ok(())
     }
 
-    /// A cancelled run comes to its end within few commits, so a process seldom dies among them by
-    /// chance.
+    /// Sometimes lets the process die during a cancellation: a cancelled run ends within few commits, so chance alone
+    /// seldom hits them.
     fn dies_while_cancelling(&self) {
         let chance = &self.world.chance;
         if let Some(store) = &self.faulty
@@ -233,7 +232,7 @@ impl<'a> Outside<'a> {
         }
     }
 
-    /// Tells the run what the scenario tells each turn's root run.
+    /// Sends the run the scenario's messages to each turn's root run.
     async fn post(&self, run: &Run, turn: usize) -> Result<(), SystemError> {
         for (place, body) in self.simulation.scenario.messages.iter().enumerate() {
             let id = format!("message-{turn}-{place}");
@@ -243,13 +242,13 @@ impl<'a> Outside<'a> {
                 continue;
             }
             if self.world.chance.happens(0.5) {
-                // It is late. Those after it wait: one sender's messages keep their order.
+                // This message is late. Later ones wait: one sender's messages keep their order.
                 return Ok(());
             }
             let item = InboxItem::new(id, Timestamp::default(), body.clone());
             let posted = run.system.shared().services.post_to(run.id(), item).await;
             match self.bear(posted.map_err(SystemError::Store))? {
-                // It has ended.
+                // The run has ended.
                 Ok(None) => return Ok(()),
                 Ok(Some((_, fresh))) => {
                     let known = !self.world.ledger.lock().messages.insert(key);
@@ -276,7 +275,7 @@ impl<'a> Outside<'a> {
             }
             let asking = run.system.run(asking);
             if self.sends_twice() {
-                // No question takes this for an answer but one for a text.
+                // Only a question for a text accepts this answer.
                 let nonsense = json!(["what?"]);
                 self.will_answer(key, &nonsense);
                 if asking.answer(operation, nonsense).await.is_ok() {
@@ -288,7 +287,7 @@ impl<'a> Outside<'a> {
             self.will_answer(key, &value);
             match asking.answer(operation, value).await {
                 Ok(()) => self.has_answered(key),
-                // It may have been answered or ended since.
+                // The question may have been answered, or its run ended.
                 Err(SystemError::Answer { .. } | SystemError::UnknownRun(_)) => {}
                 Err(error) => drop(self.bear::<()>(Err(error))?),
             }
@@ -296,7 +295,7 @@ impl<'a> Outside<'a> {
         Ok(())
     }
 
-    /// What is given may arrive although its sender never hears that it did.
+    /// Notes an answer before it is sent, because it may arrive although its sender never hears so.
     fn will_answer(&self, key: CallKey, value: &serde_json::Value) {
         let mut ledger = self.world.ledger.lock();
         let given = ledger.answers.entry(key).or_default();
@@ -334,7 +333,7 @@ impl<'a> Outside<'a> {
         Ok(())
     }
 
-    /// Does what changes nothing that is promised: speaks to the model, cancels some call.
+    /// Does what affects no promise: speaks to the model, cancels some call.
     async fn meddle(&self, run: &Run) -> Result<(), SystemError> {
         let done = if self.world.chance.happens(0.5) {
             self.world.strike("steered");
@@ -356,7 +355,7 @@ impl<'a> Outside<'a> {
         }
     }
 
-    /// Reads the events live. What a reader saw once is what every reader sees.
+    /// Reads the events live. All readers must see what one reader saw.
     async fn watch(&self, run: &Run) {
         let mut events = run.events();
         let mut place = 0;

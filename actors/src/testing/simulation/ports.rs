@@ -1,4 +1,4 @@
-//! What stands around the models and tools of a simulated System: delays, faults, and a witness.
+//! The wrappers around the models and tools of a simulated System: delays, faults, and a witness.
 
 use std::{panic::resume_unwind, sync::Arc, time::Duration};
 
@@ -17,12 +17,12 @@ use crate::{
     },
 };
 
-/// How long a call takes beside what it takes by itself, in milliseconds.
+/// The longest extra delay of a call, in milliseconds.
 const DELAY_MS: u64 = 120;
-/// How long a slow one takes, in milliseconds.
+/// The delay of a slow call, in milliseconds.
 const SLOW_MS: u64 = 1_500;
 
-/// One process, as what happens in it sees it.
+/// One process, as its own code sees it.
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) world: Arc<World>,
@@ -32,7 +32,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Whether a fault of this share strikes here, and which of so many sorts.
+    /// Whether a fault with this share strikes here, and which of its kinds.
     fn struck(&self, share: f64, sorts: u64) -> Option<u64> {
         let struck = self.faulty && self.world.chance.happens(share);
         struck.then(|| self.world.chance.below(sorts))
@@ -43,7 +43,7 @@ impl Place {
         self.store.runs().await;
     }
 
-    /// A panic that says nothing on the way: it is part of the plan.
+    /// Panics without a message, because the panic is planned.
     fn panics(&self, what: &'static str) -> ! {
         self.world.strike(what);
         resume_unwind(Box::new(what))
@@ -124,7 +124,7 @@ pub(super) struct SimulatedTool {
 }
 
 impl SimulatedTool {
-    /// Notes what the tool gave, and gives it.
+    /// Notes the tool's output and returns it.
     fn gives(&self, cx: &ToolContext, output: &ToolOutput) {
         if !output.later {
             let call = (cx.run(), cx.operation());

@@ -20,9 +20,9 @@ use crate::{
     testing::{EffectLog, InMemoryStore, Strike},
 };
 
-/// How long a process lives at the most that meets faults, in milliseconds.
+/// The longest life of a process that meets faults, in milliseconds.
 const LIFE_MS: u64 = 6_000;
-/// How many calls of its store a process makes at the most that dies at one of them.
+/// The most store calls of a process that dies at one of them.
 const CALLS: u64 = 300;
 
 /// Holds the System of one process: killing it kills everything in it.
@@ -41,7 +41,7 @@ impl Actor for Root {
 /// One process of the program.
 struct Process {
     root: ActorRef<()>,
-    /// What the process owns on the disk.
+    /// The process's own handle on the disk.
     disk: InMemoryStore,
     store: SimulatedStore,
 }
@@ -51,7 +51,7 @@ impl Process {
         self.store.kill();
         self.root.kill();
         self.disk.crash();
-        // What was killed comes to its end.
+        // Killed tasks come to their end.
         for _ in 0..64 {
             tokio::task::yield_now().await;
         }
@@ -64,7 +64,7 @@ enum End {
     Done,
     Died,
     Froze,
-    /// The last process did not get done.
+    /// The last process did not finish the work.
     Hung,
     Failed(SystemError),
 }
@@ -177,7 +177,7 @@ struct Life<'a> {
     simulation: &'a Simulation,
     world: &'a Arc<World>,
     process: &'a Process,
-    /// The process before, if it stands still.
+    /// The process before, if it is frozen.
     still: Option<&'a Process>,
     faulty: bool,
 }
@@ -228,7 +228,7 @@ impl Life<'_> {
         }
     }
 
-    /// What stands still goes on, finds that its runs are somebody else's, and dies.
+    /// A frozen process goes on, finds that another one owns its runs, and dies.
     async fn wakes(&self) {
         let Some(still) = self.still else { return };
         tokio::time::sleep(self.world.chance.millis(1_500)).await;
@@ -240,7 +240,7 @@ impl Life<'_> {
     }
 }
 
-/// Puts the clock forward or back now and then, and never ends.
+/// Lets the clock jump now and then, and never returns.
 async fn jumps(world: &World) {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -258,8 +258,7 @@ async fn jumps(world: &World) {
     }
 }
 
-/// The bounds of this process: what production waits minutes for happens within seconds, and not
-/// always the same.
+/// The limits of this process: what takes minutes in production happens within seconds, and not always equally fast.
 fn knobs(world: &World) -> Limits {
     let chance = &world.chance;
     let mut limits = Limits {

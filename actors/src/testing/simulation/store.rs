@@ -19,11 +19,11 @@ use crate::{
 /// How long a call may take before and after it takes effect, in milliseconds.
 const DELAY_MS: u64 = 12;
 
-/// How a process stands.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Running,
-    /// It stands still, as after SIGSTOP: its calls wait.
+    /// It is frozen, as after SIGSTOP: its calls wait.
     Frozen,
     /// None of its calls ever returns.
     Dead,
@@ -38,7 +38,7 @@ struct Shared {
     world: Arc<World>,
     faulty: bool,
     standing: Mutex<Standing>,
-    /// Its waiters are woken in the order in which they came.
+    /// The waiters are woken in the order in which they came.
     changed: Notify,
     state: Mutex<State>,
 }
@@ -48,17 +48,17 @@ struct State {
     calls: u64,
     /// The call at which the process dies.
     crash: Option<(u64, Strike)>,
-    /// Whether it stood still and its runs may be somebody else's.
+    /// Whether the process was frozen, so that another one may own its runs.
     fenced: bool,
     /// Until when the disk is full.
     full_until: Option<Instant>,
-    /// Why nothing works any more.
+    /// Why the store refuses everything, if it does.
     poisoned: bool,
-    /// What is written and not yet acknowledged.
+    /// Commits that are written and not yet acknowledged.
     in_flight: Vec<(u64, Vec<Batch>)>,
 }
 
-/// What becomes of one call.
+/// The fate of one call.
 enum Fate {
     Fine,
     Crash(Strike),
@@ -89,8 +89,8 @@ impl SimulatedStore {
         state.crash = Some((state.calls + calls, strike));
     }
 
-    /// The process dies. What it was writing reaches the disk whole, in part, or not at all: the
-    /// batches of a commit are whole each, and become durable in their order.
+    /// The process dies. Its unacknowledged writes reach the disk whole, in part, or not at all: each batch of a
+    /// commit is whole, and batches become durable in their order.
     pub(super) fn kill(&self) {
         if self.is_dead() {
             return;
@@ -102,13 +102,13 @@ impl SimulatedStore {
             batches.truncate(usize::try_from(kept).unwrap_or(0));
             if !batches.is_empty() {
                 self.0.world.strike("commit torn by a crash");
-                // Nobody is left to hear how it went.
+                // Nobody is left to hear the result.
                 let _ = self.0.inner.commit(batches).now_or_never();
             }
         }
     }
 
-    /// The process stands still.
+    /// Freezes the process.
     pub(super) fn freeze(&self) {
         self.0.state.lock().fenced = true;
         if self.standing() == Standing::Running {
@@ -116,7 +116,7 @@ impl SimulatedStore {
         }
     }
 
-    /// It goes on where it stood.
+    /// Lets a frozen process go on.
     pub(super) fn thaw(&self) {
         if self.standing() == Standing::Frozen {
             self.stand(Standing::Running);
@@ -147,7 +147,7 @@ impl SimulatedStore {
         self.standing() == Standing::Dead
     }
 
-    /// Whether the runs of the process may be somebody else's by now.
+    /// Whether another process may own the runs of this one by now.
     pub(super) fn is_fenced(&self) -> bool {
         self.0.state.lock().fenced
     }
@@ -157,7 +157,7 @@ impl SimulatedStore {
         self.stands(Standing::Dead).await;
     }
 
-    /// Returns while the process runs, after it stood still, and never when it is dead.
+    /// Waits until the process is not frozen; never returns when it is dead.
     pub(super) async fn runs(&self) {
         if self.standing() != Standing::Running {
             self.stands(Standing::Running).await;
@@ -312,7 +312,7 @@ impl Store for SimulatedStore {
         fn drop_blobs() -> u64;
     }
 
-    /// It is asked forty times a second, so it is spared what others meet.
+    /// This call is made forty times a second, so it gets neither delays nor faults of other calls.
     async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
         self.runs().await;
         if self.is_poisoned() {

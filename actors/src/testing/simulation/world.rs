@@ -1,4 +1,4 @@
-//! What outlives the processes of a simulation: chance, time, the disk, and what the world saw.
+//! What outlives the processes of a simulation: randomness, time, the disk, and what the world saw.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,13 +19,13 @@ use crate::{
 
 /// Operations of this leg undo what a cancelled run did.
 const UNDO_LEG: u32 = u32::MAX;
-/// How long after a cancellation reached the disk a call may still begin that was on its way: the
-/// run has to hear that it is durable, and the executor that the call is not wanted.
+/// How long after a cancellation reached the disk a call may still begin: the run has to hear that the cancellation
+/// is durable, and the executor that the call is not wanted.
 const CANCEL_SETTLES: Duration = Duration::from_millis(100);
 /// How much of a story is kept, in bytes.
 const STORY_MAX: usize = 1 << 20;
 
-/// What a seed decides.
+/// The decisions of a seed.
 pub(super) struct Chance(SeededEntropy);
 
 impl Chance {
@@ -33,7 +33,7 @@ impl Chance {
         Self(SeededEntropy::new(seed))
     }
 
-    /// A number below this one, which is not 0.
+    /// A number below this bound, which is not 0.
     pub(super) fn below(&self, bound: u64) -> u64 {
         // The remainder favours small numbers by less than one in 2⁶⁴.
         u64::try_from(self.0.bits() % u128::from(bound.max(1))).unwrap_or(0)
@@ -47,7 +47,7 @@ impl Chance {
         self.fraction() < share
     }
 
-    /// Up to so many milliseconds.
+    /// A time of up to this many milliseconds.
     pub(super) fn millis(&self, most: u64) -> Duration {
         Duration::from_millis(self.below(most + 1))
     }
@@ -64,7 +64,7 @@ pub(super) struct Begin {
     pub(super) effect: Effect,
 }
 
-/// What the world was told, and what was done to it.
+/// What the world was told, and what it answered.
 #[derive(Default)]
 pub(super) struct Ledger {
     /// Turns whose sender heard that they are recorded, by session and number.
@@ -75,18 +75,18 @@ pub(super) struct Ledger {
     pub(super) answered: BTreeSet<CallKey>,
     /// Cancellations that were acknowledged, and when.
     pub(super) cancelled: BTreeMap<RunId, Timestamp>,
-    /// The outcome that somebody was told of a root run.
+    /// The outcomes that were told, by root run.
     pub(super) outcomes: BTreeMap<RunId, String>,
     /// The events that readers saw live, by root run.
     pub(super) events: BTreeMap<RunId, Vec<EventRecord>>,
     /// What models answered, as JSON of the message.
     pub(super) said: BTreeMap<CallKey, Vec<String>>,
-    /// What tools answered, and what was given for tickets.
+    /// The tools' answers, and the results that were given for tickets.
     pub(super) given: BTreeMap<CallKey, Vec<String>>,
-    /// What was answered to questions, as JSON.
+    /// The answers to questions, as JSON.
     pub(super) answers: BTreeMap<CallKey, Vec<String>>,
     pub(super) begun: Vec<Begin>,
-    /// Sorts of faults that struck, and how often.
+    /// The kinds of faults that struck, and how often.
     pub(super) struck: BTreeMap<&'static str, u64>,
     pub(super) jumped: bool,
     pub(super) violations: Vec<String>,
@@ -97,7 +97,7 @@ pub(super) struct Ledger {
 pub(super) struct World {
     pub(super) chance: Chance,
     pub(super) clock: SimulatedClock,
-    /// The disk, as it is looked at from outside of every process.
+    /// The disk, as seen from outside of every process.
     pub(super) disk: InMemoryStore,
     pub(super) faults: Faults,
     pub(super) ledger: Mutex<Ledger>,
@@ -146,7 +146,7 @@ impl World {
         self.ledger.lock().violations.push(violation);
     }
 
-    /// What another process might do now: tasks that are ready get a turn, or time passes.
+    /// Gives way to other processes: ready tasks get a turn, or time passes.
     pub(super) async fn pause(&self, most_ms: u64) {
         match self.chance.below(8) {
             0..4 => {}
@@ -169,8 +169,8 @@ impl World {
         entries.flatten().collect()
     }
 
-    /// A call of a tool begins: nothing that is on the disk may forbid it. What a process does
-    /// after it stood still cannot be held against it: fencing protects the record.
+    /// Checks that nothing on the disk forbids a tool call that begins. A process that was frozen is excused: fencing
+    /// protects only the record.
     pub(super) fn begins(&self, begin: Begin, fenced: bool) {
         let (run, op) = begin.call;
         let Begin { name, process, .. } = &begin;
@@ -210,8 +210,8 @@ impl World {
             ));
         }
         let mut ledger = self.ledger.lock();
-        // A read begins while the answer that asks for it is still on its way to the disk. Is that
-        // lost, another answer may put another call in its place.
+        // A read begins while the answer that asks for it is still on its way to the disk. If that answer is lost,
+        // another answer may ask for another call in its place.
         let is_same = |before: &Begin| before.call == begin.call && before.name == begin.name;
         let again = ledger.begun.iter().any(is_same);
         let again = (once && again).then(|| format!("the once call {name} {run}/{op} runs again"));

@@ -1,4 +1,4 @@
-//! Ended trees go, and nothing else does.
+//! Deletion: ended trees and sessions go, and nothing else does.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::{
     vocabulary::{ArtifactInfo, Digest, Entry, Message, RunStart, Timestamp},
 };
 
-/// When it is deleted.
+/// The time of the deletions.
 const NOW: Timestamp = Timestamp(9_000);
 
-/// A run of a tree that stands so.
+/// A run of a tree, with this status.
 fn of_tree(number: u8, root: u8, status: RunStatus) -> RunRow {
     let mut row = row(number);
     (row.root, row.status) = (run(root), status);
@@ -26,8 +26,7 @@ fn of_tree(number: u8, root: u8, status: RunStatus) -> RunRow {
     row
 }
 
-/// A tree of the ended runs 1 and 2, the ended run 3, and the open run 4, whose entries lie
-/// between each other.
+/// A tree of the ended runs 1 and 2, the ended run 3, and the open run 4. Their entries are interleaved.
 async fn plant(store: &impl Store) -> Checked {
     use RunStatus::{Answered, Failed, Running};
     for (number, root, status) in [
@@ -117,7 +116,7 @@ pub(super) async fn whole_trees(place: &impl Place) -> Checked {
     place.crash(store).await;
     let store = place.open().await?;
     drop_is_seen(&store).await?;
-    // What is left goes on.
+    // The remaining run goes on.
     let claim = store.claim(run(4).into(), false).await?;
     same!(claim.entries, 7, "entries of the run beside it");
     let append = Append::new(run(4), 7, claim.epoch, lines(&["f"]));
@@ -131,7 +130,7 @@ pub(super) async fn whole_trees(place: &impl Place) -> Checked {
     Ok(())
 }
 
-/// That runs 1 and 2 are gone, and only they.
+/// Checks that runs 1 and 2 are gone, and no others.
 async fn drop_is_seen(store: &impl Store) -> Checked {
     for number in [1, 2] {
         let gone = run(number);
@@ -228,7 +227,7 @@ pub(super) async fn expired(place: &impl Place) -> Checked {
         (3, 3, Failed, 40),
         (4, 4, Cancelled, 30),
         (5, 5, Continued, 10),
-        // Neither open roots nor runs below are told, nor roots above an open run.
+        // Open roots, runs below a root, and roots above an open run are not listed.
         (6, 6, Running, 1),
         (7, 1, Answered, 2),
         (8, 8, Answered, 3),
@@ -264,7 +263,7 @@ pub(super) async fn expired(place: &impl Place) -> Checked {
 
 pub(super) async fn blobs(place: &impl Place) -> Checked {
     let store = place.open().await?;
-    // Runs 1 and 2 share a definition, 3 has one of its own, and so has 4, an agent that 2 made.
+    // Runs 1 and 2 share a definition. Run 3 has its own, and so has run 4, whose agent was made by run 2.
     for (number, root, definition) in [
         (1, 1, "shared"),
         (2, 2, "shared"),
@@ -366,7 +365,7 @@ fn in_session(key: &str, texts: &[&str]) -> Batch {
 
 pub(super) async fn sessions(place: &impl Place) -> Checked {
     let store = place.open().await?;
-    // Two sessions whose entries are of one commit each with those of the other and of a run.
+    // One commit has entries of both sessions and of a run.
     let mut both = in_session("a", &["a", "b", "c"]);
     both.appends.extend(in_session("ab", &["d", "e"]).appends);
     let mut ended = of_tree(1, 1, RunStatus::Answered);
@@ -406,7 +405,7 @@ pub(super) async fn sessions(place: &impl Place) -> Checked {
     session_is_gone(&store).await?;
     let again = store.delete_session(session("a"), 2).await?;
     same!(again, Default::default(), "deleting it twice");
-    // Its key is free for another, which can be deleted as well.
+    // The key is free for another session, which can be deleted as well.
     for text in ["g", "h"] {
         commit(&store, in_session("a", &[text])).await?;
         same!(
@@ -420,7 +419,7 @@ pub(super) async fn sessions(place: &impl Place) -> Checked {
     Ok(())
 }
 
-/// That the session `a` is gone, and only it.
+/// Checks that the session `a` is gone, and no other.
 async fn session_is_gone(store: &impl Store) -> Checked {
     same!(
         texts(store, session("a")).await?.len(),

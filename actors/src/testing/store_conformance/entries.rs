@@ -69,7 +69,7 @@ pub(super) async fn any_text(place: &impl Place) -> Checked {
     commit(&store, making(row(1), &odd)).await?;
     same!(texts(&store, run(1)).await?, odd, "the texts of a run");
 
-    // A journal's key is text as well.
+    // The key of a session's journal may be any text.
     for key in ["ключ/с/чертой", "", "a' --", "a\u{0}b", "a"] {
         let epoch = claim(&store, session(key)).await?.epoch;
         let append = Append::new(session(key), 0, epoch, lines(&[key]));
@@ -149,7 +149,7 @@ pub(super) async fn batch_is_atomic(place: &impl Place) -> Checked {
     same!(value, StateSlot::default(), "the value");
     same!(store.blob(Digest::of(b"no")).await?, None, "the blob");
     same!(store.inbox(run(1)).await?, [item], "the inbox");
-    // Nobody owns what was not made.
+    // A run that was not made has no owner.
     let other = place.open().await?;
     same!(
         claim(&other, run(3)).await?.epoch,
@@ -273,7 +273,7 @@ pub(super) async fn tree_order(place: &impl Place) -> Checked {
     commit(&store, appending(9, 1, &["other tree"])).await?;
     commit(&store, appending(2, 1, &["e", "f"])).await?;
     commit(&store, appending(1, 2, &["g"])).await?;
-    // A run that was claimed before it was made belongs to the tree that its row names.
+    // A run that was claimed before it was made belongs to the tree in its row.
     let epoch = claim(&store, run(4)).await?.epoch;
     let append = Append::new(run(4), 0, epoch, lines(&["h"])).row(child(4));
     commit(&store, Batch::of(append)).await?;

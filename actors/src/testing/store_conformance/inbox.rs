@@ -16,7 +16,7 @@ fn item(id: &str) -> InboxItem {
     InboxItem::new(id, Timestamp(5), body)
 }
 
-/// Entries that deal with these items.
+/// Entries that take these items.
 fn taking(number: u8, expected: u64, ids: &[&str]) -> crate::contract::Batch {
     let mut batch = appending(number, expected, &["taken"]);
     batch.taken = ids
@@ -51,7 +51,7 @@ pub(super) async fn counted_once(place: &impl Place) -> Checked {
         [],
         "the inbox after posting a taken id"
     );
-    // Ids are a run's own, and a run need not exist to be posted to.
+    // Each run has its own ids, and items can be posted to a run that does not exist yet.
     ensure!(
         store.post(run(2), item("x")).await?,
         "another run's item was not new"
@@ -61,7 +61,7 @@ pub(super) async fn counted_once(place: &impl Place) -> Checked {
         [item("x")],
         "the other run's inbox"
     );
-    // What was never posted, or taken before, can be taken without harm.
+    // Taking an item that was never posted, or taken before, does no harm.
     commit(&store, taking(1, 2, &["x", "never"])).await?;
     ensure!(
         store.post(run(1), item("never")).await?,
@@ -174,7 +174,7 @@ pub(super) async fn order(place: &impl Place) -> Checked {
     ];
     let mut wanted = Vec::new();
     for (number, body) in bodies.into_iter().enumerate() {
-        // Neither ids nor times rise with the order of posting.
+        // Neither ids nor times follow the order of posting.
         let id = format!("{}", 9 - number);
         let item = InboxItem::new(id, Timestamp(100 - number as u64), body);
         ensure!(
@@ -215,7 +215,7 @@ pub(super) async fn marks(place: &impl Place) -> Checked {
     store.post(run(3), item("d")).await?;
     let (later, runs) = store.posted(mark).await?;
     same!(runs, [run(3)], "runs with news after the mark");
-    // Commits of entries are no news, and what was taken is none any more.
+    // Commits of entries are no news, and neither are items that were taken.
     commit(&store, taking(1, 1, &["a", "c"])).await?;
     same!(
         store.posted(later).await?,

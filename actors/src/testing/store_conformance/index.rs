@@ -63,8 +63,8 @@ pub(super) async fn rows(place: &impl Place) -> Checked {
     Ok(())
 }
 
-/// Runs 1 to 8, of which 1 and 5 are roots of trees; 6 is what 5 goes on in. Even ones have ended, 3
-/// and 4 are of a session, 2 is of another team, and 7 and 8 began at the same time.
+/// Runs 1 to 8. Runs 1 and 5 are roots of trees, and 6 continues 5. Even runs have ended, 3 and 4 belong to a
+/// session, 2 belongs to another team, and 7 and 8 began at the same time.
 fn forest() -> Vec<RunRow> {
     let rows = (1..=8).map(|number| {
         let mut row = row(number);
@@ -87,7 +87,7 @@ fn forest() -> Vec<RunRow> {
 
 pub(super) async fn filters(place: &impl Place) -> Checked {
     let store = place.open().await?;
-    // The order of their making is not that of their beginning, but for 7 and 8.
+    // Except for 7 and 8, runs are not made in the order in which they began.
     let mut rows = forest();
     rows.swap(1, 3);
     for row in rows {
@@ -111,7 +111,7 @@ pub(super) async fn filters(place: &impl Place) -> Checked {
         limit,
         ..all()
     };
-    // The page behind a run, of which only its id and its time count.
+    // The page after a run, of which only the id and the time count.
     let behind = |number: u8, began: u64, limit| {
         let mut last = row(number);
         last.started_at = Timestamp(began);
@@ -244,7 +244,7 @@ pub(super) async fn filters(place: &impl Place) -> Checked {
 
 pub(super) async fn awake(place: &impl Place) -> Checked {
     let store = place.open().await?;
-    // Which of them wait for nobody: those that are under way, and those that wait for a time.
+    // The runs that wait for nobody: those that are under way, and those that wait for a time.
     let standings = [
         (RunStatus::Running, None, true),
         (RunStatus::Cancelling, None, true),
@@ -304,7 +304,7 @@ pub(super) async fn sessions(place: &impl Place) -> Checked {
     make(id("t", "new/er"), &[5, 15, 30]).await?;
     make(id("t", "b"), &[20]).await?;
     make(id("t2", "other"), &[25]).await?;
-    // One that was only claimed has nothing to show, and a run is no session.
+    // A session that was only claimed is not listed, and a run is no session.
     store.claim(id("t", "empty").into(), false).await?;
     commit(&store, making(row(1), &["a"])).await?;
     let found = async |filter: SessionFilter| {

@@ -1,4 +1,4 @@
-//! What a copy is made by.
+//! The inventory, from which a copy is made.
 
 use serde_json::value::to_raw_value;
 

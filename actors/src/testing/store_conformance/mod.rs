@@ -1,4 +1,4 @@
-//! What every [`Store`] owes, as checks that anyone can run against theirs.
+//! The promises of every [`Store`], as checks that anyone can run against an implementation.
 //!
 //! ```
 //! use ghostlight_actors::{
@@ -45,8 +45,8 @@ pub trait Place {
     /// The store that is checked.
     type Store: Store;
 
-    /// Opens what is at this place, as a process of its own: what one opened store owns is not
-    /// owned by another, though both may be open at once.
+    /// Opens the store at this place, as a process of its own: what one opened store owns is not owned by another,
+    /// though both may be open at once.
     fn open(&self) -> impl Future<Output = Result<Self::Store, StoreError>>;
 
     /// Ends the process that this store stands for, without [`Store::close`]. The default drops
@@ -66,7 +66,7 @@ pub struct Breach {
     pub found: String,
 }
 
-/// What a check found. A `String` is turned into a [`Breach`] by the list below.
+/// The result of a check. The list below turns a `String` into a [`Breach`].
 type Checked = Result<(), Found>;
 
 #[derive(Debug)]
@@ -227,7 +227,7 @@ fn making(row: RunRow, texts: &[&str]) -> Batch {
     Batch::of(Append::new(row.run, 0, 1, lines(texts)).row(row))
 }
 
-/// Entries for a run that this process made and nobody claimed again.
+/// Entries for a run that this process made and nobody has claimed since.
 fn appending(number: u8, expected: u64, texts: &[&str]) -> Batch {
     Batch::of(Append::new(run(number), expected, 1, lines(texts)))
 }

@@ -1,4 +1,4 @@
-//! Checks of the checks: stores that break one promise each, and are found out.
+//! Checks the checks: each store here breaks one promise, and must be found out.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::{
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
-/// What a mutant does wrong.
+/// The fault of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     TearsBatches,

@@ -1,4 +1,4 @@
-//! Ownership: claims, epochs, processes that live, die and close.
+//! Ownership: claims and epochs, while processes live, die and close.
 
 use super::{
     Checked, Place, appending, claim, commit, ensure, lines, making, refused, row, run, same,
@@ -67,7 +67,7 @@ pub(super) async fn claims_together(place: &impl Place) -> Checked {
         StoreError::Owned { journal, .. } if *journal == run(3).into(),
         "the claim of a run whose owner lives"
     );
-    // They count: the epochs before them are closed, and theirs are open.
+    // These claims count: the epochs before them are closed, and theirs are open.
     refused!(
         commit(&store, appending(1, 1, &["x"])).await,
         StoreError::Stale { current: 2, .. },
@@ -105,7 +105,7 @@ pub(super) async fn held_elsewhere(place: &impl Place) -> Checked {
     );
     let none = store.held_elsewhere(Vec::new()).await?;
     ensure!(none.is_empty(), "what is held of nothing: {none:?}");
-    // It was only asked: the epochs are as they were.
+    // The question changed nothing: the epochs are as before.
     commit(&other, appending(2, 1, &["b"])).await?;
     other.close().await?;
     same!(
@@ -218,7 +218,7 @@ pub(super) async fn living_owner(place: &impl Place) -> Checked {
         2,
         "the owner's next epoch"
     );
-    // Both write to what is theirs, in one order of commits.
+    // Both processes write to their own journals, in one order of commits.
     commit(&other, making(row(2), &["c"])).await?;
     commit(&owner, appending(1, 2, &["d"])).await?;
     commit(&other, appending(2, 1, &["e"])).await?;
@@ -273,7 +273,7 @@ pub(super) async fn below(place: &impl Place) -> Checked {
     }
     let below = |store, epoch| Store::claim_below(store, run(2).into(), run(1).into(), epoch);
     same!(below(&first, 1).await?.epoch, 2, "the owner's claim below");
-    // Only who owns what is above has its epoch.
+    // Only the owner of the journal above has its epoch.
     refused!(
         below(&second, 1).await,
         StoreError::Stale { .. },

@@ -192,7 +192,7 @@ pub(super) async fn staged_writes(place: &impl Place) -> Checked {
         Some((json!("d"), 1)),
         "the value"
     );
-    // So do batches of one commit.
+    // Batches of one commit see each other's writes as well.
     let told = store
         .commit(vec![
             writing([write("l", json!("g"), Expected::Version(1))]),
@@ -230,7 +230,7 @@ pub(super) async fn copies(place: &impl Place) -> Checked {
         Some((json!(2), 100_001)),
         "what was written over a copy"
     );
-    // A version never comes again.
+    // No version is ever used twice.
     commit(&store, writing([copy(3, 7), copy(4, 100_010)])).await?;
     same!(
         value(&store, "k").await?,
