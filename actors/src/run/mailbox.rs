@@ -1,4 +1,4 @@
-//! How a run is told things: the sender that others hold, and the mailbox that its task reads.
+//! Commands to a run: the sender that others hold, and the mailbox that the run's task reads.
 
 use std::{
     sync::{
@@ -15,38 +15,38 @@ use parking_lot::Mutex;
 use super::{ChildReport, Command};
 use crate::{contract::StoreError, vocabulary::RunId};
 
-/// Where a run is told things. Cloning shares it.
+/// Sends commands to a run. Cloning shares it.
 #[derive(Clone, Debug)]
 pub struct RunSender {
     door: mpsc::UnboundedSender<Command>,
     tree: Arc<Told>,
-    /// Whether the word that something is in the inbox waits in the door: one is enough for all
-    /// that came before it is taken.
+    /// Whether the mailbox holds a command to read the inbox. One such command is enough for all
+    /// items that come before it is taken.
     inbox: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
 }
 
-/// What the runs of one tree were told. The root falls asleep with all of them, and must not do so
-/// over what is on its way to one of them.
+/// Counts of the commands to the runs of one tree. The root falls asleep together with all of them,
+/// and must not do so while a command to one of them is on its way.
 #[derive(Debug, Default)]
 struct Told {
-    /// How much they were ever told.
+    /// The number of all commands so far.
     ever: AtomicU64,
-    /// How much of it is not dealt with yet.
+    /// The number of commands that are not handled yet.
     open: AtomicUsize,
 }
 
 impl RunSender {
-    /// The two ends of the door of a root run. What comes through it is bounded by the run's own
+    /// The sender and the mailbox of a root run. The number of commands is bounded by the run's own
     /// operations and children, and by its inbox, which is durable.
     ///
-    /// The queue holds no more than what waits in it: one that keeps room for its next messages
-    /// would be a good part of a run that only waits.
+    /// The queue keeps no spare room: room for further commands would be a good part of the memory
+    /// of a run that only waits.
     pub fn channel() -> (Self, RunMailbox) {
         Self::of(Arc::default())
     }
 
-    /// The two ends of a door of another run of this tree, or of another life of this run.
+    /// The sender and the mailbox of another run of this tree, or of another life of this run.
     pub(crate) fn beside(&self) -> (Self, RunMailbox) {
         Self::of(self.tree.clone())
     }
@@ -71,7 +71,7 @@ impl RunSender {
         (sender, commands)
     }
 
-    /// How many entries come before what the operation that began last shows.
+    /// How many entries come before the output of the operation that began last.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
@@ -81,7 +81,7 @@ impl RunSender {
         self.send(command).is_ok()
     }
 
-    /// Tells the run, or gives it back when the run is gone.
+    /// Sends the command to the run, or returns it when the run is gone.
     fn send(&self, command: Command) -> Result<(), Command> {
         let is_inbox = matches!(command, Command::Inbox);
         if is_inbox && !self.door.is_closed() && self.inbox.swap(true, Ordering::AcqRel) {
@@ -96,41 +96,41 @@ impl RunSender {
         })
     }
 
-    /// How much the runs of this tree were ever told.
+    /// The number of commands to the runs of this tree so far.
     pub(crate) fn told_so_far(&self) -> u64 {
         self.tree.ever.load(Ordering::Acquire)
     }
 
-    /// Whether a run of this tree still deals with something that it was told.
+    /// Whether a run of this tree still handles a command.
     pub(crate) fn is_dealing(&self) -> bool {
         self.tree.open.load(Ordering::Acquire) > 0
     }
 }
 
-/// The inner end of a run's door.
+/// The mailbox that a run reads.
 #[derive(Debug)]
 pub struct RunMailbox {
     queue: mpsc::UnboundedReceiver<Command>,
     tree: Arc<Told>,
     inbox: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
-    /// What was taken and not dealt with yet.
+    /// The number of commands taken and not handled yet.
     taken: usize,
 }
 
 impl RunMailbox {
-    /// An operation begins after so many entries of the run.
+    /// Notes that an operation begins after so many entries of the run.
     pub(crate) fn begins_after(&self, entries: u64) {
         self.written.store(entries, Ordering::Release);
     }
 
-    /// Waits for the next word; `None` when nobody is left who could say one.
+    /// Waits for the next command. `None` when no sender is left.
     pub async fn next(&mut self) -> Option<Command> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The next word, if there is one; the task is woken by it otherwise. Who asks has dealt with
-    /// the word before, and told its parent what came of it.
+    /// The next command, if there is one. Otherwise the next command wakes the task. The caller
+    /// must have handled the command before, and reported the outcome to its parent.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Command>> {
         if self.taken > 0 {
             let dealt_with = std::mem::take(&mut self.taken);
@@ -140,7 +140,8 @@ impl RunMailbox {
         if let Poll::Ready(Some(command)) = &next {
             self.taken = 1;
             if matches!(command, Command::Inbox) {
-                // Before the inbox is read: what comes from now on has a word of its own.
+                // This is cleared before the inbox is read, so that later items send a command of
+                // their own.
                 self.inbox.store(false, Ordering::Release);
             }
         }
@@ -158,7 +159,7 @@ impl Drop for RunMailbox {
     }
 }
 
-/// The door of a child's parent. A parent that was restarted has another one.
+/// The sender to a child's parent. A restarted parent has another mailbox.
 #[derive(Clone, Debug)]
 pub(crate) struct ParentSender {
     /// The id under which the parent began the child. It stays the child's name there, in whatever
@@ -168,13 +169,13 @@ pub(crate) struct ParentSender {
 }
 
 impl ParentSender {
-    /// The door of the parent that began this child.
+    /// The sender to the parent that began this child.
     pub(crate) fn of(child: RunId, sender: RunSender) -> Self {
         let parent = Arc::new(Mutex::new(sender));
         Self { child, parent }
     }
 
-    /// The parent has this door now.
+    /// Sets the sender to the restarted parent.
     pub(crate) fn set(&self, sender: RunSender) {
         *self.parent.lock() = sender;
     }
@@ -185,12 +186,12 @@ impl ParentSender {
         self.parent.lock().tell(Command::ChildFailed(error));
     }
 
-    /// Tells the parent how this child stands. `false` when there is nobody to tell.
+    /// Sends this child's report to the parent. `false` when the parent is gone.
     pub(crate) fn tell(&self, sender: ChildReport) -> bool {
         self.hand(sender).is_ok()
     }
 
-    /// Tells the parent how this child stands, or gives it back when there is nobody to tell.
+    /// Sends this child's report to the parent, or returns it when the parent is gone.
     pub(crate) fn hand(&self, sender: ChildReport) -> Result<(), ChildReport> {
         let run = self.child;
         let told = self.parent.lock().send(Command::Child { run, sender });

@@ -19,7 +19,7 @@ use crate::{
     definition::DefinitionError,
 };
 
-/// What one place gives names to.
+/// The named things of one place.
 #[derive(Clone, Default)]
 pub(super) struct Names {
     models: BTreeMap<String, ModelHandle>,
@@ -31,13 +31,13 @@ pub(super) struct Names {
     behaviors: BTreeMap<String, MakeBehavior>,
     policies: BTreeMap<String, MakePolicy>,
     interceptor_kinds: BTreeMap<String, MakeInterceptor>,
-    /// What was given to two different things, the last of which is kept.
+    /// The names that were given to two different things. The last thing is kept.
     twice: Vec<(&'static str, String)>,
 }
 
 /// Something that has a name.
 pub(super) trait Named: Clone + 'static {
-    /// What it is, in words.
+    /// The kind of thing, in words.
     const WHAT: &'static str;
 
     fn table(names: &Names) -> &BTreeMap<String, Self>;
@@ -88,7 +88,7 @@ impl Names {
         }
     }
 
-    /// Adds what another place has, which is the nearer one.
+    /// Adds the names of another place, which is the nearer one.
     fn extend(&mut self, other: Names) {
         self.models.extend(other.models);
         self.providers.extend(other.providers);
@@ -144,13 +144,13 @@ impl Places {
         }
     }
 
-    /// What was for all is for this agent and those below it.
+    /// Restricts the names for all agents to this agent and those below it.
     pub(super) fn narrow_to(&mut self, agent: &str) {
         let own = std::mem::take(&mut self.all);
         self.agents.entry(agent.to_owned()).or_default().extend(own);
     }
 
-    /// Gives an agent a thing of its own, in the place of nothing.
+    /// Gives an agent a thing of its own.
     pub(super) fn give_to<T: Named>(&mut self, agent: &str, name: &str, thing: T) {
         let own = self.agents.entry(agent.to_owned()).or_default();
         T::table_mut(own).insert(name.to_owned(), thing);

@@ -1,5 +1,5 @@
-//! What a function says that nobody answers: what observers are told, what undoes its effects, and
-//! which variant of its code it goes by.
+//! Notes of a function, which need no answer: events for observers, undo steps, and the variant of
+//! its code.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -15,10 +15,10 @@ use crate::{
     },
 };
 
-/// The branch in which answers to calls have their places: none of the function's.
+/// The branch for the places of answers to calls. It is no branch of the function.
 const ANSWERS: u32 = u32::MAX;
 
-/// Something to be written that nobody waits for.
+/// An entry to be written for which nobody waits.
 pub(crate) enum Note {
     Emitted {
         op: OperationId,
@@ -94,7 +94,7 @@ impl Versions {
 }
 
 impl Leg {
-    /// Takes down what observers are told, once over all lives.
+    /// Notes an event for observers, once over all lives.
     pub(crate) fn emit(&self, op: OperationId, name: String, data: Box<RawValue>) {
         let found = RecordedNote::Emitted(name.clone());
         if self.is_new(op, &found) {
@@ -103,7 +103,7 @@ impl Leg {
         }
     }
 
-    /// Takes down what undoes an effect, once over all lives.
+    /// Notes an undo step, once over all lives.
     pub(crate) fn undoes(&self, op: OperationId, call: ToolCall) {
         let found = RecordedNote::Undo(call.clone());
         if self.is_new(op, &found) {

@@ -34,10 +34,10 @@ use crate::{
     },
 };
 
-/// For how long a function is waited for that waits for something else than its operations.
+/// How long replay waits for a function that waits for something else than its operations.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often it is looked at meanwhile.
+/// The interval of the checks during that time.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The result of replaying a recorded tree of runs.
@@ -58,13 +58,13 @@ pub struct RunReplay {
     pub agent: String,
     /// How many entries it has.
     pub entries: u64,
-    /// Where today's code asks for something else, if it does.
+    /// The place at which today's code asks for another operation, if it does.
     pub divergence: Option<Divergence>,
     /// Model requests that differ from the recorded ones, whose answers were used all the same.
     pub drifts: Vec<Drift>,
 }
 
-/// Where today's code asks for something else than what is recorded.
+/// A place at which today's code asks for another operation than the recorded one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Divergence {
@@ -72,9 +72,9 @@ pub struct Divergence {
     pub entry: Option<u64>,
     /// The operation, where one can be named.
     pub operation: Option<OperationId>,
-    /// What the journal has.
+    /// The recorded operation.
     pub recorded: String,
-    /// What the code does.
+    /// The code's action.
     pub found: String,
 }
 
@@ -118,8 +118,8 @@ pub fn replay(
     registry: &Registry,
     team: Option<&TeamSpec>,
 ) -> Result<Replay, RecordingError> {
-    // A thread of its own: where a function gives way to others, the runtime of this thread has to
-    // have its turn before it wakes the function, and it has none before this one returns.
+    // Replay needs a thread of its own: a function that yields is woken by the runtime of this
+    // thread, which cannot run before this function returns.
     let runtime = tokio::runtime::Handle::try_current().ok();
     let rehearsed = thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -162,7 +162,7 @@ struct Rehearsal<'a> {
     registry: Arc<Registry>,
     today: Option<Arc<Pinned>>,
     history: &'a Transcript,
-    /// The entry that holds what is known last of an operation.
+    /// The last entry of each operation.
     places: HashMap<OperationId, u64>,
     drifts: Vec<Drift>,
 }
@@ -210,7 +210,7 @@ impl Rehearsal<'_> {
                 | Entry::UndoRegistered { op, .. } => {
                     self.places.insert(*op, stored.sequence);
                 }
-                // From here on the engine alone wrote.
+                // The engine alone wrote the entries from here on.
                 Entry::CancelRequested { .. } => break,
                 Entry::RunEnded(ended) => {
                     end = Some((stored.sequence, RunEnd::clone(ended)));
@@ -329,7 +329,7 @@ impl Rehearsal<'_> {
         })
     }
 
-    /// What the driver does while it replays, and nothing of what it does afterwards.
+    /// Does the driver's work of replay, and nothing of its later work.
     fn drive(
         &mut self,
         leg: &Arc<Leg>,

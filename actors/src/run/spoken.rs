@@ -1,4 +1,4 @@
-//! What was said in a leg that was broken off, read from its journal.
+//! The conversation of a leg that was broken off, read from its journal.
 //!
 //! A function that was cancelled or failed leaves no conversation: it is dropped with what it
 //! held. So the conversation that its session keeps is made of what is recorded, by one rule
@@ -20,10 +20,10 @@ use crate::{
     },
 };
 
-/// What a call is told that has no result in the journal.
+/// The result of a call that has none in the journal.
 const INTERRUPTED: &str = "Interrupted: this call has no recorded result.";
 
-/// One answer of a model, and what came of its calls.
+/// One answer of a model, and the results of its calls.
 struct Said {
     message: Message,
     open: Vec<(ToolCall, CallDigest)>,
@@ -136,7 +136,7 @@ pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, St
             made.push((by, text));
         }
     }
-    // What the model said before it handed out tasks is superseded by what came of them.
+    // The results of delegated tasks supersede the model's text before them.
     if made.len() > 1 {
         made.retain(|(by, _)| by.is_some());
     }
@@ -232,7 +232,7 @@ fn take_end(
     }
 }
 
-/// What a call came to.
+/// The result of a call.
 enum CallEnd {
     Of(Box<ToolResult>),
     Words(ToolStatus, String),

@@ -1,5 +1,5 @@
-//! The doors of a context at which policies stand: the model, and what a function returns. Those
-//! of the tools are in `operations/batch.rs`.
+//! Where policies act on a context: model calls, and the outcome of the function. Tool calls are in
+//! `operations/batch.rs`.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::{
     },
 };
 
-/// What watches over a function, and what it sees of a branch that no loop drives.
+/// The policies of a function, and their view of a branch that no loop drives.
 #[derive(Clone)]
 pub(crate) struct Watch {
     pub(crate) policies: Arc<Policies>,
     seen: Arc<Mutex<Seen>>,
 }
 
-/// Where a function stands, as far as its model calls show it.
+/// The state of a function, as far as its model calls show it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     transcript: Transcript,
@@ -69,7 +69,7 @@ impl Watch {
         })
     }
 
-    /// What watches over a branch that begins here.
+    /// The policies of a branch that begins here.
     pub(crate) fn beside(&self) -> Self {
         let seen = self.seen.lock().clone();
         Self {
@@ -86,8 +86,8 @@ impl RunContext {
     }
 
     /// Asks a model for a loop that is at this point of its conversation. Policies change the
-    /// request first; `ready` then makes of it what is sent, and is called too where a policy
-    /// answers in the model's place. Its id is taken when it is sent.
+    /// request first. `ready` then turns it into the request that is sent, and is called even if a
+    /// policy answers in the model's place. The call gets its id when it is sent.
     ///
     /// # Errors
     /// As [`model`](Self::model).
@@ -122,7 +122,7 @@ impl RunContext {
         }
         Ok(match policies.after_model(moment, &response).await? {
             Some(mut other) => {
-                // What people said is not the policy's to drop.
+                // A policy must not drop messages of people.
                 if other.steering.is_empty() {
                     other.steering = response.steering;
                 }
@@ -144,9 +144,9 @@ impl RunContext {
         self.call_model(request).await
     }
 
-    /// Asks a model for a function that is not made of loops: what policies said since it was
-    /// asked last stands at the end of the request, and the conversation is what it sends and what
-    /// the model answers.
+    /// Asks a model for a function that is not made of loops. Messages of policies since its last
+    /// request stand at the end of the request. Its conversation is the request and the model's
+    /// answer.
     pub(crate) async fn watched_model(
         &self,
         mut request: ModelRequest,
@@ -188,7 +188,7 @@ impl RunContext {
         Ok(response)
     }
 
-    /// Where the function stands on this branch.
+    /// The state of the function on this branch.
     pub(crate) fn seen(&self) -> Seen {
         match self.watch() {
             Some(watch) => watch.seen.lock().clone(),
@@ -212,8 +212,8 @@ impl RunContext {
         self.go_on().map(|()| judgement)
     }
 
-    /// Gives a text of the model's to the policies that wanted a reflection, and says what the
-    /// model is told next; `None` when none wanted one, so that the text is an answer.
+    /// Gives a text of the model to the policies that wanted a reflection, and returns the next
+    /// message to the model. `None` when no policy wanted one, so that the text is an answer.
     ///
     /// # Errors
     /// What a hook fails with.
@@ -282,8 +282,8 @@ pub(crate) async fn around(
 }
 
 impl RunContext {
-    /// What a function returned, after its policies judged what they have not seen yet. It cannot
-    /// be written again: an answer to which they object is flagged.
+    /// The outcome of a function, after its policies have judged an answer that is new to them. The
+    /// answer cannot be written again, so an answer to which they object is flagged.
     async fn last_word(&self, outcome: Outcome) -> Result<Outcome, AgentError> {
         let mut answer = match outcome {
             Outcome::Answer(answer) => answer,

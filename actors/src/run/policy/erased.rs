@@ -1,4 +1,4 @@
-//! Policies of any type behind one.
+//! Policies of any type behind one type.
 
 use serde_json::Value;
 

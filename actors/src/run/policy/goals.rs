@@ -9,19 +9,19 @@ use crate::{run::RunContext, vocabulary::AgentError};
 pub struct GoalEnd {
     /// The goal.
     pub goal: String,
-    /// What came of it.
+    /// The status of the goal.
     pub status: GoalStatus,
     /// The result, or why there is none.
     pub result: String,
 }
 
-/// What came of work on a goal.
+/// The status of a goal after work on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GoalStatus {
     /// The agent that worked on it says that it was reached.
     Reached,
-    /// It was not.
+    /// The goal was not reached.
     Missed,
     /// It was divided into sub-goals, and reached by them.
     Divided,
@@ -40,7 +40,7 @@ impl GoalEnd {
 }
 
 impl RunContext {
-    /// Tells the policies that work on a goal begins, and gives what they know of goals like it.
+    /// Tells the policies that work on a goal begins, and returns their knowledge of similar goals.
     ///
     /// # Errors
     /// What a hook fails with.

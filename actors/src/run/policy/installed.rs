@@ -18,7 +18,7 @@ use crate::{
 
 /// The policies of one leg of a run, in the order in which the agent names them.
 ///
-/// They are asked one at a time, also where several parts of a function ask at once.
+/// They are asked one at a time, even if several parts of a function ask at once.
 pub(crate) struct Policies {
     installed: Turn<Vec<Installed>>,
     notes: Mutex<Notes>,
@@ -46,7 +46,7 @@ impl Policies {
     /// Makes the policies of a leg; `None` when there are none.
     pub(super) fn install(cx: &RunContext, made: &[(String, PolicyHandle)]) -> Option<Self> {
         let install = |(name, policy): &(String, PolicyHandle)| {
-            // What the builder registers is called `agent:desk:0:name`.
+            // The builder registers policies under names such as `agent:desk:0:name`.
             let name = name.rsplit(':').next().unwrap_or_default();
             Installed {
                 cx: cx.branch(name),
@@ -62,7 +62,7 @@ impl Policies {
 
     /// Waits until no other part of the function asks.
     async fn turn(&self) -> MutexGuard<'_, Vec<Installed>> {
-        // Mostly nobody does, and then there is nothing to queue for.
+        // Usually no other part asks, so there is no need to queue.
         match self.installed.try_lock() {
             Ok(installed) => installed,
             Err(_) => self.installed.lock().await,
@@ -96,15 +96,15 @@ impl Policies {
         first!(self, moment, after_run(outcome))
     }
 
-    /// Lets policies change a request, and gives the response that takes the call's place, if one
-    /// does, with what the request's end is to remind of.
+    /// Lets policies change a request. Returns the response that takes the call's place, if any,
+    /// and the reminders for the end of the request.
     pub(super) async fn before_model(
         &self,
         moment: HookContext<'_>,
         request: &mut ModelRequest,
     ) -> Result<(Option<ModelResponse>, Vec<String>), AgentError> {
         let mut turn = self.turn().await;
-        // What was for a request that was not made.
+        // These reminders were for a request that was not made.
         self.notes.lock().reminders.clear();
         let mut answered = None;
         for (cx, policy) in self.each(&mut turn, moment) {
@@ -117,7 +117,7 @@ impl Policies {
         Ok((answered, std::mem::take(&mut self.notes.lock().reminders)))
     }
 
-    /// Lets policies change a request as it is sent, and puts at its end what they remind of.
+    /// Lets policies change a request as it is sent, and puts their reminders at its end.
     pub(super) async fn before_sending(
         &self,
         moment: HookContext<'_>,
@@ -136,7 +136,7 @@ impl Policies {
         Ok(())
     }
 
-    /// What takes the place of a response, if something does.
+    /// The response that takes the place of the model's, if any.
     pub(crate) async fn after_model(
         &self,
         moment: HookContext<'_>,
@@ -145,7 +145,7 @@ impl Policies {
         first!(self, moment, after_model(response))
     }
 
-    /// What takes the place of a failed model call, if something does.
+    /// The response that takes the place of a failed model call, if any.
     pub(crate) async fn on_model_error(
         &self,
         moment: HookContext<'_>,
@@ -154,7 +154,7 @@ impl Policies {
         first!(self, moment, on_model_error(error))
     }
 
-    /// What is to become of a call.
+    /// The decision of the policies about a call.
     pub(crate) async fn before_tool(
         &self,
         moment: HookContext<'_>,
@@ -163,8 +163,7 @@ impl Policies {
         self.decide(moment, call, 0, None).await
     }
 
-    /// What is to become of a call of which somebody was asked, now that the question has its
-    /// answer or an error in its place.
+    /// The decision about a call after its question was answered or failed.
     pub(crate) async fn answered(
         &self,
         moment: HookContext<'_>,
@@ -226,7 +225,7 @@ impl Policies {
         Ok(Decided::Run(call))
     }
 
-    /// What takes the place of a call's result, if something does.
+    /// The result that takes the place of a call's result, if any.
     pub(crate) async fn after_tool(
         &self,
         moment: HookContext<'_>,
@@ -244,7 +243,7 @@ impl Policies {
         Ok(None)
     }
 
-    /// Tells all policies what the calls of a step came to.
+    /// Tells all policies the results of the calls of a step.
     pub(crate) async fn after_tools(
         &self,
         moment: HookContext<'_>,
@@ -257,8 +256,8 @@ impl Policies {
         Ok(())
     }
 
-    /// Gives a text to the policies that wanted a reflection, and what they say to it, as one
-    /// message. `None` when none wanted one: then the text is an answer.
+    /// Gives a text to the policies that wanted a reflection, and returns their replies as one
+    /// message. `None` when no policy wanted one: then the text is an answer.
     pub(crate) async fn reflected(
         &self,
         moment: HookContext<'_>,
@@ -331,12 +330,12 @@ impl Policies {
         Ok(judgement)
     }
 
-    /// Takes what policies want to say to the model, in the order in which they said it.
+    /// Takes the deferred messages of policies to the model, in their order.
     pub(super) fn take_deferred(&self) -> Vec<String> {
         std::mem::take(&mut self.notes.lock().deferred)
     }
 
-    /// Says this to the model when it is asked next.
+    /// Defers a message to the next request to the model.
     pub(super) fn defer(&self, text: String) {
         self.notes.lock().defer(text);
     }
@@ -353,17 +352,17 @@ impl Policies {
     }
 }
 
-/// What the policies want to become of a call.
+/// The policies' decision about a call.
 pub(crate) enum Decided {
     /// It runs, with these arguments.
     Run(ToolCall),
-    /// It does not run, as it had become by then: this is its result.
+    /// It does not run. This is the call, with changed arguments, and its result.
     Answered {
         call: Box<ToolCall>,
         result: ToolResult,
         by: AnsweredBy,
     },
-    /// Somebody is asked, and [`Policies::answered`] is told what was said.
+    /// Somebody is asked, and [`Policies::answered`] gets the answer.
     Ask(Asking),
 }
 
@@ -373,11 +372,11 @@ pub(crate) struct Asking {
     policy: usize,
     /// The call, with the arguments that earlier policies gave it.
     call: ToolCall,
-    /// What is asked.
+    /// The question.
     pub(crate) question: Box<Question>,
 }
 
-/// What all policies think of an answer.
+/// The judgement of all policies about an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Judgement {
@@ -394,7 +393,7 @@ impl Judgement {
     }
 }
 
-/// One message of several; equal ones are said once.
+/// One message made of several texts. Equal texts stand once.
 fn merged(texts: Vec<String>) -> String {
     let mut said: Vec<String> = Vec::with_capacity(texts.len());
     for text in texts {

@@ -1,4 +1,4 @@
-//! What watches over an agent from inside of its function.
+//! Policies, which watch over an agent from inside its function.
 
 mod doors;
 mod erased;
@@ -38,8 +38,8 @@ use crate::{
     },
 };
 
-/// Watches over an agent: it may change what its model is asked, hold back or answer tool calls,
-/// put other results in the place of theirs, reject answers, and stop the run.
+/// Watches over an agent: it may change requests to the model, hold back or answer tool calls,
+/// replace their results, reject answers, and stop the run.
 ///
 /// A policy lives inside the function that is replayed. It is made afresh when a leg of a run
 /// begins, keeps its state in plain fields, sees only what the context delivered and in that
@@ -301,7 +301,7 @@ impl BeforeTool {
         Self::Result(ToolResult::new(call, ToolStatus::Blocked, why))
     }
 
-    /// The policy itself did what was asked.
+    /// The policy itself carried out the call.
     pub fn done(call: &ToolCall, text: impl Into<String>) -> Self {
         Self::Result(ToolResult::new(call, ToolStatus::Success, text))
     }
@@ -316,7 +316,7 @@ impl BeforeTool {
         Self::Ask(Box::new(question.into()))
     }
 
-    /// What a person decided of a call.
+    /// The decision of a person about a call.
     pub fn decided(call: &ToolCall, decision: Decision) -> Self {
         if !decision.approved {
             return Self::Result(decision.refusal(call));
@@ -343,18 +343,18 @@ impl BeforeTool {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Nothing: it does not judge answers.
+    /// No judgement: the policy does not judge answers.
     #[default]
     Pass,
     /// It is good.
     Accept,
-    /// It passes, but whoever reads the outcome is told this of it.
+    /// It passes, with this flag for readers of the outcome.
     Flag(String),
     /// It is not good, and the model reads why.
     Reject(String),
 }
 
-/// Where a loop stands when a hook is called.
+/// The state of a loop when a hook is called.
 #[derive(Clone, Copy, Debug)]
 pub struct HookContext<'a> {
     /// The conversation as it stands.
@@ -363,7 +363,7 @@ pub struct HookContext<'a> {
     pub steps: u32,
 }
 
-/// What a hook sees and may do. It is a [`RunContext`] with a branch of the policy's own, so its
+/// The context of a hook. It is a [`RunContext`] with a branch of the policy's own, so its
 /// operations do not move those of the agent's function or of other policies.
 #[derive(Debug)]
 pub struct PolicyContext<'a> {
@@ -372,7 +372,7 @@ pub struct PolicyContext<'a> {
     notes: &'a Mutex<Notes>,
 }
 
-/// What policies want from the loop.
+/// Requests of policies to the loop.
 #[derive(Debug, Default)]
 struct Notes {
     deferred: Vec<String>,
@@ -451,7 +451,7 @@ impl Deref for PolicyContext<'_> {
     }
 }
 
-/// How a policy is made, afresh for each leg of a run. Cloning shares it.
+/// Makes a policy afresh for each leg of a run. Cloning shares it.
 #[derive(Clone)]
 pub struct PolicyHandle(Arc<dyn Fn() -> Box<dyn ErasedPolicy> + Send + Sync>);
 
@@ -465,7 +465,7 @@ impl PolicyHandle {
         (self.0)()
     }
 
-    /// Whether it watches over agents that are made too.
+    /// Whether the policy also watches over agents that the agent makes.
     pub(crate) fn is_inherited(&self) -> bool {
         self.make().is_inherited()
     }

@@ -1,4 +1,4 @@
-//! What came of a replay, in words.
+//! The result of a replay, in words.
 
 use std::fmt;
 
