@@ -37,11 +37,11 @@ use crate::{
 pub struct RunContext {
     leg: Arc<Leg>,
     branch: Arc<Branch>,
-    /// What watches over the function; a policy's own context has none.
+    /// The policies of the function. A policy's own context has none.
     watch: Option<Watch>,
 }
 
-/// What counts the operations of a context.
+/// The counter of a context's operations.
 struct Branch {
     number: u32,
     name: Arc<str>,
@@ -94,7 +94,7 @@ impl RunContext {
         }
     }
 
-    /// What the next operation of this context is called in the journal, if it is recorded.
+    /// The recorded name of the next operation of this context, if any.
     pub(crate) fn recorded_next(&self) -> Option<String> {
         let books = self.leg.books.lock();
         let call = books.recorded.get(&self.next_id());
@@ -279,7 +279,7 @@ impl<O: Operation> Performing<O> {
     }
 }
 
-// It holds no reference into itself, whatever the operation is.
+// The future holds no reference into itself, whatever the operation is.
 impl<O: Operation> Unpin for Performing<O> {}
 
 impl<O: Operation> Future for Performing<O> {

@@ -1,4 +1,4 @@
-//! Interceptors, and the models and tools that each stands around.
+//! Interceptors, and the models and tools around which each stands.
 
 use std::sync::Arc;
 
@@ -152,12 +152,12 @@ impl Registry {
         Ok(intercept)
     }
 
-    /// What stands around a model's calls, from the outermost on.
+    /// The interceptors around a model's calls, from the outermost on.
     pub(super) fn model_chain(&self, name: &str) -> Arc<[InterceptorHandle]> {
         self.chain(|intercept| intercept.wraps_model(name))
     }
 
-    /// What stands around a tool's calls, from the outermost on.
+    /// The interceptors around a tool's calls, from the outermost on.
     pub(super) fn tool_chain(&self, name: &str) -> Arc<[InterceptorHandle]> {
         self.chain(|intercept| intercept.wraps_tool(name, &self.members))
     }

@@ -273,7 +273,7 @@ fn completed(
     }
 }
 
-/// How a call was answered, without the secrets in its arguments.
+/// The report on a call, without the secrets in its arguments.
 fn shown(call: &CallReport) -> CallReport {
     let mut call = call.clone();
     call.arguments = safety::redact_arguments(call.arguments.text()).into();

@@ -51,31 +51,31 @@ pub(super) type MakeToolset = Arc<
 #[derive(Clone, Default)]
 pub struct Registry {
     pub(super) places: Places,
-    /// Those of code, from the outermost on.
+    /// The interceptors given in code, from the outermost on.
     pub(super) intercepts: Vec<Intercept>,
-    /// Those of each team's definition, inside of those of code.
+    /// The interceptors of each team's definition, inside of those given in code.
     pub(super) defined_intercepts: BTreeMap<String, Vec<Intercept>>,
-    /// What the agents of the team that was resolved have from toolsets.
+    /// The tools that the agents of the resolved team have from toolsets.
     pub(super) members: Members,
 }
 
-/// A model, and what stands around its calls.
+/// A model, and the interceptors around its calls.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ModelCode {
     /// The model.
     pub model: ModelHandle,
-    /// What stands around each try, from the outermost on.
+    /// The interceptors around each attempt, from the outermost on.
     pub chain: Arc<[InterceptorHandle]>,
 }
 
-/// A tool, and what stands around its calls.
+/// A tool, and the interceptors around its calls.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ToolCode {
     /// The tool.
     pub tool: ToolHandle,
-    /// What stands around each call, from the outermost on.
+    /// The interceptors around each call, from the outermost on.
     pub chain: Arc<[InterceptorHandle]>,
 }
 
@@ -310,7 +310,7 @@ impl Registry {
         agent: &AgentSpec,
         path: &[String],
     ) -> Result<Vec<(String, PolicyHandle)>, DefinitionError> {
-        // What bounds a request looks at it last.
+        // The policy that bounds requests comes last.
         let context = agent.context.as_ref().map(|context| {
             let settings = serde_json::to_value(context).unwrap_or_default();
             PolicySpec::new(CONTEXT).settings(settings)
@@ -536,7 +536,7 @@ impl Registry {
     }
 }
 
-/// Why a name is not known although others know it.
+/// Why a name is not known although other agents have it.
 fn several(name: &str, agents: &str) -> String {
     format!("{name:?} stands for different things at the agents {agents}, and for nothing here.")
 }

@@ -1,4 +1,4 @@
-//! Toolsets of a team: which agent has which of their tools now.
+//! Toolsets of a team, and the tools that its agents have from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub(super) struct Members {
     of: BTreeMap<(String, String), Vec<String>>,
     /// The toolsets with the revision at which they were asked.
     asked: Vec<(ToolsetHandle, u64)>,
-    /// Those that had no tools when they were asked.
+    /// The toolsets that had no tools when they were asked.
     failed: BTreeSet<String>,
 }
 
@@ -254,7 +254,7 @@ impl Registry {
         {
             replaced(tools);
         }
-        // What is said of a toolset is said of each of its tools that has no rule of its own.
+        // A rule for a toolset applies to each of its tools that has no rule of its own.
         for (name, rule) in std::mem::take(&mut agent.approval) {
             match self.members.named(&named, &name) {
                 Some(members) => {
