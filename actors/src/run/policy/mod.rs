@@ -421,9 +421,9 @@ impl PolicyContext<'_> {
         self.notes.lock().defer(text.into());
     }
 
-    /// Adds a text to the end of the next request, and of that one alone, for what is true now: a list of what is to be
-    /// done, what was found in a memory. The conversation does not grow by it, and the beginning of the request, which
-    /// providers cache, stays as it is. Blank texts are dropped.
+    /// Adds a text to the end of the next request only, for facts of the moment, such as a list of
+    /// open tasks or memories that were found. The conversation does not grow by it, and the
+    /// beginning of the request, which providers cache, stays as it is. Blank texts are dropped.
     pub fn remind(&self, text: impl Into<String>) {
         let text = text.into();
         if !text.trim().is_empty() {
