@@ -94,7 +94,7 @@ pub(crate) enum RunExit {
     Ended {
         /// Its outcome.
         outcome: Result<Outcome, AgentError>,
-        /// The conversation and state that it left to its session.
+        /// The end of the turn, as its session records it.
         end: Box<TurnEnd>,
         /// Whether an earlier life had recorded the end already. A fold of the session that is kept
         /// in memory must be read again then.
