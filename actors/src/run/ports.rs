@@ -70,8 +70,7 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Cancels a child run of this parent, even one that was started just before.
     fn cancel_child(&self, parent: RunId, run: RunId, reason: String);
 
-    /// Waits for the end of a run that is not a live child of the caller, whether it is in memory
-    /// or not.
+    /// Waits for the end of a run that is no child of the caller, live or not.
     fn outcome(&self, run: RunId) -> BoxFuture<'static, Result<ChildResult, OperationError>>;
 
     /// A value of shared state, and how often it was changed, even if there is no value.
