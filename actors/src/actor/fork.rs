@@ -83,8 +83,8 @@ impl Fork {
 
 impl Run {
     /// Begins a new run that goes on from a point of this one. This run may be open, ended or
-    /// parked, and stays as it is. What is recorded before that point is copied and not done again,
-    /// neither in this run nor in those below it; what comes after it is done anew, effects
+    /// parked, and stays as it is. Entries before that point are copied and their work is not done
+    /// again, neither in this run nor in those below it; all work after it is done anew, effects
     /// included.
     ///
     /// The fork has a session of its own, with the conversation before the run. It has the state

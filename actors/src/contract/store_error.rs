@@ -143,8 +143,8 @@ pub enum StoreError {
         /// What failed.
         reason: String,
     },
-    /// The file was removed, moved or replaced while it was open. What was written since the last check is in the
-    /// other file, if that still exists.
+    /// The file was removed, moved or replaced while it was open. Entries written since the last check are in the
+    /// file that was opened, if that still exists.
     #[error(
         "{place} is not the file any more that was opened ({reason}): it refuses work; put the file \
          back and start again"

@@ -28,7 +28,7 @@ use crate::vocabulary::Timestamp;
 pub struct Schedule {
     /// The name: letters, digits, `_` and `-`, unique in the team.
     pub name: String,
-    /// What is said: the turn's text.
+    /// The turn's text.
     pub say: String,
     /// The key of the session to which it is said; the schedule's name when left out.
     pub session: Option<String>,

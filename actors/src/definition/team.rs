@@ -389,7 +389,7 @@ pub enum DefinitionError {
     /// A name is not well formed.
     #[error("{what} name {name:?}: use 1 to 64 letters, digits, `_` or `-`")]
     Name {
-        /// What the name is for.
+        /// The kind of thing that is named, such as `agent`.
         what: &'static str,
         /// The name.
         name: String,

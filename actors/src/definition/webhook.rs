@@ -40,7 +40,7 @@ pub struct Webhook {
     /// How the sender signs.
     #[serde(skip_serializing_if = "is_default")]
     pub signature: WebhookSignature,
-    /// What is said: the turn's text, with values of the request; the whole body when it is left out.
+    /// The turn's text, with values of the request; the whole body when it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub say: Option<String>,
     /// The key of the session to which it is said, with values of the request; the webhook's name when left out.

@@ -312,7 +312,7 @@ impl fmt::Debug for OperationContext {
 /// The end of an operation, before it is recorded and delivered.
 pub(crate) struct Completion {
     pub(crate) ended: Ended,
-    /// What it consumed of the run's budget. `None` for a failure, whose consumption is not known.
+    /// The part of the run's budget that it consumed. `None` for a failure, whose consumption is not known.
     pub(crate) spent: Option<Spent>,
 }
 

@@ -78,7 +78,7 @@ pub enum Entry {
         digest: CallDigest,
         /// `{"Ok": …}` or `{"Err": …}`.
         result: Box<RawValue>,
-        /// What it consumed of the run's budget, its child run included.
+        /// The part of the run's budget that it consumed, its child run included.
         #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
         spent: Spent,
         /// For a tool call, how it was answered.
@@ -106,7 +106,7 @@ pub enum Entry {
     Dropped {
         /// The operation.
         op: OperationId,
-        /// What it consumed of the run's budget.
+        /// The part of the run's budget that it consumed.
         #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
         spent: Spent,
     },

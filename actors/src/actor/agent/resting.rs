@@ -1,4 +1,4 @@
-//! What happens when a run comes to rest, and when an agent has nothing to do.
+//! The end of a run's activity, and the passivation of an agent that has nothing to do.
 
 use std::collections::BTreeMap;
 

@@ -21,13 +21,11 @@ use rmcp::{
         ResourceUpdatedNotificationParam, ServerNotification, SubscribeRequestParams,
         SubscriptionFilter, UnsubscribeRequestParams,
     },
-    service::{
-        ClientLifecycleMode, NotificationContext, RequestContext, RunningService,
-        serve_client_with_lifecycle,
-    },
-    transport::async_rw::AsyncRwTransport,
+    service::{NotificationContext, RequestContext},
 };
 use serde_json::{Value, json};
+
+use crate::serving::connect;
 
 struct Counts;
 
@@ -132,30 +130,6 @@ impl ClientHandler for Client {
             .lock()
             .push(format!("{logger}: {}", told.data.as_str().unwrap()));
     }
-}
-
-async fn connect(
-    server: &McpServer,
-    client: Client,
-    newest: bool,
-) -> RunningService<RoleClient, Client> {
-    let (ours, theirs) = tokio::io::duplex(1 << 16);
-    let server = server.clone();
-    tokio::spawn(async move {
-        let (read, write) = tokio::io::split(theirs);
-        let _ = server.serve(read, write).await;
-    });
-    let (read, write) = tokio::io::split(ours);
-    let lifecycle = match newest {
-        true => ClientLifecycleMode::Discover {
-            preferred_versions: vec![ProtocolVersion::LATEST],
-        },
-        false => ClientLifecycleMode::Initialize,
-    };
-    let transport = AsyncRwTransport::new_client(read, write);
-    serve_client_with_lifecycle(client, transport, lifecycle)
-        .await
-        .unwrap()
 }
 
 fn says(message: &str) -> CallToolRequestParams {

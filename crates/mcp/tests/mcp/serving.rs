@@ -114,7 +114,12 @@ impl ClientHandler for Client {
 
 type Connected = RunningService<RoleClient, Client>;
 
-async fn connect(server: &McpServer, client: Client, newest: bool) -> Connected {
+/// Connects a client to a server over a pipe, on the newest wire or on the one before it.
+pub(crate) async fn connect<C: ClientHandler>(
+    server: &McpServer,
+    client: C,
+    newest: bool,
+) -> RunningService<RoleClient, C> {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let server = server.clone();
     tokio::spawn(async move {
