@@ -24,6 +24,7 @@
 #[cfg(feature = "a2a")]
 mod a2a;
 mod access;
+mod address;
 mod api;
 mod body;
 mod caller;

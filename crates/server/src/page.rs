@@ -1,14 +1,14 @@
 //! Files of a page for people, and the first request of a browser.
 
 use axum::{
-    extract::{Query, State},
+    extract::State,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use ring::digest;
 use serde::Deserialize;
 
-use crate::{cookie, server::Shared};
+use crate::{address::Query, cookie, server::Shared};
 
 /// A file of a page that the server shows to browsers: the same for everybody, and without a key. The page's data comes
 /// through the JSON interface, which asks for a key.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::{
     Extension, Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
@@ -19,6 +19,7 @@ use ghostlight_actors::{
 use serde_json::{Value, json};
 
 use crate::{
+    address::Path,
     caller::Caller,
     problem::Problem,
     server::{Shared, State as ServerState, Visibility},

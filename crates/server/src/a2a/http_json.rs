@@ -1,7 +1,6 @@
 //! The HTTP+JSON binding.
 
 use axum::{
-    extract::{Path, Query},
     http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     response::{IntoResponse as _, Response, sse::Event},
 };
@@ -18,6 +17,7 @@ use super::{
     tasks::{Agent, no_push},
 };
 use crate::{
+    address::{Path, Query},
     api::Asked,
     body::Bytes,
     server::Shared,
@@ -60,9 +60,9 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ProtocolError> {
 }
 
 fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, ProtocolError> {
-    let query = Query::<T>::try_from_uri(uri);
+    let query = axum::extract::Query::<T>::try_from_uri(uri);
     query
-        .map(|Query(query)| query)
+        .map(|query| query.0)
         .map_err(|error| ProtocolError::invalid(error.body_text()))
 }
 

@@ -2,7 +2,6 @@
 
 use axum::{
     Json,
-    extract::Path,
     http::{HeaderMap, Uri},
     response::{IntoResponse as _, Response, sse::Event},
 };
@@ -17,7 +16,7 @@ use super::{
     http_json::{frames, sent},
     tasks::{Agent, no_push},
 };
-use crate::{api::Asked, body::Bytes, problem::Problem, server::Shared};
+use crate::{address::Path, api::Asked, body::Bytes, problem::Problem, server::Shared};
 
 /// Answers one request. A fault of the request is told in the body; the HTTP status is 200 then, too.
 pub(super) async fn answer(

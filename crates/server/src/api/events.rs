@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, VecDeque};
 
 use axum::{
     Json,
-    extract::{Path, Query},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response, sse},
 };
@@ -22,6 +21,7 @@ use serde_json::Value;
 
 use super::{Asked, GET, READ};
 use crate::{
+    address::{Path, Query},
     endpoint::Endpoints,
     problem::Problem,
     server::Shared,

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::{
-    Json,
-    extract::{Path, Query},
-};
+use axum::Json;
 use ghostlight_actors::{
     actor::SlotCounts,
     contract::{RunFilter, RunRow},
@@ -16,7 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{ADMIN, Asked, GET, READ, views::RunView};
-use crate::{endpoint::Endpoints, problem::Problem};
+use crate::{
+    address::{Path, Query},
+    endpoint::Endpoints,
+    problem::Problem,
+};
 
 /// The number of open runs that are read: the default, and the maximum. Each is read from the store.
 const RUNS: (usize, usize) = (20, 100);

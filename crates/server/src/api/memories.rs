@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use axum::{
-    Json,
-    extract::{Path, Query},
-};
+use axum::Json;
 use ghostlight_actors::{
     actor::SessionQuery,
     definition::TeamSpec,
@@ -19,7 +16,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Asked, GET, POST, READ, RUN};
-use crate::{body::Json as Body, endpoint::Endpoints, problem::Problem};
+use crate::{
+    address::{Path, Query},
+    body::Json as Body,
+    endpoint::Endpoints,
+    problem::Problem,
+};
 
 /// The number of items shown: the default, and the maximum.
 const PAGE: (usize, usize) = (100, 1000);

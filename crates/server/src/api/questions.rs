@@ -1,12 +1,12 @@
 //! The questions of runs, and their answers.
 
-use axum::{Json, extract::Path, http::StatusCode};
+use axum::{Json, http::StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Asked, GET, POST, READ, RUN, runs::operation, views::QuestionView};
-use crate::{body::Json as Body, endpoint::Endpoints, problem::Problem};
+use crate::{address::Path, body::Json as Body, endpoint::Endpoints, problem::Problem};
 
 pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
     endpoints

@@ -2,11 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use axum::{
-    Json,
-    extract::{Path, Query},
-    http::StatusCode,
-};
+use axum::{Json, http::StatusCode};
 use ghostlight_actors::{
     actor::{Fork, SessionQuery, SystemError, pinned_team},
     contract::{RunFilter, RunRow, RunStatus},
@@ -23,6 +19,7 @@ use super::{
     views::{End, QuestionView, RunView},
 };
 use crate::{
+    address::{Path, Query},
     body::{Json as Body, MaybeJson},
     endpoint::Endpoints,
     problem::Problem,

@@ -2,7 +2,6 @@
 
 use axum::{
     Json,
-    extract::{Path, Query},
     http::{HeaderName, HeaderValue, header},
     response::{IntoResponse as _, Response},
 };
@@ -22,7 +21,12 @@ use super::{
     turns::{self, TurnBody, TurnQuery, TurnView},
     views::SessionName,
 };
-use crate::{body::Json as Body, endpoint::Endpoints, problem::Problem};
+use crate::{
+    address::{Path, Query},
+    body::Json as Body,
+    endpoint::Endpoints,
+    problem::Problem,
+};
 
 /// The number of sessions in a page: the default, and the maximum.
 const PAGE: (usize, usize) = (50, 500);

@@ -1,13 +1,13 @@
 //! The teams that are served.
 
-use axum::{Json, extract::Path};
+use axum::Json;
 use ghostlight_actors::definition::{AgentSpec, Reach, TeamSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{ADMIN, Asked, GET, READ};
-use crate::{endpoint::Endpoints, problem::Problem};
+use crate::{address::Path, endpoint::Endpoints, problem::Problem};
 
 pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
     endpoints

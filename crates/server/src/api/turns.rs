@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use axum::{
     Json,
-    extract::{Path, Query},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
@@ -22,6 +21,7 @@ use super::{
     views::{End, QuestionView, RunView},
 };
 use crate::{
+    address::{Path, Query},
     body::Json as Body,
     problem::Problem,
     sse::wants_stream,

@@ -51,7 +51,7 @@ impl Spoken {
     ) -> Result<(String, Option<String>, Turn), Problem> {
         let messages = self.messages;
         if last.is_empty() {
-            return Err(Problem::invalid("the last message is the user's"));
+            return Err(Problem::invalid("the last message must be the user's"));
         }
         let mut parts = Vec::new();
         if self.session.is_none() && !messages.is_empty() {

@@ -14,7 +14,6 @@ mod said;
 
 use axum::{
     Json,
-    extract::Path,
     http::{HeaderMap, HeaderName, Method},
 };
 use serde_json::{Value, json};
@@ -24,6 +23,7 @@ pub(crate) use dialog::answer_of;
 pub(crate) use errors::in_their_form;
 
 use crate::{
+    address::Path,
     api::Asked,
     caller::Scope,
     endpoint::{Access, Endpoints},

@@ -2,7 +2,6 @@
 
 use axum::{
     Json,
-    extract::Path,
     http::HeaderMap,
     response::{IntoResponse as _, Response, sse::Event},
 };
@@ -23,7 +22,7 @@ use super::{
     said::{Content, Said, tools_of},
     session_of,
 };
-use crate::{api::Asked, body::Json as Body, problem::Problem, sse::respond};
+use crate::{address::Path, api::Asked, body::Json as Body, problem::Problem, sse::respond};
 
 /// A request. Fields that are not listed here are the team's to decide, and are ignored.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use axum::{
-    extract::{Path, Query, State},
+    extract::State,
     http::{HeaderMap, Method, StatusCode},
     response::Response,
 };
@@ -20,6 +20,7 @@ use ring::digest;
 use serde_json::Value;
 
 use crate::{
+    address::{Path, Query},
     api::{Asked, TurnView, answer},
     body::Bytes,
     caller::{Caller, Holder},

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ghostlight_server::ServerLimits;
+use ghostlight_server::{Server, ServerLimits};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -401,6 +401,36 @@ async fn slow_senders_are_let_go_in_the_time_that_they_have_and_hold_up_nobody()
         assert!(took < Duration::from_secs(15), "{took:?} {answer}");
         if number % 2 == 1 {
             assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_of_an_address_is_told_in_json_at_every_endpoint() {
+    let desk = Desk::open().await;
+    let run = desk.begin(&desk.client, "s", "well").await;
+    for endpoint in Server::new(desk.system.clone()).endpoints() {
+        let broken = endpoint
+            .path
+            .replace('{', "%ff{")
+            .split_inclusive('}')
+            .map(|piece| piece.split('{').next().unwrap_or_default().to_owned())
+            .collect::<String>();
+        let filled = endpoint
+            .path
+            .replace("{team}", "desk")
+            .replace("{run}", &run);
+        for path in [broken, format!("{filled}?limit=x&turns=x&nobody=1")] {
+            let method = endpoint.method.as_str();
+            let answer = desk.client.request(method, &path, "", Some("{}")).await;
+            let kind = answer
+                .headers
+                .get("content-type")
+                .map_or("", String::as_str);
+            assert!(
+                answer.status < 400 || kind.contains("json"),
+                "{method} {path}: {answer:?}"
+            );
         }
     }
 }
