@@ -71,7 +71,7 @@ pub fn builtin() -> Registry {
     #[cfg(all(feature = "code", unix))]
     let registry = registry.behavior_type::<crate::tools::Code>("code");
     #[cfg(all(feature = "memory", feature = "retrieval"))]
-    let registry = crate::memory::register_with(registry, embedders());
+    let registry = crate::memory::register_with(registry, embedder);
     #[cfg(all(feature = "memory", not(feature = "retrieval")))]
     let registry = crate::memory::register(registry);
     #[cfg(feature = "retrieval")]
@@ -84,30 +84,11 @@ pub fn builtin() -> Registry {
         .provider("fallback", fallback)
 }
 
-/// The most embedders of memories that are kept.
+/// Makes the embedder that a memory names.
 #[cfg(all(feature = "memory", feature = "retrieval"))]
-const EMBEDDERS: usize = 64;
-
-/// Makes the embedder that a memory names. Equal settings give the same embedder, with its
-/// connections and its cached vectors.
-#[cfg(all(feature = "memory", feature = "retrieval"))]
-fn embedders() -> impl Fn(&Value) -> Result<EmbedderHandle, String> + Send + Sync {
-    let made = parking_lot::Mutex::new(std::collections::BTreeMap::new());
-    move |settings| {
-        let name = settings.to_string();
-        let mut made = made.lock();
-        if let Some(embedder) = made.get(&name) {
-            return Ok(EmbedderHandle::clone(embedder));
-        }
-        let settings =
-            EmbedderSettings::deserialize(settings).map_err(|error| error.to_string())?;
-        let embedder = settings.embedder()?;
-        if made.len() >= EMBEDDERS {
-            made.clear();
-        }
-        made.insert(name, embedder.clone());
-        Ok(embedder)
-    }
+fn embedder(settings: &Value) -> Result<EmbedderHandle, String> {
+    let settings = EmbedderSettings::deserialize(settings).map_err(|error| error.to_string())?;
+    settings.embedder()
 }
 
 type MakeProvider = fn(&Map<String, Value>) -> Result<ModelHandle, String>;

@@ -24,7 +24,8 @@ pub(super) struct IndexFile {
     /// or GHOSTLIGHT_INDEX]
     #[arg(long, value_name = "FILE")]
     pub(super) index: Option<PathBuf>,
-    /// What makes vectors: `lexical`, which compares words and letters and needs no model, or `openai:MODEL:DIMENSION`
+    /// What makes vectors: `lexical`, which compares words and letters and needs no model, `local:FOLDER` for a sentence
+    /// encoder such as all-MiniLM-L6-v2, or `openai:MODEL:DIMENSION`
     /// at OPENAI_BASE_URL [default: lexical, or GHOSTLIGHT_EMBEDDER]
     #[arg(long, value_name = "EMBEDDER", value_parser = NonEmptyStringValueParser::new())]
     pub(super) embedder: Option<String>,

@@ -31,6 +31,10 @@ pub(super) fn resolve(team: &mut TeamSpec, folder: &Path) {
 
 fn of_agent(agent: &mut AgentSpec, folder: &Path) {
     from(&mut agent.behavior.settings, folder);
+    let memory = agent.memory.as_mut();
+    if let Some(embedder) = memory.and_then(|memory| memory.embedder.as_mut()) {
+        from(embedder, folder);
+    }
     for policy in &mut agent.policies {
         from(&mut policy.settings, folder);
     }

@@ -4,7 +4,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
-    contract::{Tool, ToolContext, ToolError, ToolOutput},
+    contract::{EmbedderHandle, Tool, ToolContext, ToolError, ToolOutput},
     vocabulary::{Arguments, ToolDefinition},
 };
 use schemars::JsonSchema;
@@ -107,6 +107,7 @@ pub struct IndexedFolder(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     settings: DocumentSettings,
+    embedder: Option<EmbedderHandle>,
     options: SyncOptions,
     searcher: OnceCell<Searcher>,
     /// When the index was last updated; the holder of the lock updates it.
@@ -134,17 +135,20 @@ impl IndexedFolder {
             }
             None => {}
         }
-        if let Some(embedder) = &settings.embedder {
-            embedder
-                .embedder()
-                .map_err(|error| format!("embedder: {error}"))?;
-        }
+        let embedder = settings
+            .embedder
+            .as_ref()
+            .map(|embedder| embedder.embedder());
+        let embedder = embedder
+            .transpose()
+            .map_err(|error| format!("embedder: {error}"))?;
         let options = SyncOptions {
             readers,
             ..SyncOptions::default()
         };
         Ok(Self(Arc::new(Inner {
             settings,
+            embedder,
             options,
             searcher: OnceCell::new(),
             synced: Mutex::new(None),
@@ -164,13 +168,13 @@ impl IndexedFolder {
     /// When the index cannot be used or made.
     pub async fn searcher(&self) -> Result<&Searcher, IndexError> {
         let Inner {
-            settings, options, ..
+            settings,
+            embedder,
+            options,
+            ..
         } = &*self.0;
         let searcher = self.0.searcher.get_or_try_init(|| async {
-            let embedder = settings
-                .embedder
-                .as_ref()
-                .and_then(|embedder| embedder.embedder().ok());
+            let embedder = embedder.clone();
             let index = match &settings.index {
                 Some(path) => Index::open(path, embedder).await?,
                 None => Index::in_memory(embedder).await?,

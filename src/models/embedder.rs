@@ -1,16 +1,19 @@
 //! The settings of an embedder, from a team file or the command line.
 
 use ghostlight_actors::contract::EmbedderHandle;
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openai")]
+#[cfg(any(feature = "openai", feature = "retrieval"))]
 use crate::retrieval::CachedEmbedder;
 use crate::retrieval::LexicalEmbedder;
 
 /// How many vectors of queries are cached.
-#[cfg(feature = "openai")]
+#[cfg(any(feature = "openai", feature = "retrieval"))]
 const CACHED: usize = 1_000;
+/// The most embedders that are kept for further use.
+const KEPT: usize = 64;
 /// The most numbers of a lexical vector.
 const MAX_DIMENSION: usize = 4_096;
 
@@ -29,9 +32,29 @@ pub enum EmbedderSettings {
         #[serde(default = "default_dimension")]
         dimension: usize,
     },
+    /// A sentence encoder in a folder, computed in this process.
+    #[cfg(feature = "retrieval")]
+    Local(LocalEmbedderSettings),
     /// A model of OpenAI, or of a server that speaks its embeddings.
     #[cfg(feature = "openai")]
     Openai(Box<super::OpenAiEmbedderSettings>),
+}
+
+/// A sentence encoder in a folder. See [`SentenceEncoder`](crate::retrieval::SentenceEncoder).
+#[cfg(feature = "retrieval")]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct LocalEmbedderSettings {
+    /// The folder of the model. In a team file a path that begins with `./` is taken from the
+    /// file's folder.
+    pub path: std::path::PathBuf,
+    /// The prefix of a query, such as `query: `. Some models are trained with one.
+    #[serde(default)]
+    pub query_prefix: String,
+    /// The prefix of a text to be found, such as `passage: `.
+    #[serde(default)]
+    pub document_prefix: String,
 }
 
 fn default_dimension() -> usize {
@@ -47,17 +70,40 @@ impl Default for EmbedderSettings {
 }
 
 impl EmbedderSettings {
-    /// The embedder.
+    /// The embedder. Equal settings give the same one, with its model, its connections and its
+    /// cached vectors, for as long as the process lives.
     ///
     /// # Errors
-    /// A setting that is out of its bounds, with the bounds.
+    /// A setting that is out of its bounds, with the bounds; or a model that cannot be read.
     pub fn embedder(&self) -> Result<EmbedderHandle, String> {
+        static MADE: Mutex<Vec<(EmbedderSettings, EmbedderHandle)>> = Mutex::new(Vec::new());
+        // The lock is held while a model is read, so that it is read once.
+        let mut made = MADE.lock();
+        if let Some((_, embedder)) = made.iter().find(|(settings, _)| settings == self) {
+            return Ok(embedder.clone());
+        }
+        let embedder = self.make()?;
+        if made.len() >= KEPT {
+            made.remove(0);
+        }
+        made.push((self.clone(), embedder.clone()));
+        Ok(embedder)
+    }
+
+    fn make(&self) -> Result<EmbedderHandle, String> {
         match self {
             Self::Lexical { dimension } if !(1..=MAX_DIMENSION).contains(dimension) => Err(
                 format!("the dimension {dimension} is not from 1 to {MAX_DIMENSION}"),
             ),
             Self::Lexical { dimension } => {
                 Ok(EmbedderHandle::new(LexicalEmbedder::new(*dimension)))
+            }
+            #[cfg(feature = "retrieval")]
+            Self::Local(settings) => {
+                let encoder = crate::retrieval::SentenceEncoder::open(&settings.path);
+                let encoder = encoder.map_err(|error| error.to_string())?;
+                let encoder = encoder.prefixes(&settings.query_prefix, &settings.document_prefix);
+                Ok(EmbedderHandle::new(CachedEmbedder::new(encoder, CACHED)))
             }
             #[cfg(feature = "openai")]
             Self::Openai(settings) if settings.dimension == 0 => Err(String::from(
@@ -71,15 +117,27 @@ impl EmbedderSettings {
         }
     }
 
-    /// Reads an embedder from one word, as on the command line: `lexical`, or
-    /// `openai:MODEL:DIMENSION` for a server at `OPENAI_BASE_URL` with the key in `OPENAI_API_KEY`.
+    /// Reads an embedder from one word, as on the command line: `lexical`,
+    /// `local:FOLDER` for a sentence encoder, or `openai:MODEL:DIMENSION` for a server at `OPENAI_BASE_URL` with the key in `OPENAI_API_KEY`.
     ///
     /// # Errors
     /// The expected form, if the text has another.
     pub fn from_text(text: &str) -> Result<Self, String> {
-        let wanted = || format!("`{text}` is no embedder: write lexical or openai:MODEL:DIMENSION");
+        let wanted = || {
+            format!(
+                "`{text}` is no embedder: write lexical, local:FOLDER or openai:MODEL:DIMENSION"
+            )
+        };
         if text == "lexical" {
             return Ok(Self::default());
+        }
+        #[cfg(feature = "retrieval")]
+        if let Some(path) = text.strip_prefix("local:") {
+            return Ok(Self::Local(LocalEmbedderSettings {
+                path: path.into(),
+                query_prefix: String::new(),
+                document_prefix: String::new(),
+            }));
         }
         #[cfg(feature = "openai")]
         if let Some((model, dimension)) = text

@@ -20,6 +20,8 @@ mod secret;
 #[cfg(feature = "anthropic")]
 pub use anthropic::{Anthropic, AnthropicSettings};
 pub use embedder::EmbedderSettings;
+#[cfg(feature = "retrieval")]
+pub use embedder::LocalEmbedderSettings;
 pub use fallback::Fallback;
 #[cfg(feature = "gemini")]
 pub use gemini::{Gemini, GeminiSettings};

@@ -4,6 +4,9 @@
 mod citing;
 mod command;
 mod embeddings;
+mod encoding;
 mod folder;
 mod hostile_pdf;
 mod routing;
+#[path = "../../crates/retrieval/tests/retrieval/tiny_model.rs"]
+mod tiny_model;

@@ -4,6 +4,8 @@ pub mod bm25;
 mod caching;
 pub mod chunking;
 pub mod citations;
+#[cfg(feature = "encoder")]
+mod encoder;
 pub mod fusion;
 #[cfg(feature = "index")]
 pub mod index;
@@ -17,4 +19,6 @@ pub mod terms;
 pub mod vectors;
 
 pub use caching::CachedEmbedder;
+#[cfg(feature = "encoder")]
+pub use encoder::{EncoderError, SentenceEncoder};
 pub use lexical::LexicalEmbedder;

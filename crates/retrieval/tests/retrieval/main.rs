@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod chunks_keep_their_place;
+mod encoders;
 mod folder;
 mod hostile_documents;
 mod index_follows_its_folder;
@@ -11,5 +12,6 @@ mod rankings;
 mod readers_give_text;
 mod rows_are_documents;
 mod stages;
+mod tiny_model;
 mod vectors_are_exact;
 mod vectors_in_lists;
