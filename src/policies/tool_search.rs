@@ -1,6 +1,6 @@
 //! Many tools, of which a request holds those that fit.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use ghostlight_actors::{
     run::{BeforeTool, OwnTool, Policy, PolicyContext},
@@ -9,6 +9,7 @@ use ghostlight_actors::{
         ToolFilter, ToolSet,
     },
 };
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,18 +42,34 @@ pub struct ToolSearch {
     #[serde(skip, default = "tool")]
     tool: OwnTool,
     #[serde(skip)]
-    searched: Option<Searched>,
+    searched: Option<Arc<Searched>>,
+    /// What the latest run has searched, since most runs of an agent have the same tools.
+    #[serde(skip)]
+    latest: Arc<Mutex<Option<Arc<Searched>>>>,
     /// The tools that were found, from the oldest on.
     #[serde(skip)]
     loaded: Vec<String>,
+    /// What a request holds, until other tools are found.
+    #[serde(skip)]
+    held: Option<ToolSet>,
 }
 
 /// All tools of the agent, with what is searched of them.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Searched {
     tools: ToolSet,
-    digest: Digest,
     index: Bm25Index,
+}
+
+impl Searched {
+    fn new(tools: ToolSet) -> Self {
+        let index = Bm25Index::new(tools.iter().map(|tool| document(tool)));
+        Self { tools, index }
+    }
+
+    fn digest(&self) -> Digest {
+        self.tools.digest()
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -78,7 +95,9 @@ impl Default for ToolSearch {
             always: None,
             tool: tool(),
             searched: None,
+            latest: Arc::default(),
             loaded: Vec::new(),
+            held: None,
         }
     }
 }
@@ -93,16 +112,45 @@ impl Checked for ToolSearch {
 }
 
 impl ToolSearch {
+    /// What is searched of these tools, which an earlier run may have read.
+    fn of(&self, tools: &ToolSet) -> Arc<Searched> {
+        let latest = self.latest.lock().clone();
+        let latest = latest.filter(|latest| latest.digest() == tools.digest());
+        latest.unwrap_or_else(|| {
+            let read = Arc::new(Searched::new(tools.clone()));
+            *self.latest.lock() = Some(read.clone());
+            read
+        })
+    }
+
+    /// Those of all tools that a request holds.
+    fn offered(&self, cx: &PolicyContext<'_>, all: &ToolSet) -> ToolSet {
+        let own = cx.agent().tools.iter().map(|tool| tool.name.as_str());
+        let own: BTreeSet<&str> = own.collect();
+        let always = |name: &str| {
+            let always = self.always.as_ref();
+            always.is_some_and(|always| always.takes(name))
+        };
+        let is_offered = |name: &str| {
+            let mut loaded = self.loaded.iter();
+            !own.contains(name) || loaded.any(|loaded| loaded == name) || always(name)
+        };
+        let offered = all.iter().filter(|tool| is_offered(&tool.name));
+        offered.cloned().collect()
+    }
+
     fn search(&mut self, query: &str) -> Vec<(String, String)> {
-        let Some(Searched { tools, index, .. }) = &self.searched else {
+        let Some(searched) = &self.searched else {
             return Vec::new();
         };
-        let tools: Vec<_> = tools.iter().collect();
-        let hits = index.search(query, self.found);
-        let found = hits.iter().filter_map(|hit| tools.get(hit.document));
+        let hits = searched.index.search(query, self.found);
+        let found = hits
+            .iter()
+            .filter_map(|hit| searched.tools.iter().nth(hit.document));
         let found: Vec<(String, String)> = found
             .map(|tool| (tool.name.clone(), tool.description.clone()))
             .collect();
+        self.held = None;
         for (name, _) in &found {
             self.loaded.retain(|loaded| loaded != name);
             self.loaded.push(name.clone());
@@ -137,16 +185,10 @@ impl Policy for ToolSearch {
             return Ok(None);
         }
         let digest = request.tools.digest();
-        if self
-            .searched
-            .as_ref()
-            .is_none_or(|searched| searched.digest != digest)
-        {
-            self.searched = Some(Searched {
-                index: Bm25Index::new(request.tools.iter().map(|tool| document(tool))),
-                tools: request.tools.clone(),
-                digest,
-            });
+        let is_of = |searched: &&Arc<Searched>| searched.digest() == digest;
+        if self.searched.as_ref().filter(is_of).is_none() {
+            self.searched = Some(self.of(&request.tools));
+            self.held = None;
         }
         if self.loaded.is_empty() {
             // What is asked may say what is needed.
@@ -159,22 +201,12 @@ impl Policy for ToolSearch {
             let asked = asked.map(|message| message.content()).unwrap_or_default();
             self.search(&asked);
         }
-        let own: BTreeSet<&str> = cx
-            .agent()
-            .tools
-            .iter()
-            .map(|tool| tool.name.as_str())
-            .collect();
-        let is_offered = |name: &str| {
-            !own.contains(name)
-                || self.loaded.iter().any(|loaded| loaded == name)
-                || self
-                    .always
-                    .as_ref()
-                    .is_some_and(|always| always.takes(name))
+        let held = match self.held.take() {
+            Some(held) => held,
+            None => self.offered(cx, &request.tools),
         };
-        let offered = request.tools.iter().filter(|tool| is_offered(&tool.name));
-        request.tools = offered.cloned().collect();
+        request.tools = held.clone();
+        self.held = Some(held);
         self.tool.offer(request);
         Ok(None)
     }
