@@ -8,12 +8,14 @@
     missing_docs
 )]
 
+mod foreign_clients;
 #[cfg(feature = "server")]
 mod over_http;
 #[path = "../../crates/mcp/tests/mcp/peer.rs"]
 #[allow(dead_code)]
 mod peer;
 mod serving;
+mod shop;
 
 use std::{path::Path, process::Command, time::Duration};
 

@@ -1,9 +1,9 @@
 //! Teams as a server of the protocol beside the other endpoints of `serve --listen`.
 
 use std::{
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Lines},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStderr, Command, Stdio},
     time::Duration,
 };
 
@@ -20,14 +20,48 @@ use tokio::sync::oneshot;
 
 use crate::{peer::Peer, serving::TEAM};
 
-/// The command, until the end of the test.
-struct Serving(Child);
+/// The command with the address of its teams, until the end of the test.
+pub(crate) struct Serving {
+    child: Child,
+    pub(crate) url: String,
+    /// Its standard error stays open.
+    _notes: Lines<BufReader<ChildStderr>>,
+}
+
+impl Serving {
+    /// Serves a team with its files in a folder.
+    pub(crate) fn start(folder: &Path) -> Self {
+        std::fs::write(folder.join("team.yaml"), TEAM).unwrap();
+        let mut serve = ghostlight(folder, &["serve", "team.yaml", "--listen", "127.0.0.1:0"]);
+        let mut child = serve.stderr(Stdio::piped()).spawn().unwrap();
+        let mut notes = BufReader::new(child.stderr.take().unwrap()).lines();
+        let address = notes.find_map(|note| {
+            let note = note.unwrap();
+            let (_, rest) = note.split_once("listens at ")?;
+            Some(rest.split(' ').next()?.to_owned())
+        });
+        Self {
+            child,
+            url: format!("{}/mcp", address.unwrap()),
+            _notes: notes,
+        }
+    }
+}
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
+}
+
+/// A new key of this subject.
+pub(crate) fn key(folder: &Path, subject: &str) -> String {
+    let made = ghostlight(folder, &["key", "add", subject])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    String::from_utf8(made.stdout).unwrap().trim().to_owned()
 }
 
 fn ghostlight(folder: &Path, arguments: &[&str]) -> Command {
@@ -52,32 +86,17 @@ fn settings(url: &str, key: Option<&str>) -> ServerSettings {
 #[tokio::test]
 async fn the_keys_of_the_listening_server_guard_its_teams() {
     let folder = Peer::new("listening", &[]).folder;
-    std::fs::write(folder.join("team.yaml"), TEAM).unwrap();
-    let key = |subject: &str| {
-        let made = ghostlight(&folder, &["key", "add", subject])
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{made:?}");
-        String::from_utf8(made.stdout).unwrap().trim().to_owned()
-    };
-    let (ada, bob) = (key("ada"), key("bob"));
-    let mut serve = ghostlight(&folder, &["serve", "team.yaml", "--listen", "127.0.0.1:0"]);
-    let mut serving = Serving(serve.stderr(Stdio::piped()).spawn().unwrap());
-    let mut notes = BufReader::new(serving.0.stderr.take().unwrap()).lines();
-    let address = notes.find_map(|note| {
-        let note = note.unwrap();
-        let (_, rest) = note.split_once("listens at ")?;
-        Some(rest.split(' ').next()?.to_owned())
-    });
-    let url = format!("{}/mcp", address.unwrap());
+    let (ada, bob) = (key(&folder, "ada"), key(&folder, "bob"));
+    let serving = Serving::start(&folder);
+    let url = &serving.url;
 
     for key in [None, Some("gl_wrong")] {
-        let stranger = McpToolset::new("clerk", settings(&url, key)).unwrap();
+        let stranger = McpToolset::new("clerk", settings(url, key)).unwrap();
         assert!(stranger.connect().await.is_err(), "{key:?}");
         stranger.disconnect().await;
     }
     for key in [&ada, &bob] {
-        let clerk = McpToolset::new("clerk", settings(&url, Some(key))).unwrap();
+        let clerk = McpToolset::new("clerk", settings(url, Some(key))).unwrap();
         clerk.connect().await.unwrap();
         assert_eq!(
             clerk.protocol_version().await.as_deref(),
