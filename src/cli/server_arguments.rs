@@ -47,6 +47,15 @@ pub(super) struct HttpArguments {
     /// team=2000000tokens/1d; may be given several times
     #[arg(long, value_name = "WHOSE=QUOTA", value_parser = quota, requires = "listen")]
     pub(super) quota: Vec<(QuotaFor, Quota)>,
+    /// A host to which requests may have answers posted, such as example.org or *.example.org; may be given several times
+    #[cfg(feature = "tools")]
+    #[arg(long, value_name = "HOST", requires = "listen")]
+    pub(super) deliver_to: Vec<String>,
+    /// A network that is not public, to which messages may be posted all the same, such as 10.1.0.0/16; may be given several
+    /// times
+    #[cfg(feature = "tools")]
+    #[arg(long, value_name = "NETWORK", requires = "listen")]
+    pub(super) deliver_network: Vec<String>,
     /// Who learns of the team over the network
     #[arg(long, value_enum, default_value_t, requires = "listen")]
     pub(super) visibility: Shown,

@@ -74,6 +74,15 @@ fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
             name,
         }
         | DefinitionError::Webhook { name, .. } => named_in(team, "webhooks", name),
+        DefinitionError::Notification { url, .. } => {
+            let notifications = team.get("notifications")?;
+            let named = |node: &&Node| {
+                let found = node.get("url").and_then(Node::text);
+                found.unwrap_or_default() == url
+            };
+            let found = notifications.items().iter().rfind(named);
+            Some(found.unwrap_or(notifications).place)
+        }
         DefinitionError::Percent { .. } => team.get("budget_warnings").map(|node| node.place),
         DefinitionError::Name { name, .. } => {
             let agents = agents(team);

@@ -17,8 +17,8 @@ pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Replaces `${VAR}` and `${VAR:-default}` in every text of a team, and `$$` by a dollar sign.
 ///
 /// A value whose key names a secret stays a reference, which is looked up when it is needed. So no
-/// key is ever printed, hashed or stored. Only the settings of models, tools, interceptors and
-/// webhooks hold secrets; elsewhere, as in the schema of an answer, `password` is a word like any
+/// key is ever printed, hashed or stored. Only the settings of models, tools, interceptors,
+/// webhooks and notifications hold secrets; elsewhere, as in the schema of an answer, `password` is a word like any
 /// other.
 pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Fault> {
     let Content::Mapping(sections) = &mut team.content else {
@@ -32,7 +32,11 @@ pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Faul
                     below(settings, true, lookup)?;
                 }
             }
-            (name, _) => below(section, matches!(name, "interceptors" | "webhooks"), lookup)?,
+            (name, _) => below(
+                section,
+                matches!(name, "interceptors" | "webhooks" | "notifications"),
+                lookup,
+            )?,
         }
     }
     Ok(())

@@ -46,6 +46,12 @@ mod over_http {
         time::{Duration, Instant},
     };
 
+    #[cfg(feature = "tools")]
+    use std::{
+        collections::BTreeMap,
+        sync::mpsc::{Receiver, channel},
+    };
+
     use serde_json::{Value, json};
 
     use crate::own_command::{Desk, Started};
@@ -225,6 +231,116 @@ mod over_http {
             effects.lines().count(),
             "something was done twice"
         );
+        serving.signal("TERM");
+        serving.ends().exits(0);
+    }
+
+    /// Takes each post, answers every second with success and the others with a failure, and tells what they were: the id,
+    /// the kind and the run of each, and whether it was taken.
+    #[cfg(feature = "tools")]
+    fn receiver() -> (SocketAddr, Receiver<(String, String, String, bool)>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let (tell, told) = channel();
+        thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                let mut stream = BufReader::new(stream.unwrap());
+                let (mut id, mut length) = (String::new(), 0);
+                // A sender that was killed may have said half of it.
+                for line in stream.by_ref().lines().map_while(Result::ok) {
+                    match line.split_once(": ") {
+                        Some(("webhook-id", value)) => id = value.to_owned(),
+                        Some(("content-length", value)) => length = value.parse().unwrap(),
+                        _ if line.is_empty() => break,
+                        _ => {}
+                    }
+                }
+                let mut body = vec![0; length];
+                if stream.read_exact(&mut body).is_err() || length == 0 {
+                    continue;
+                }
+                let body: Value = serde_json::from_slice(&body).unwrap();
+                let text = |value: &Value| value.as_str().unwrap().to_owned();
+                let (kind, run) = (text(&body["type"]), text(&body["data"]["run"]));
+                let is_taken = number % 2 == 1;
+                let status = if is_taken {
+                    "204 No Content"
+                } else {
+                    "503 Unavailable"
+                };
+                let answer =
+                    format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+                let _ = stream.get_mut().write_all(answer.as_bytes());
+                let _ = tell.send((id, kind, run, is_taken));
+            }
+        });
+        (at, told)
+    }
+
+    #[cfg(feature = "tools")]
+    #[test]
+    fn notifications_arrive_although_the_server_is_killed_while_it_posts_them() {
+        let desk = Desk::new("counts", json!({ "to": 20 }));
+        let (receiver, told) = receiver();
+        let team = fs::read_to_string(desk.path("team.yaml")).unwrap();
+        let mut team: Value = serde_json::from_str(&team).unwrap();
+        team["notifications"] = json!([{
+            "url": format!("http://{receiver}/"), "secret": "${CARGO_PKG_NAME}", "events": ["started", "completed"],
+        }]);
+        desk.write("team.yaml", &team.to_string());
+        let to = free();
+        let serve = || {
+            let listen = to.to_string();
+            let words = [
+                "serve",
+                "team.yaml",
+                "--listen",
+                &listen,
+                "--deliver-network",
+                "127.0.0.1/32",
+            ];
+            let mut serving = desk.start(&words);
+            serving.says("listens at");
+            serving
+        };
+        let mut serving = serve();
+        let mut runs = BTreeSet::new();
+        for number in 0..4 {
+            let path = format!("/api/v1/sessions/desk/s{number}/turns");
+            let said = until_answered(to, "POST", &path, r#"{"text":"go","id":"t"}"#);
+            runs.insert(said["run"]["id"].as_str().unwrap().to_owned());
+        }
+        let mut kills = 0;
+        let mut arrived: Vec<(String, String)> = Vec::new();
+        let mut ids: BTreeMap<(String, String), String> = BTreeMap::new();
+        let mut heard = 0;
+        while arrived.len() < 8 {
+            let (id, kind, run, is_taken) = told.recv_timeout(Duration::from_secs(120)).unwrap();
+            assert!(runs.contains(&run));
+            let news = (run, kind);
+            // Whenever a message is made, before and after a kill, its id is the same.
+            let known = ids.entry(news.clone()).or_insert_with(|| id.clone());
+            assert_eq!(*known, id);
+            if is_taken && !arrived.contains(&news) {
+                arrived.push(news);
+            }
+            heard += 1;
+            if kills < 2 && heard % 5 == 2 {
+                serving.signal("KILL");
+                serving.ends();
+                serving = serve();
+                kills += 1;
+            }
+        }
+        assert_eq!(kills, 2);
+        let distinct: BTreeSet<&String> = ids.values().collect();
+        assert_eq!((ids.len(), distinct.len()), (8, 8));
+        // Of each run its beginning came first.
+        for run in &runs {
+            let of_run = arrived.iter().filter(|(of, _)| of == run);
+            let kinds: Vec<&str> = of_run.map(|(_, kind)| kind.as_str()).collect();
+            assert_eq!(kinds, ["run.started", "run.completed"]);
+        }
         serving.signal("TERM");
         serving.ends().exits(0);
     }

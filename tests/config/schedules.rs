@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    definition::{Durability, Missed, Schedule, Webhook, WebhookSignature},
+    definition::{Durability, Missed, Notification, RunNews, Schedule, Webhook, WebhookSignature},
     vocabulary::Timestamp,
 };
 
@@ -84,9 +84,51 @@ webhooks:
             "no value of a request",
         ),
         ("{ name: a, secret: \"${S}\", wait_s: 60 }", "30 seconds"),
+        (
+            "{ name: a, secret: \"${S}\", callback: \"{to}\" }",
+            "`callback` has {to}",
+        ),
         ("{ name: not good, secret: \"${S}\" }", "webhook name"),
     ] {
         let text = format!("agent: {{ name: desk }}\nwebhooks:\n- {webhook}\n");
+        let (_, line, _, message) = fault(&text);
+        assert_eq!(line, 3, "{message}");
+        assert!(message.contains(told), "{message}");
+        assert!(!message.contains("hunter2"), "{message}");
+    }
+}
+
+#[test]
+fn a_file_says_who_hears_of_its_runs() {
+    let team = spec(
+        "\
+agent: { name: desk }
+notifications:
+- url: https://example.org/hear
+  secret: ${HEAR_SECRET}
+  events: [completed, failed]
+- { url: \"https://${HEARER:-example.com}/all\", secret: \"${HEAR_SECRET}\" }
+webhooks:
+- { name: ask, secret: \"${ASK_SECRET}\", callback: \"{body.reply_to}\" }
+",
+    );
+    let ends = Notification::new("https://example.org/hear", "${HEAR_SECRET}");
+    let ends = ends.events([RunNews::Completed, RunNews::Failed]);
+    let all = Notification::new("https://example.com/all", "${HEAR_SECRET}");
+    assert_eq!(team.notifications, [ends, all]);
+    let ask = Webhook::new("ask", "${ASK_SECRET}").callback("{body.reply_to}");
+    assert_eq!(team.webhooks, [ask]);
+    for (notification, told) in [
+        ("{ secret: \"${S}\" }", "https://HOST"),
+        ("{ url: \"ftp://a\", secret: \"${S}\" }", "https://HOST"),
+        ("{ url: \"https://a\" }", "no secret"),
+        ("{ url: \"https://a\", secret: hunter2 }", "secret"),
+        (
+            "{ url: \"https://a\", secret: \"${S}\", events: [gone] }",
+            "gone",
+        ),
+    ] {
+        let text = format!("agent: {{ name: desk }}\nnotifications:\n- {notification}\n");
         let (_, line, _, message) = fault(&text);
         assert_eq!(line, 3, "{message}");
         assert!(message.contains(told), "{message}");

@@ -37,11 +37,16 @@ const PACKAGES: [(&str, &[&str]); 13] = [
     ("ghostlight_page", &["ghostlight_server"]),
     ("ghostlight_postgres", &[ENGINE]),
     ("ghostlight_retrieval", &[ENGINE]),
-    // The protocols that have types and a translation of their own, which clients share, and memories, which are
-    // looked at over the network too.
+    // The protocols that have types and a translation of their own, which clients share; memories, which are looked at over
+    // the network too; and the rules by which requests go out to addresses that others name.
     (
         "ghostlight_server",
-        &[ENGINE, "ghostlight_a2a", "ghostlight_memory"],
+        &[
+            ENGINE,
+            "ghostlight_a2a",
+            "ghostlight_memory",
+            "ghostlight_tools",
+        ],
     ),
     ("ghostlight_structured_output", &[]),
     ("ghostlight_supervisor", &[]),

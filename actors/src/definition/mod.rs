@@ -10,6 +10,7 @@ mod creation;
 mod drawing;
 mod interceptor;
 mod memory;
+mod notification;
 mod on_handoff;
 mod pinned;
 mod schedule;
@@ -27,6 +28,7 @@ pub use context::{
 pub use creation::{AGENT_RESULT, CREATE_AGENT, CreateAgentSpec};
 pub use interceptor::InterceptorSpec;
 pub use memory::{MemoryAccess, MemorySpec};
+pub use notification::{Notification, RunNews};
 pub use on_handoff::{OnHandoff, Sees};
 pub use pinned::{
     CLARIFY, DELEGATE_PREFIX, GIVEN_BACK, PUBLISH, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX,
@@ -34,4 +36,5 @@ pub use pinned::{
 pub use schedule::{Missed, Schedule};
 pub use team::{DefinitionError, Durability, ModelSpec, TeamSpec, ToolSpec};
 pub use turns::WhileBusy;
+use webhook::secret_variable;
 pub use webhook::{Webhook, WebhookPiece, WebhookSignature};

@@ -1,12 +1,13 @@
 //! When an agent is woken by itself, as plain data.
 
-use std::{str::FromStr, time::Duration};
+use std::{collections::BTreeSet, str::FromStr, time::Duration};
 
 use croner::Cron;
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{DefinitionError, team::well_formed};
 use crate::vocabulary::Timestamp;
 
 /// A wake-up schedule of a team: at each of its times a turn is said to one of the team's sessions.
@@ -196,6 +197,36 @@ fn timestamp(at: &jiff::Zoned) -> Option<Timestamp> {
     u64::try_from(at.timestamp().as_millisecond())
         .ok()
         .map(Timestamp)
+}
+
+impl DefinitionError {
+    /// The fault of a schedule, if it has one.
+    pub(crate) fn of_schedule(schedule: &Schedule) -> Result<(), Self> {
+        let name = schedule.name.clone();
+        if !well_formed(&name) {
+            let what = "schedule";
+            return Err(Self::Name { what, name });
+        }
+        schedule
+            .check()
+            .map_err(|reason| Self::Schedule { name, reason })
+    }
+}
+
+/// Checks the schedules of a team.
+///
+/// # Errors
+/// The first fault, with the schedule's name.
+pub(super) fn check_all(schedules: &[Schedule]) -> Result<(), DefinitionError> {
+    let mut names = BTreeSet::new();
+    for schedule in schedules {
+        DefinitionError::of_schedule(schedule)?;
+        if !names.insert(schedule.name.as_str()) {
+            let (name, reason) = (schedule.name.clone(), "there are two of this name".into());
+            return Err(DefinitionError::Schedule { name, reason });
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, InterceptorSpec, MemorySpec, PolicySpec,
-    Reach, Schedule, Webhook, WhileAsking, WhileBusy, webhook,
+    AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, InterceptorSpec, MemorySpec,
+    Notification, PolicySpec, Reach, Schedule, Webhook, WhileAsking, WhileBusy, notification,
+    schedule, webhook,
 };
 use crate::vocabulary::{Budget, CallLimits, ToolFilter};
 
@@ -50,6 +51,9 @@ pub struct TeamSpec {
     /// When the team is woken by other programs, over HTTP.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub webhooks: Vec<Webhook>,
+    /// To whom the server posts what becomes of the team's runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notifications: Vec<Notification>,
     /// What becomes of a session's next turn while a run of it waits for a person's answer.
     #[serde(skip_serializing_if = "is_default")]
     pub while_asking: WhileAsking,
@@ -192,15 +196,9 @@ impl TeamSpec {
             let topic = topic.to_owned();
             return Err(DefinitionError::TopicCycle { topic });
         }
-        let mut schedules = BTreeSet::new();
-        for schedule in &self.schedules {
-            DefinitionError::of_schedule(schedule)?;
-            if !schedules.insert(schedule.name.as_str()) {
-                let (name, reason) = (schedule.name.clone(), "there are two of this name".into());
-                return Err(DefinitionError::Schedule { name, reason });
-            }
-        }
+        schedule::check_all(&self.schedules)?;
         webhook::check_all(&self.webhooks)?;
+        notification::check_all(&self.notifications)?;
         let shares = self.budget_warnings().iter().copied();
         if let Some(percent) = shares.into_iter().find(|p| !(1..=100).contains(p)) {
             return Err(DefinitionError::Percent { percent });
@@ -266,20 +264,6 @@ const RESERVED: [&str; 1] = ["user"];
 pub(super) fn well_formed(name: &str) -> bool {
     let ok = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     !name.is_empty() && name.len() <= 64 && name.chars().all(ok)
-}
-
-impl DefinitionError {
-    /// The fault of a schedule, if it has one.
-    pub(crate) fn of_schedule(schedule: &Schedule) -> Result<(), Self> {
-        let name = schedule.name.clone();
-        if !well_formed(&name) {
-            let what = "schedule";
-            return Err(Self::Name { what, name });
-        }
-        schedule
-            .check()
-            .map_err(|reason| Self::Schedule { name, reason })
-    }
 }
 
 /// A model of a team: which provider serves it, and how.
@@ -451,6 +435,14 @@ pub enum DefinitionError {
     Webhook {
         /// Its name.
         name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// News cannot be posted.
+    #[error("the notification of {url:?} cannot be posted: {reason}")]
+    Notification {
+        /// Its address.
+        url: String,
         /// What is wrong.
         reason: String,
     },

@@ -53,6 +53,11 @@ pub struct Webhook {
     /// the turn is recorded, and which run it is.
     #[serde(skip_serializing_if = "is_default")]
     pub wait_s: u32,
+    /// Where the answer is posted, with values of the request, such as `{body.response_url}`. It is signed with the
+    /// webhook's secret by Standard Webhooks, and posted as a [`Notification`](super::Notification) is. The server says
+    /// which hosts a request may name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callback: Option<String>,
 }
 
 /// Where a request has its signature, and what is signed. Each is an HMAC-SHA-256 under the shared secret.
@@ -123,6 +128,13 @@ impl Webhook {
         self
     }
 
+    /// Sets where the answer is posted.
+    #[must_use]
+    pub fn callback(mut self, address: impl Into<String>) -> Self {
+        self.callback = Some(address.into());
+        self
+    }
+
     /// The turn's text, with places for values of the request.
     pub fn text(&self) -> &str {
         self.say.as_deref().unwrap_or("{body}")
@@ -135,9 +147,7 @@ impl Webhook {
 
     /// The name of the environment variable that holds the secret.
     pub fn secret_variable(&self) -> Option<&str> {
-        let name = self.secret.strip_prefix("${")?.strip_suffix('}')?;
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        (!name.is_empty() && name.chars().all(fits)).then_some(name)
+        secret_variable(&self.secret)
     }
 
     /// Checks that the webhook has a secret, and that its texts can be filled in.
@@ -158,7 +168,9 @@ impl Webhook {
                 "a request waits {most} seconds at the most (`wait_s`)"
             ));
         }
-        for (what, text) in [("say", self.text()), ("session", self.session_key())] {
+        let callback = self.callback.as_deref().map(|text| ("callback", text));
+        let texts = [("say", self.text()), ("session", self.session_key())];
+        for (what, text) in texts.into_iter().chain(callback) {
             if text.trim().is_empty() {
                 return Err(format!("`{what}` is empty"));
             }
@@ -166,6 +178,13 @@ impl Webhook {
         }
         Ok(())
     }
+}
+
+/// The name of the environment variable to which a text like `${NAME}` refers.
+pub(super) fn secret_variable(reference: &str) -> Option<&str> {
+    let name = reference.strip_prefix("${")?.strip_suffix('}')?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (!name.is_empty() && name.chars().all(fits)).then_some(name)
 }
 
 /// Checks the webhooks of a team.
@@ -280,6 +299,7 @@ mod tests {
             (fine().say("{title}"), "no value of a request"),
             (fine().say("{body."), "without its other"),
             (fine().say("a } b"), "without its other"),
+            (fine().callback(""), "`callback` is empty"),
             (fine().session("{body.}"), "`session` has {body.}"),
             (fine().wait_s(31), "30 seconds"),
         ];

@@ -10,8 +10,8 @@ use crate::{
     contract::{Model, ModelHandle, ToolHandle, ToolsetHandle},
     definition::{
         AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, ContextSpec, CreateAgentSpec,
-        DefinitionError, Durability, MemorySpec, ModelSpec, OWN_BEHAVIOR, OnHandoff, PolicySpec,
-        Reach, Schedule, TeamSpec, TransferRules, Webhook,
+        DefinitionError, Durability, MemorySpec, ModelSpec, Notification, OWN_BEHAVIOR, OnHandoff,
+        PolicySpec, Reach, Schedule, TeamSpec, TransferRules, Webhook,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome, schema_of},
 };
@@ -551,6 +551,13 @@ impl Team {
     #[must_use]
     pub fn webhook(mut self, webhook: Webhook) -> Self {
         self.spec.webhooks.push(webhook);
+        self
+    }
+
+    /// Posts what becomes of its runs to another program.
+    #[must_use]
+    pub fn notification(mut self, notification: Notification) -> Self {
+        self.spec.notifications.push(notification);
         self
     }
 

@@ -518,6 +518,7 @@ impl Registry {
             },
             schedules: Vec::new(),
             webhooks: Vec::new(),
+            notifications: Vec::new(),
             ..pinned.team.clone()
         };
         team.check()?;

@@ -31,6 +31,8 @@ mod caller;
 mod compatible;
 mod connections;
 mod cookie;
+#[cfg(feature = "deliveries")]
+mod deliveries;
 mod endpoint;
 mod issuer;
 mod keys;
@@ -48,6 +50,8 @@ mod webhooks;
 pub use access::Admitted;
 pub use axum;
 pub use caller::Scope;
+#[cfg(feature = "deliveries")]
+pub use deliveries::{Deliveries, DeliveryError, DeliverySettings};
 pub use endpoint::{Access, Endpoint};
 pub use issuer::Issuer;
 pub use keys::{Key, KeyError, KeyFile, NewKey};

@@ -63,6 +63,12 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", detail)
     }
 
+    /// The refusal of something whose answer would have to be posted.
+    pub(crate) fn no_deliveries() -> Self {
+        let detail = "this server posts nothing to other programs";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "no-deliveries", detail)
+    }
+
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)

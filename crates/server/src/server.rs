@@ -20,11 +20,15 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+#[cfg(feature = "deliveries")]
+use tokio_util::task::AbortOnDropHandle;
 use tower_http::{
     catch_panic::CatchPanicLayer,
     cors::{AllowOrigin, CorsLayer},
 };
 
+#[cfg(feature = "deliveries")]
+use crate::deliveries::Deliveries;
 use crate::{
     access, api,
     caller::{Caller, Scope},
@@ -81,6 +85,8 @@ pub(crate) struct State {
     pub(crate) is_tls: bool,
     /// Set when the router is made.
     pub(crate) openapi: OnceLock<Value>,
+    #[cfg(feature = "deliveries")]
+    deliveries: Option<Deliveries>,
     visibility: BTreeMap<String, Visibility>,
 }
 
@@ -126,6 +132,12 @@ impl State {
         self.visibility.get(team).copied().unwrap_or_default()
     }
 
+    /// What posts messages to other programs.
+    #[cfg(feature = "deliveries")]
+    pub(crate) fn deliveries(&self) -> Result<&Deliveries, Problem> {
+        self.deliveries.as_ref().ok_or_else(Problem::no_deliveries)
+    }
+
     /// The teams that clients may know of.
     pub(crate) fn teams(&self) -> Vec<TeamSpec> {
         let mut teams = self.system.teams();
@@ -162,6 +174,8 @@ pub struct Server {
     visibility: BTreeMap<String, Visibility>,
     tls: Option<Arc<ServerConfig>>,
     services: Vec<Nested>,
+    #[cfg(feature = "deliveries")]
+    deliveries: Option<Deliveries>,
 }
 
 /// The host names of the machine itself.
@@ -185,6 +199,8 @@ impl Server {
             visibility: BTreeMap::new(),
             tls: None,
             services: Vec::new(),
+            #[cfg(feature = "deliveries")]
+            deliveries: None,
         }
     }
 
@@ -296,6 +312,33 @@ impl Server {
         self
     }
 
+    /// Posts what becomes of runs to other programs: the notifications of teams, and the answers of webhooks that want them
+    /// posted. Without it neither is posted. It begins when the server [serves](Self::serve) or [delivers](Self::deliver).
+    #[cfg(feature = "deliveries")]
+    #[must_use]
+    pub fn deliveries(mut self, deliveries: Deliveries) -> Self {
+        self.deliveries = Some(deliveries);
+        self
+    }
+
+    /// Posts messages until `stop` is done, for a server whose [router](Self::router) is nested into another service.
+    #[cfg(feature = "deliveries")]
+    pub async fn deliver(&self, stop: impl Future) {
+        tokio::select! {
+            biased;
+            _ = stop => {}
+            () = self.delivering() => {}
+        }
+    }
+
+    #[cfg(feature = "deliveries")]
+    async fn delivering(&self) {
+        match &self.deliveries {
+            Some(deliveries) => deliveries.clone().run(&self.system).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// All endpoints, as a router to nest into another service. The bounds of connections and headers are then those of
     /// that service.
     pub fn router(&self) -> Router {
@@ -318,6 +361,13 @@ impl Server {
     pub async fn serve(self, listener: TcpListener, stop: impl Future) -> io::Result<()> {
         let state = self.state();
         let (router, _) = self.assemble(&state);
+        #[cfg(feature = "deliveries")]
+        let _delivering = {
+            let (server, stopping) = (self.clone(), state.stopping.clone());
+            AbortOnDropHandle::new(tokio::spawn(async move {
+                server.deliver(stopping.cancelled()).await;
+            }))
+        };
         let connections = Connections {
             router,
             limits: self.limits,
@@ -351,6 +401,8 @@ impl Server {
             #[cfg(feature = "a2a")]
             is_tls: self.tls.is_some(),
             openapi: OnceLock::new(),
+            #[cfg(feature = "deliveries")]
+            deliveries: self.deliveries.clone(),
             visibility: self.visibility.clone(),
         })
     }

@@ -12,6 +12,8 @@ use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 use super::key;
+#[cfg(feature = "tools")]
+use crate::server::{Deliveries, DeliverySettings};
 use crate::{
     cli::{arguments::StoreArguments, exit::Failure, server_arguments::HttpArguments},
     config,
@@ -200,12 +202,26 @@ impl Listening {
         if let Some(tls) = tls {
             server = server.tls(tls.clone());
         }
+        #[cfg(feature = "tools")]
+        {
+            let mut settings = DeliverySettings::default();
+            settings.hosts.clone_from(&arguments.deliver_to);
+            settings.networks.clone_from(&arguments.deliver_network);
+            let deliveries = Deliveries::new(settings);
+            let deliveries = deliveries.map_err(|error| Failure::Usage(error.to_string()))?;
+            server = server.deliveries(deliveries);
+        }
         let at = listener.local_addr()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         super::note(&format!(
             "listens at {scheme}://{at} (a page for browsers is there), {guarded}"
         ));
         for team in system.teams() {
+            if !team.notifications.is_empty() && !cfg!(feature = "tools") {
+                super::note(
+                    "the team's notifications are not posted: this program is built without `tools`",
+                );
+            }
             for webhook in team.webhooks {
                 let (team, name) = (&team.name, webhook.name);
                 super::note(&format!(

@@ -2,6 +2,9 @@
 
 mod signature;
 
+#[cfg(feature = "deliveries")]
+pub(crate) use signature::signed;
+
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
@@ -13,6 +16,7 @@ use axum::{
     response::Response,
 };
 use ghostlight_actors::{
+    actor::Run,
     definition::{Webhook, WebhookPiece},
     session::Turn,
 };
@@ -75,6 +79,13 @@ async fn receive(
             ..Holder::default()
         })),
     };
+    let callback = match webhook.callback.as_deref() {
+        Some(text) => Some(request.fill("callback", text)?),
+        None => None,
+    };
+    if let Some(address) = &callback {
+        check_callback(&state, address)?;
+    }
     let asked = Asked::by(&state, caller);
     let session = asked.session(&team, &key)?;
     // A request that is sent again gives the same turn.
@@ -86,8 +97,42 @@ async fn receive(
         .collect();
     let turn = Turn::from(text).id(format!("hook:{name}:{digest}"));
     let run = asked.say(&session, turn).await?;
+    if let Some(address) = &callback {
+        // The sender hears of the turn when the address is durable, too; until then it sends the request again.
+        call_back(
+            &state,
+            &run,
+            address,
+            webhook.secret_variable().unwrap_or_default(),
+        )
+        .await?;
+    }
     let wait = (webhook.wait_s > 0).then(|| Duration::from_secs(webhook.wait_s.into()));
     answer(&asked, &run, wait).await
+}
+
+#[cfg(feature = "deliveries")]
+fn check_callback(state: &Shared, address: &str) -> Result<(), Problem> {
+    let deliveries = state.deliveries()?;
+    let checked = deliveries.check(address);
+    checked.map_err(|error| Problem::invalid(error.to_string()))
+}
+
+#[cfg(feature = "deliveries")]
+async fn call_back(state: &Shared, run: &Run, to: &str, secret: &str) -> Result<(), Problem> {
+    let deliveries = state.deliveries()?;
+    let told = deliveries.call_back(&state.system, run.id(), to, secret);
+    Ok(told.await?)
+}
+
+#[cfg(not(feature = "deliveries"))]
+fn check_callback(_: &Shared, _: &str) -> Result<(), Problem> {
+    Err(Problem::no_deliveries())
+}
+
+#[cfg(not(feature = "deliveries"))]
+async fn call_back(_: &Shared, _: &Run, _: &str, _: &str) -> Result<(), Problem> {
+    Err(Problem::no_deliveries())
 }
 
 /// The id of a request, if its signature is valid.

@@ -63,6 +63,33 @@ pub(crate) fn verify(
     })
 }
 
+/// The headers of a message of ours with this id and body, signed by Standard Webhooks; `None` without a valid secret.
+#[cfg(feature = "deliveries")]
+pub(crate) fn signed(
+    secret: &str,
+    id: &str,
+    now_s: u64,
+    body: &str,
+) -> Option<Vec<(String, String)>> {
+    let key = match secret.strip_prefix("whsec_") {
+        Some(encoded) => STANDARD.decode(encoded).ok()?,
+        None => secret.as_bytes().to_vec(),
+    };
+    if key.is_empty() {
+        return None;
+    }
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
+    let tag = hmac::sign(&key, format!("{id}.{now_s}.{body}").as_bytes());
+    let headers = [
+        ("content-type", "application/json".to_owned()),
+        ("webhook-id", id.to_owned()),
+        ("webhook-timestamp", now_s.to_string()),
+        ("webhook-signature", format!("v1,{}", STANDARD.encode(tag))),
+    ];
+    let header = |(name, value): (&str, String)| (name.to_owned(), value);
+    Some(headers.map(header).to_vec())
+}
+
 fn read(form: WebhookSignature, headers: &HeaderMap) -> Option<Signed<'_>> {
     let header = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     match form {

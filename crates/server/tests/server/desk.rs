@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Does what its input says, and answers with it.
-async fn obey(cx: RunContext) -> Result<Outcome, AgentError> {
+pub(crate) async fn obey(cx: RunContext) -> Result<Outcome, AgentError> {
     let told = cx.input().content();
     let (word, rest) = told.split_once(' ').unwrap_or((&told, ""));
     match word {

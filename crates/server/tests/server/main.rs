@@ -11,6 +11,8 @@ mod client;
 mod client_tools;
 mod compatible;
 mod comply;
+#[cfg(feature = "deliveries")]
+mod deliveries;
 mod desk;
 mod hostile;
 mod keys;
@@ -22,6 +24,8 @@ mod owners;
 mod page;
 mod paging;
 mod quotas;
+#[cfg(feature = "deliveries")]
+mod receiver;
 mod runs;
 mod sdks;
 mod site;

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A variable that cargo sets for every test; what it holds is the secret here.
-const SECRET: &str = "${CARGO_PKG_NAME}";
+pub(crate) const SECRET: &str = "${CARGO_PKG_NAME}";
 
 /// A team with webhooks.
 pub(crate) fn of(team: Team) -> Team {
@@ -29,8 +29,15 @@ pub(crate) fn of(team: Team) -> Team {
         .say("{body.text}")
         .owner("ada")
         .wait_s(30);
+    let back = Webhook::new("back", SECRET)
+        .signature(WebhookSignature::Ghostlight)
+        .say("{body.text}")
+        .callback("{body.reply_to}");
     let unset = Webhook::new("unset", "${GHOSTLIGHT_TEST_NEVER_SET}");
-    team.webhook(issues).webhook(mine).webhook(unset)
+    team.webhook(issues)
+        .webhook(mine)
+        .webhook(back)
+        .webhook(unset)
 }
 
 fn hex_of(text: &str) -> String {
@@ -53,13 +60,13 @@ fn of_github(body: &str) -> String {
     )
 }
 
-fn now_s() -> u64 {
+pub(crate) fn now_s() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.unwrap().as_secs()
 }
 
 /// The headers with which Ghostlight signs a body at a time.
-fn of_ghostlight(at: u64, body: &str) -> String {
+pub(crate) fn of_ghostlight(at: u64, body: &str) -> String {
     let tag = hex_of(&format!("{at}.{body}"));
     format!("Ghostlight-Timestamp: {at}\r\nGhostlight-Signature: v1={tag}\r\n")
 }

@@ -221,6 +221,11 @@ impl Client {
         Ok(Self { http, rules })
     }
 
+    /// The reason why an address is refused before its name is resolved, if it is.
+    pub(super) fn refuses(&self, url: &Url) -> Option<String> {
+        self.rules.refuses(url)
+    }
+
     /// Sends a request and follows redirects; each address is checked like the first.
     pub(crate) async fn ask(&self, mut ask: Ask) -> Result<Page, ToolError> {
         let settings = &self.rules.settings;

@@ -7,6 +7,7 @@
 mod address;
 mod client;
 mod html;
+mod poster;
 mod robots;
 mod search;
 
@@ -29,6 +30,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use client::{Resolver, SystemResolver};
+pub use poster::{PostError, Poster};
 pub use search::{Brave, SearXng, SearchHit, SearchProvider, SearchSettings};
 
 use crate::typed::{blocking, typed};

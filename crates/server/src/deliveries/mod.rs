@@ -1,0 +1,167 @@
+//! Messages to other programs: what becomes of runs, posted until it arrives.
+//!
+//! A subscription says which run's news go where. It is a row in the store, with the place of the last event that was
+//! told. The messages themselves are kept nowhere: they are made of the recorded events behind that place. So a server that
+//! is killed goes on where it was, and a message has the same id whenever it is made.
+
+mod following;
+mod news;
+mod subscription;
+mod watching;
+
+use std::{sync::Arc, time::Duration};
+
+use ghostlight_actors::{
+    actor::System,
+    contract::StoreError,
+    definition::RunNews,
+    vocabulary::{Digest, RunId},
+};
+use ghostlight_tools::{
+    WebSettings,
+    web::{PostError, Poster},
+};
+use tokio::sync::{Notify, Semaphore};
+
+use subscription::{Recipient, Subscription, Subscriptions};
+
+/// How many messages are posted at once.
+const AT_ONCE: usize = 32;
+
+/// The rules by which messages are posted to other programs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeliverySettings {
+    /// The hosts that a request may name as receivers, such as `example.org` or `*.example.org`; none when empty. Addresses in
+    /// a team's definition are the operator's own and need no entry.
+    pub hosts: Vec<String>,
+    /// Addresses and networks that are allowed although they are not public, such as `10.1.0.0/16`. Where there are any,
+    /// addresses may begin with `http://`, too.
+    pub networks: Vec<String>,
+    /// How long a receiver may take to answer; 10 seconds when left out.
+    pub timeout: Duration,
+    /// The pause before a message is posted again; 1 second when left out. It doubles each time, up to an hour.
+    pub first_pause: Duration,
+    /// After which time a message that does not arrive is left out; a day when left out.
+    pub give_up: Duration,
+}
+
+impl Default for DeliverySettings {
+    fn default() -> Self {
+        Self {
+            hosts: Vec::new(),
+            networks: Vec::new(),
+            timeout: Duration::from_secs(10),
+            first_pause: Duration::from_secs(1),
+            give_up: Duration::from_secs(24 * 3_600),
+        }
+    }
+}
+
+/// Why messages cannot be posted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeliveryError {
+    /// A setting is not valid.
+    #[error("{0}")]
+    Setting(String),
+}
+
+/// Posts what becomes of runs to other programs: a team's notifications, and the answers of webhooks that want them posted.
+///
+/// A message is signed, and posted until its receiver answers with a status from 200 to 299, with growing pauses. A receiver
+/// may get it more than once, with the same id each time. A receiver that answers 410 gets no more of that run. Addresses
+/// are checked by the rules of [`Web`](ghostlight_tools::Web), so a private one is refused unless it is allowed. Several
+/// servers over one store share the work.
+#[derive(Clone, Debug)]
+pub struct Deliveries(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    settings: DeliverySettings,
+    /// For addresses of the operator, and for those that requests name.
+    own: Poster,
+    asked: Poster,
+    room: Semaphore,
+    began_ms: u64,
+    /// Wakes the watcher for a new subscription.
+    added: Notify,
+}
+
+impl Deliveries {
+    /// Deliveries by these rules, for [`Server::deliveries`](crate::Server::deliveries).
+    ///
+    /// # Errors
+    /// [`DeliveryError::Setting`] for a network that is not valid.
+    pub fn new(settings: DeliverySettings) -> Result<Self, DeliveryError> {
+        let mut web = WebSettings::default();
+        web.ports = Vec::new();
+        web.timeout_s = settings.timeout.as_secs_f64();
+        web.allow_addresses.clone_from(&settings.networks);
+        if !settings.networks.is_empty() {
+            web.schemes.push("http".to_owned());
+        }
+        let poster =
+            |web| Poster::new(web).map_err(|error| DeliveryError::Setting(error.to_string()));
+        let own = poster(web.clone())?;
+        web.hosts = Some(settings.hosts.clone());
+        Ok(Self(Arc::new(Inner {
+            asked: poster(web)?,
+            own,
+            settings,
+            room: Semaphore::new(AT_ONCE),
+            began_ms: following::now_ms(),
+            added: Notify::new(),
+        })))
+    }
+
+    /// Checks an address that a request names.
+    pub(crate) fn check(&self, address: &str) -> Result<(), PostError> {
+        self.0.asked.check(address)
+    }
+
+    /// Posts the news of a run to an address that a request named, signed with the secret of this environment variable.
+    /// When this returns it is durable; told twice it is the same.
+    pub(crate) async fn call_back(
+        &self,
+        system: &System,
+        run: RunId,
+        address: &str,
+        secret: &str,
+    ) -> Result<(), StoreError> {
+        let name = format!(
+            "callback-{:.16}",
+            Digest::of(address.as_bytes()).to_string()
+        );
+        let to = Recipient::Signed {
+            url: address.to_owned(),
+            secret: secret.to_owned(),
+            events: vec![
+                RunNews::Waiting,
+                RunNews::Parked,
+                RunNews::Completed,
+                RunNews::Failed,
+                RunNews::Cancelled,
+            ],
+            is_asked: true,
+        };
+        self.subscribe(system, Subscription::new(run, name, to))
+            .await
+    }
+
+    async fn subscribe(
+        &self,
+        system: &System,
+        subscription: Subscription,
+    ) -> Result<(), StoreError> {
+        Subscriptions::of(system).add(vec![subscription]).await?;
+        self.0.added.notify_one();
+        Ok(())
+    }
+
+    /// Delivers until it is dropped.
+    pub(crate) async fn run(self, system: &System) {
+        let watching = watching::Watching::new(self, system.as_operator());
+        watching.go_on().await;
+    }
+}

@@ -1,0 +1,178 @@
+//! Subscriptions in the store.
+
+use ghostlight_actors::{
+    actor::System,
+    contract::{Batch, Expected, StateSlot, StateWrite, StoreError, StoreHandle},
+    definition::RunNews,
+    vocabulary::{Digest, RunId},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, value::to_raw_value};
+
+use crate::sse::Place;
+
+/// The scope of the subscriptions in the store, and that of the places up to which runs were found; agents have no scopes
+/// of these names.
+const SCOPE: &str = "server-deliveries";
+const FOUND: &str = "server-deliveries-found";
+
+/// Who hears of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Recipient {
+    /// Gets news that are signed by Standard Webhooks.
+    Signed {
+        url: String,
+        /// The environment variable that holds the secret.
+        secret: String,
+        events: Vec<RunNews>,
+        /// Whether a request named the address.
+        is_asked: bool,
+    },
+}
+
+/// One receiver of one run's news, and how far they have come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Subscription {
+    pub(super) run: RunId,
+    /// Tells the receivers of one run apart.
+    pub(super) name: String,
+    pub(super) to: Recipient,
+    /// The last event that was told, by its position and part.
+    pub(super) told: Option<(u64, u32)>,
+    /// How often the next message was tried, the first time, and the time before which nobody tries it again, in
+    /// milliseconds since 1970.
+    pub(super) attempts: u32,
+    pub(super) since_ms: u64,
+    pub(super) not_before_ms: u64,
+}
+
+impl Subscription {
+    pub(super) fn new(run: RunId, name: String, to: Recipient) -> Self {
+        Self {
+            run,
+            name,
+            to,
+            told: None,
+            attempts: 0,
+            since_ms: 0,
+            not_before_ms: 0,
+        }
+    }
+
+    pub(super) fn key(&self) -> String {
+        format!("{}/{}", self.run, self.name)
+    }
+
+    /// Whether this event was told before.
+    pub(super) fn has_told(&self, place: Place) -> bool {
+        self.told >= Some((place.position, place.part))
+    }
+
+    /// The id of a message about this event: the same whenever it is made, and another for each receiver.
+    pub(super) fn message_id(&self, place: Place, number: usize) -> String {
+        let of = format!("{}/{place}/{number}", self.key());
+        format!("msg_{:.32}", Digest::of(of.as_bytes()).to_string())
+    }
+}
+
+/// The subscriptions in a store.
+#[derive(Clone, Debug)]
+pub(super) struct Subscriptions(StoreHandle);
+
+impl Subscriptions {
+    pub(super) fn of(system: &System) -> Self {
+        Self(system.store().clone())
+    }
+
+    /// Adds subscriptions that were never there. One that was there before, ended or not, stays as it is.
+    pub(super) async fn add(&self, new: Vec<Subscription>) -> Result<(), StoreError> {
+        let batch = |subscription: Subscription| {
+            let key = subscription.key();
+            write(SCOPE, key, Some(&subscription), Expected::Version(0))
+        };
+        let batches = new.into_iter().map(batch).collect::<Result<Vec<_>, _>>()?;
+        for committed in self.0.commit(batches).await? {
+            match committed {
+                Ok(_) | Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn all(&self) -> Result<Vec<Subscription>, StoreError> {
+        let rows = self.0.scope(SCOPE.to_owned()).await?;
+        let read = |(key, row): (String, _)| {
+            let ghostlight_actors::contract::StateValue { value, .. } = row;
+            read(&key, value)
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// A subscription with its version; `None` where it has ended.
+    pub(super) async fn get(&self, key: &str) -> Result<Option<(Subscription, u64)>, StoreError> {
+        let slot = self.0.state(SCOPE.to_owned(), key.to_owned()).await?;
+        let StateSlot { value, version } = slot;
+        let found = value.map(|value| read(key, value)).transpose()?;
+        Ok(found.map(|found| (found, version)))
+    }
+
+    /// Changes a subscription, or ends it, unless somebody has changed it since `version`; whether it was changed.
+    pub(super) async fn put(
+        &self,
+        key: &str,
+        subscription: Option<&Subscription>,
+        version: u64,
+    ) -> Result<bool, StoreError> {
+        let expected = Expected::Version(version);
+        let batch = write(SCOPE, key.to_owned(), subscription, expected)?;
+        self.commit(batch).await
+    }
+
+    /// The time up to which a team's runs were found; `None` before the first time.
+    pub(super) async fn found(&self, team: &str) -> Result<Option<u64>, StoreError> {
+        let slot = self.0.state(FOUND.to_owned(), team.to_owned()).await?;
+        slot.value.map(|value| read(team, value)).transpose()
+    }
+
+    pub(super) async fn put_found(&self, team: &str, until: u64) -> Result<(), StoreError> {
+        let batch = write(FOUND, team.to_owned(), Some(&until), Expected::Any)?;
+        self.commit(batch).await.map(drop)
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<bool, StoreError> {
+        match self.0.commit(vec![batch]).await?.pop() {
+            Some(Err(StoreError::Conflict { .. })) => Ok(false),
+            Some(Err(error)) => Err(error),
+            Some(Ok(_)) | None => Ok(true),
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(key: &str, value: Value) -> Result<T, StoreError> {
+    serde_json::from_value(value).map_err(|error| StoreError::Damaged {
+        place: format!("the delivery {key:?}"),
+        reason: error.to_string(),
+    })
+}
+
+fn write<T: Serialize>(
+    scope: &str,
+    key: String,
+    value: Option<&T>,
+    expected: Expected,
+) -> Result<Batch, StoreError> {
+    let value = value.map(to_raw_value).transpose();
+    let value = value.map_err(|error| StoreError::Unwritable {
+        reason: error.to_string(),
+    })?;
+    let mut batch = Batch::default();
+    batch.writes.push(StateWrite {
+        scope: scope.to_owned(),
+        key,
+        value,
+        expected,
+    });
+    Ok(batch)
+}
