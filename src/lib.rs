@@ -149,6 +149,8 @@ extern crate self as ghostlight;
 
 #[cfg(feature = "a2a")]
 pub mod a2a;
+#[cfg(feature = "anp")]
+pub mod anp;
 pub mod behaviors;
 mod builtin;
 #[cfg(feature = "cli")]
@@ -257,6 +259,9 @@ mod guide {
     #[cfg(feature = "a2a")]
     #[doc = include_str!("../docs/guide/agent-to-agent.md")]
     struct AgentToAgent;
+    #[cfg(feature = "anp")]
+    #[doc = include_str!("../docs/guide/agent-networks.md")]
+    struct AgentNetworks;
     #[doc = include_str!("../docs/guide/page.md")]
     struct Page;
     #[doc = include_str!("../docs/guide/security.md")]

@@ -28,6 +28,11 @@ pub(super) struct HttpArguments {
     /// What those may do who have a role there, such as editor=read,run; may be given several times
     #[arg(long, value_name = "ROLE=SCOPE,…", value_parser = role, requires = "issuer")]
     pub(super) role: Vec<(String, Vec<Scope>)>,
+    /// Hosts of identities (did:wba) whose signed requests are let in, with what they may do, such as
+    /// agents.example.org=read,run; may be given several times
+    #[cfg(feature = "anp")]
+    #[arg(long, value_name = "HOST=SCOPE,…", value_parser = role, requires_all = ["listen", "address"])]
+    pub(super) did: Vec<(String, Vec<Scope>)>,
     /// A name under which the server answers; may be given several times
     #[arg(long, value_name = "NAME", requires = "listen")]
     pub(super) host: Vec<String>,
@@ -61,11 +66,11 @@ pub(super) struct HttpArguments {
     pub(super) visibility: Shown,
 }
 
-/// A role, and what it stands for.
+/// A role, or a host of identities, and what it stands for.
 fn role(text: &str) -> Result<(String, Vec<Scope>), String> {
     let (role, scopes) = text
         .split_once('=')
-        .ok_or_else(|| "give what the role may do, such as editor=read,run".to_owned())?;
+        .ok_or_else(|| "give a name and what is allowed, such as editor=read,run".to_owned())?;
     let scopes: Result<Vec<Scope>, String> = scopes.split(',').map(str::parse).collect();
     Ok((role.to_owned(), scopes?))
 }

@@ -10,12 +10,13 @@ const ENGINE: &str = "ghostlight_actors";
 const FACE: &str = "ghostlight";
 
 /// The packages, each with the others that it may name.
-const PACKAGES: [(&str, &[&str]); 13] = [
+const PACKAGES: [(&str, &[&str]); 14] = [
     (
         FACE,
         &[
             ENGINE,
             "ghostlight_a2a",
+            "ghostlight_anp",
             "ghostlight_macros",
             "ghostlight_mcp",
             "ghostlight_memory",
@@ -31,6 +32,7 @@ const PACKAGES: [(&str, &[&str]); 13] = [
     // In the code that it writes, which stands where the face is named.
     ("ghostlight_macros", &[FACE]),
     ("ghostlight_a2a", &[ENGINE]),
+    ("ghostlight_anp", &[]),
     ("ghostlight_mcp", &[ENGINE]),
     ("ghostlight_memory", &[ENGINE]),
     // Its files are what a server shows to browsers.
@@ -44,6 +46,7 @@ const PACKAGES: [(&str, &[&str]); 13] = [
         &[
             ENGINE,
             "ghostlight_a2a",
+            "ghostlight_anp",
             "ghostlight_memory",
             "ghostlight_tools",
         ],
@@ -78,9 +81,10 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 24] = [
+const TOPICS: [(&str, May); 25] = [
     // Secrets in its headers are those of models.
     ("a2a", May::Name(&["models"])),
+    ("anp", May::Name(&[])),
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),

@@ -140,7 +140,7 @@ pub(crate) async fn check(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match judge(&state, access, request.headers()).await {
+    match judge(&state, access, &mut request).await {
         Ok(Some(caller)) => {
             let slot = Slot::default();
             request.extensions_mut().insert(caller);
@@ -212,23 +212,26 @@ pub(crate) async fn admit(
 async fn judge(
     state: &ServerState,
     access: Access,
-    headers: &HeaderMap,
+    request: &mut Request,
 ) -> Result<Option<Caller>, Problem> {
     if state.is_open() {
         return Ok(Some(Caller::Operator));
     }
     let unknown = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
-    let caller = match given_key(headers)? {
-        // A stale cookie counts as none, so that a person can sign in again.
-        None => match cookie::key(headers) {
-            Some(key) => state.caller(key).await?,
-            None => None,
-        },
+    let caller = match given_key(request.headers())? {
         Some(key) => {
             let found = state.caller(key).await?;
             let detail = "the key is unknown, revoked or over: ask the operator for another";
             Some(found.ok_or_else(|| unknown(detail))?)
         }
+        None => match state.signer(request).await? {
+            Some(signer) => Some(signer),
+            // A stale cookie counts as none, so that a person can sign in again.
+            None => match cookie::key(request.headers()) {
+                Some(key) => state.caller(key).await?,
+                None => None,
+            },
+        },
     };
     let Access::Needs(scope) = access else {
         return Ok(caller);

@@ -1,15 +1,15 @@
-//! Parts of a request's address, whose faults are told as problems.
+//! Addresses: the parts of a request's own, whose faults are told as problems, and those that the server tells.
 
 use axum::{
     extract::{
         FromRequestParts,
         rejection::{PathRejection, QueryRejection},
     },
-    http::request::Parts,
+    http::{HeaderMap, header, request::Parts},
 };
 use serde::de::DeserializeOwned;
 
-use crate::problem::Problem;
+use crate::{problem::Problem, server::State};
 
 /// The places of an endpoint's path.
 #[derive(Debug)]
@@ -42,4 +42,32 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
                 Problem::new(fault.status(), "invalid", fault.body_text())
             })
     }
+}
+
+/// The server's address, as its clients name it.
+#[cfg(any(feature = "a2a", feature = "anp"))]
+pub(crate) fn base(state: &State, headers: &HeaderMap) -> String {
+    if let Some(address) = &state.address {
+        return address.trim_end_matches('/').to_owned();
+    }
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let scheme = if state.has_tls { "https" } else { "http" };
+    format!("{scheme}://{}", host.unwrap_or("localhost"))
+}
+
+/// A name as a segment of a path.
+#[cfg(any(feature = "a2a", feature = "anp"))]
+pub(crate) fn escaped(name: &str) -> String {
+    let mut path = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                path.push(byte.into())
+            }
+            other => path.push_str(&format!("%{other:02X}")),
+        }
+    }
+    path
 }

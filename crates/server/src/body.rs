@@ -75,6 +75,17 @@ fn is_json(request: &Request) -> Result<(), Problem> {
     ))
 }
 
+/// Takes the body out of a request.
+#[cfg(feature = "anp")]
+pub(crate) async fn taken(
+    request: &mut Request,
+    limits: &ServerLimits,
+) -> Result<bytes::Bytes, Problem> {
+    let mut taken = Request::new(std::mem::take(request.body_mut()));
+    *taken.headers_mut() = request.headers().clone();
+    read(taken, limits).await
+}
+
 /// Reads a body.
 async fn read(request: Request, limits: &ServerLimits) -> Result<bytes::Bytes, Problem> {
     let most = limits.body_bytes;

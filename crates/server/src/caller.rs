@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::quotas::Quota;
 
+/// The longest subject and tenant, in bytes, in their escaped form as parts of a session's key.
+const MAX_NAME: usize = 200;
+
 /// What the holder of a key may do.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -158,6 +161,20 @@ impl Caller {
     }
 }
 
+/// A name as a part of a session's key: characters that could end the part or be mistaken are escaped as `%` and two
+/// digits for each byte. `None` for an empty name and one that is too long.
+pub(crate) fn written(name: &str) -> Option<String> {
+    let mut text = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"._@+-".contains(&byte) {
+            text.push(byte.into());
+        } else {
+            text.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    (1..=MAX_NAME).contains(&text.len()).then_some(text)
+}
+
 /// What is wrong with a subject's name; `None` for a valid one.
 pub(crate) fn fault_of_subject(subject: &str) -> Option<&'static str> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
@@ -184,5 +201,14 @@ mod tests {
         assert_eq!(ad.key_of(&hers), None);
         assert_ne!(ad.session("desk", "a/1"), hers);
         assert_eq!(Caller::Operator.key_of(&hers), Some("ada/1"));
+    }
+
+    #[test]
+    fn names_that_differ_are_written_differently_and_end_nowhere() {
+        assert_eq!(written("auth0|ada").unwrap(), "auth0%7cada");
+        assert_eq!(written("a/b:c").unwrap(), "a%2fb%3ac");
+        assert_ne!(written("a%2fb"), written("a/b"));
+        assert_eq!(written("ada@example.org").unwrap(), "ada@example.org");
+        assert!(written("").is_none() && written(&"x".repeat(201)).is_none());
     }
 }

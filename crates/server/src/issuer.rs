@@ -18,7 +18,7 @@ use tokio::{sync::Mutex, time::Instant};
 
 use self::signed::{KeySet, Signed};
 use crate::{
-    caller::{Caller, Holder, Scope},
+    caller::{Caller, Holder, Scope, written},
     problem::Problem,
 };
 
@@ -34,8 +34,6 @@ const MAX_TOKEN: usize = 16 << 10;
 const LEEWAY_S: f64 = 60.0;
 /// The prefix of scopes in the claim `scope`.
 const PREFIX: &str = "ghostlight:";
-/// The longest subject and tenant, in bytes, in their escaped form as parts of a session's key.
-const MAX_NAME: usize = 200;
 
 type Fetched = Pin<Box<dyn Future<Output = io::Result<String>> + Send>>;
 type Fetch = Arc<dyn Fn() -> Fetched + Send + Sync>;
@@ -265,20 +263,6 @@ fn unavailable() -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "identity-provider", detail)
 }
 
-/// A name as a part of a session's key: characters that could end the part or be mistaken are escaped as `%` and two
-/// digits for each byte. `None` for an empty name and one that is too long.
-fn written(name: &str) -> Option<String> {
-    let mut text = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"._@+-".contains(&byte) {
-            text.push(byte.into());
-        } else {
-            text.push_str(&format!("%{byte:02x}"));
-        }
-    }
-    (1..=MAX_NAME).contains(&text.len()).then_some(text)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -324,14 +308,5 @@ mod tests {
         *document.lock() = Some("{}".to_owned());
         tokio::time::advance(PAUSE).await;
         assert_eq!(has("new").await, None);
-    }
-
-    #[test]
-    fn names_that_differ_are_written_differently_and_end_nowhere() {
-        assert_eq!(written("auth0|ada").unwrap(), "auth0%7cada");
-        assert_eq!(written("a/b:c").unwrap(), "a%2fb%3ac");
-        assert_ne!(written("a%2fb"), written("a/b"));
-        assert_eq!(written("ada@example.org").unwrap(), "ada@example.org");
-        assert!(written("").is_none() && written(&"x".repeat(201)).is_none());
     }
 }

@@ -25,6 +25,8 @@
 mod a2a;
 mod access;
 mod address;
+#[cfg(feature = "anp")]
+mod anp;
 mod api;
 mod body;
 mod caller;
@@ -48,6 +50,8 @@ mod waiting;
 mod webhooks;
 
 pub use access::Admitted;
+#[cfg(feature = "anp")]
+pub use anp::Identities;
 pub use axum;
 pub use caller::Scope;
 #[cfg(feature = "deliveries")]

@@ -8,6 +8,7 @@ use std::{
 
 use axum::{
     Router,
+    extract::Request,
     http::{HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::{from_fn, from_fn_with_state},
     response::{IntoResponse as _, Response},
@@ -27,6 +28,8 @@ use tower_http::{
     cors::{AllowOrigin, CorsLayer},
 };
 
+#[cfg(feature = "anp")]
+use crate::anp::Identities;
 #[cfg(feature = "deliveries")]
 use crate::deliveries::Deliveries;
 use crate::{
@@ -66,6 +69,11 @@ pub(crate) struct State {
     pub(crate) system: System,
     pub(crate) keys: Option<KeyFile>,
     issuers: Vec<Issuer>,
+    #[cfg(feature = "anp")]
+    pub(crate) identities: Option<Identities>,
+    /// The services that announced themselves.
+    #[cfg(feature = "anp")]
+    pub(crate) services: ghostlight_anp::Registry,
     /// The operator's token.
     token: Option<Token>,
     /// Whether the server itself speaks TLS.
@@ -81,8 +89,6 @@ pub(crate) struct State {
     pub(crate) schema: Option<Value>,
     /// The address at which clients reach the server, where it is not the one that their requests name.
     pub(crate) address: Option<String>,
-    #[cfg(feature = "a2a")]
-    pub(crate) is_tls: bool,
     /// Set when the router is made.
     pub(crate) openapi: OnceLock<Value>,
     #[cfg(feature = "deliveries")]
@@ -101,7 +107,28 @@ fn hashing() -> hmac::Key {
 impl State {
     /// Whether every caller may do everything.
     pub(crate) fn is_open(&self) -> bool {
+        #[cfg(feature = "anp")]
+        if self.identities.is_some() {
+            return false;
+        }
         self.keys.is_none() && self.token.is_none() && self.issuers.is_empty()
+    }
+
+    /// The caller that signed a request; `None` where it is not signed, or no identities are let in.
+    #[cfg(feature = "anp")]
+    pub(crate) async fn signer(&self, request: &mut Request) -> Result<Option<Caller>, Problem> {
+        match &self.identities {
+            Some(identities) if Identities::sees(request.headers()) => {
+                identities.caller(self, request).await.map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The caller that signed a request: nobody, since no identities are known without the feature `anp`.
+    #[cfg(not(feature = "anp"))]
+    pub(crate) async fn signer(&self, _: &mut Request) -> Result<Option<Caller>, Problem> {
+        Ok(None)
     }
 
     /// The caller with this key; `None` for a key that is not accepted.
@@ -163,6 +190,8 @@ pub struct Server {
     system: System,
     keys: Option<KeyFile>,
     issuers: Vec<Issuer>,
+    #[cfg(feature = "anp")]
+    identities: Option<Identities>,
     token: Option<Token>,
     page: &'static [PageFile],
     limits: ServerLimits,
@@ -188,6 +217,8 @@ impl Server {
             system,
             keys: None,
             issuers: Vec::new(),
+            #[cfg(feature = "anp")]
+            identities: None,
             token: None,
             page: &[],
             limits: ServerLimits::default(),
@@ -217,6 +248,15 @@ impl Server {
     #[must_use]
     pub fn issuer(mut self, issuer: Issuer) -> Self {
         self.issuers.push(issuer);
+        self
+    }
+
+    /// Lets in callers that sign their requests with these identities, beside the holders of [keys](Self::keys). The
+    /// server must know its own [address](Self::address), since that is signed.
+    #[cfg(feature = "anp")]
+    #[must_use]
+    pub fn identities(mut self, identities: Identities) -> Self {
+        self.identities = Some(identities);
         self
     }
 
@@ -387,6 +427,10 @@ impl Server {
             system: self.system.clone(),
             keys: self.keys.clone(),
             issuers: self.issuers.clone(),
+            #[cfg(feature = "anp")]
+            identities: self.identities.clone(),
+            #[cfg(feature = "anp")]
+            services: ghostlight_anp::Registry::default(),
             token: self.token.clone(),
             has_tls: self.tls.is_some(),
             limits: self.limits,
@@ -398,8 +442,6 @@ impl Server {
             origins: self.origins.clone(),
             schema: self.schema.clone(),
             address: self.address.clone(),
-            #[cfg(feature = "a2a")]
-            is_tls: self.tls.is_some(),
             openapi: OnceLock::new(),
             #[cfg(feature = "deliveries")]
             deliveries: self.deliveries.clone(),
@@ -413,6 +455,8 @@ impl Server {
         let endpoints = webhooks::endpoints(endpoints);
         #[cfg(feature = "a2a")]
         let endpoints = crate::a2a::endpoints(endpoints);
+        #[cfg(feature = "anp")]
+        let endpoints = crate::anp::endpoints(endpoints);
         let (router, list, document) = endpoints.finish();
         let _ = state.openapi.set(document);
         // The page's files are added beside the endpoints: they are no part of the interface, and hold no data.

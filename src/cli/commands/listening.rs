@@ -12,6 +12,8 @@ use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 use super::key;
+#[cfg(feature = "anp")]
+use crate::server::Identities;
 #[cfg(feature = "tools")]
 use crate::server::{Deliveries, DeliverySettings};
 use crate::{
@@ -26,9 +28,9 @@ use crate::{
     server::{Scope, Visibility},
 };
 
-/// The longest time for fetching the keys of an identity provider, and the most bytes of them.
-const JWKS_TIME: Duration = Duration::from_secs(10);
-const JWKS_BYTES: usize = 1 << 20;
+/// The longest time for fetching the keys of an identity provider or a DID document, and the most bytes of them.
+const FETCH_TIME: Duration = Duration::from_secs(10);
+const FETCH_BYTES: usize = 1 << 20;
 
 /// The settings of the server, checked before anything starts.
 pub(super) struct Served {
@@ -50,6 +52,8 @@ impl Served {
             let file = key::file_of(arguments.keys.clone(), store)?;
             let has_keys = arguments.keys.is_some() || file.path().exists();
             let is_guarded = has_keys || arguments.issuer.is_some();
+            #[cfg(feature = "anp")]
+            let is_guarded = is_guarded || !arguments.did.is_empty();
             if !is_guarded && !address.ip().is_loopback() {
                 return Err(Failure::Usage(format!(
                     "{address} can be reached from other machines: make a key first \
@@ -96,7 +100,7 @@ fn issuer(arguments: &HttpArguments) -> Result<Option<Issuer>, Failure> {
             let client = http_client(keys).map_err(|error| Failure::Usage(error.to_string()))?;
             let address = keys.clone();
             Issuer::new(name, audience, move || {
-                let asked = client.get(&address).timeout(JWKS_TIME).send();
+                let asked = client.get(&address).timeout(FETCH_TIME).send();
                 async move { read(asked.await).await.map_err(io::Error::other) }
             })
         }
@@ -107,12 +111,27 @@ fn issuer(arguments: &HttpArguments) -> Result<Option<Issuer>, Failure> {
     Ok(Some(issuer))
 }
 
+/// The identities whose signed requests are let in, if any hosts were named.
+#[cfg(feature = "anp")]
+fn identities(arguments: &HttpArguments) -> Option<Identities> {
+    let identities = Identities::new(|address| async move {
+        let client = http_client(&address).map_err(io::Error::other)?;
+        let asked = client.get(&address).timeout(FETCH_TIME).send();
+        read(asked.await).await.map_err(io::Error::other)
+    });
+    let let_in = arguments
+        .did
+        .iter()
+        .fold(identities, |all, (host, scopes)| all.host(host, scopes));
+    (!arguments.did.is_empty()).then_some(let_in)
+}
+
 /// The text of a response.
 async fn read(answer: Result<reqwest::Response, reqwest::Error>) -> Result<String, reqwest::Error> {
     let mut answer = answer?.error_for_status()?;
     let mut text = Vec::new();
     // A longer text is cut, and is then no valid JSON.
-    while text.len() < JWKS_BYTES
+    while text.len() < FETCH_BYTES
         && let Some(piece) = answer.chunk().await?
     {
         text.extend_from_slice(&piece);
@@ -188,6 +207,10 @@ impl Listening {
                 });
             server = server.service("/mcp", Scope::Run, mcp::endpoint(&mcp));
         }
+        #[cfg(feature = "anp")]
+        if let Some(identities) = identities(arguments) {
+            server = server.identities(identities);
+        }
         if let Some(issuer) = issuer {
             server = server.issuer(issuer.clone());
         }
@@ -197,6 +220,8 @@ impl Listening {
                 format!("keys in {}", keys.path().display())
             }
             (None, Some(issuer)) => format!("tokens of {issuer}"),
+            #[cfg(feature = "anp")]
+            (None, None) if !arguments.did.is_empty() => "signed requests".to_owned(),
             (None, None) => "without keys: everybody on this machine may do everything".to_owned(),
         };
         if let Some(tls) = tls {

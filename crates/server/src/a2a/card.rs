@@ -19,7 +19,7 @@ use ghostlight_actors::{
 use serde_json::{Value, json};
 
 use crate::{
-    address::Path,
+    address::{Path, base, escaped},
     caller::Caller,
     problem::Problem,
     server::{Shared, State as ServerState, Visibility},
@@ -81,30 +81,9 @@ pub(super) async fn all(
     Json(json!({ "agents": listed.collect::<Vec<_>>() }))
 }
 
-/// The server's address, as its clients name it.
-fn base(state: &ServerState, headers: &HeaderMap) -> String {
-    if let Some(address) = &state.address {
-        return address.trim_end_matches('/').to_owned();
-    }
-    let host = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok());
-    let scheme = if state.is_tls { "https" } else { "http" };
-    format!("{scheme}://{}", host.unwrap_or("localhost"))
-}
-
-/// The address of a team. A team's name is a segment of the path, so its special characters are escaped.
+/// The address of a team.
 fn address(base: &str, team: &TeamSpec) -> String {
-    let mut path = String::new();
-    for byte in team.name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                path.push(byte.into())
-            }
-            other => path.push_str(&format!("%{other:02X}")),
-        }
-    }
-    format!("{base}/a2a/{path}")
+    format!("{base}/a2a/{}", escaped(&team.name))
 }
 
 fn shown(state: &ServerState, team: &TeamSpec, headers: &HeaderMap) -> Response {

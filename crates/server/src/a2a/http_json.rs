@@ -17,7 +17,7 @@ use super::{
     tasks::{Agent, no_push},
 };
 use crate::{
-    address::{Path, Query},
+    address::Path,
     api::Asked,
     body::Bytes,
     server::Shared,

@@ -24,6 +24,8 @@ use crate::{
 pub(crate) use asked::Asked;
 pub(crate) use events::Readings;
 pub(crate) use turns::{TurnView, Unsaid, answer, turn_id};
+#[cfg(feature = "anp")]
+pub(crate) use views::End;
 
 const GET: Method = Method::GET;
 const POST: Method = Method::POST;

@@ -127,7 +127,7 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
 }
 
 impl End {
-    pub(super) fn of_outcome(outcome: &Outcome) -> Self {
+    pub(crate) fn of_outcome(outcome: &Outcome) -> Self {
         Self {
             answer: outcome.as_answer().map(|answer| answer.text.clone()),
             stopped: outcome.stop_reason().map(ToString::to_string),

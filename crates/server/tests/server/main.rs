@@ -7,6 +7,8 @@ mod a2a;
 mod a2a_access;
 #[cfg(feature = "a2a")]
 mod a2a_peers;
+#[cfg(feature = "anp")]
+mod anp;
 mod client;
 mod client_tools;
 mod compatible;

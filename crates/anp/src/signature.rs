@@ -1,0 +1,243 @@
+//! Signatures of HTTP requests (RFC 9421), in the part of it that `did:wba` uses.
+
+use std::{collections::HashMap, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use parking_lot::Mutex;
+use ring::digest;
+use sfv::{BareItem, Dictionary, ListEntry, Parser};
+use tokio::time::Instant;
+
+use crate::{
+    did::{Did, DidError},
+    document::{DidDocument, DocumentError},
+};
+
+/// How old a signature may be, and how far its clock may be ahead, in seconds.
+const MAX_AGE_S: i64 = 300;
+const LEEWAY_S: i64 = 60;
+/// The longest header of a signature, and the longest nonce, in bytes.
+const MAX_HEADER: usize = 4 << 10;
+const MAX_NONCE: usize = 128;
+/// How many nonces are remembered at once.
+const MAX_NONCES: usize = 100_000;
+/// How long a nonce is remembered: as long as a signature with it could still be taken.
+const NONCE_TIME: Duration = Duration::from_secs((MAX_AGE_S + 2 * LEEWAY_S) as u64);
+
+/// A request as its sender signed it.
+#[derive(Clone, Copy, Debug)]
+pub struct SignedRequest<'r> {
+    /// The method, such as `POST`.
+    pub method: &'r str,
+    /// The whole address, with its query.
+    pub target: &'r str,
+    /// The host, with its port where the address has one.
+    pub authority: &'r str,
+    /// The header `Content-Digest` (RFC 9530).
+    pub content_digest: Option<&'r str>,
+    /// The body.
+    pub body: &'r [u8],
+}
+
+/// A signature of a request, not verified yet.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    did: Did,
+    key: String,
+    components: Vec<String>,
+    created: i64,
+    expires: Option<i64>,
+    nonce: String,
+    bytes: Vec<u8>,
+    /// The parameters as they were sent, which are signed, too.
+    parameters: String,
+}
+
+/// Why a signature is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignatureError {
+    /// The headers are malformed, or leave out what is needed.
+    #[error("the signature cannot be read: {0}")]
+    Malformed(&'static str),
+    /// Its key belongs to no identity.
+    #[error(transparent)]
+    Did(#[from] DidError),
+    /// Its key is not in the document.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    /// It covers too little of the request.
+    #[error("the signature does not cover {0}")]
+    Uncovered(&'static str),
+    /// It is too old, not valid yet, or over.
+    #[error("the signature is of another time: sign each request when it is sent")]
+    Time,
+    /// The body is not the one that was signed.
+    #[error("the body does not have the digest that its header says")]
+    Digest,
+    /// The request is not the one that was signed.
+    #[error("the signature is not one of this request")]
+    Forged,
+    /// A request with this nonce was taken already.
+    #[error("the nonce was used already")]
+    Replayed,
+    /// More requests came than nonces can be remembered.
+    #[error("too many signed requests at once: try again later")]
+    Overloaded,
+}
+
+impl Signature {
+    /// Reads the headers `Signature-Input` and `Signature`, which hold one signature.
+    ///
+    /// # Errors
+    /// [`SignatureError::Malformed`] for other texts, and [`SignatureError::Did`] for a key of no `did:wba`.
+    pub fn read(input: &str, signature: &str) -> Result<Self, SignatureError> {
+        let malformed = SignatureError::Malformed;
+        if input.len() > MAX_HEADER || signature.len() > MAX_HEADER {
+            return Err(malformed("its headers are too long"));
+        }
+        let read = |text: &str| Parser::new(text).parse::<Dictionary>();
+        let signed = read(input).map_err(|_| malformed("`Signature-Input` is no dictionary"))?;
+        let signatures = read(signature).map_err(|_| malformed("`Signature` is no dictionary"))?;
+        let one = (signed.len() == 1 && signatures.len() == 1).then_some(());
+        one.ok_or(malformed("there is more than one"))?;
+        let list = match signed.first() {
+            Some((label, ListEntry::InnerList(list))) => Some((label, list)),
+            _ => None,
+        };
+        let (label, list) = list.ok_or(malformed("`Signature-Input` names no components"))?;
+        let bytes = match signatures.get(label.as_str()) {
+            Some(ListEntry::Item(item)) => item.bare_item.as_byte_sequence(),
+            _ => None,
+        };
+        let bytes = bytes.ok_or(malformed("`Signature` has no bytes under its name"))?;
+        let mut components = Vec::new();
+        for item in &list.items {
+            let name = item
+                .bare_item
+                .as_string()
+                .filter(|_| item.params.is_empty());
+            let name = name.ok_or(malformed("a component is no plain name"))?;
+            components.push(name.as_str().to_owned());
+        }
+        let text = |name: &str| match list.params.get(name) {
+            Some(BareItem::String(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let number = |name: &str| match list.params.get(name) {
+            Some(BareItem::Integer(number)) => Some(i64::from(*number)),
+            _ => None,
+        };
+        let key = text("keyid").ok_or(malformed("it names no `keyid`"))?;
+        let (did, _) = key
+            .split_once('#')
+            .ok_or(malformed("its `keyid` is no key of a DID"))?;
+        let nonce = text("nonce").filter(|nonce| (1..=MAX_NONCE).contains(&nonce.len()));
+        let (_, parameters) = input
+            .split_once('=')
+            .ok_or(malformed("`Signature-Input` is no dictionary"))?;
+        Ok(Self {
+            did: did.parse()?,
+            key: key.to_owned(),
+            components,
+            created: number("created").ok_or(malformed("it does not say when it was `created`"))?,
+            expires: number("expires"),
+            nonce: nonce.ok_or(malformed("it has no `nonce`"))?.to_owned(),
+            bytes: bytes.to_owned(),
+            parameters: parameters.trim().to_owned(),
+        })
+    }
+
+    /// The identity that it claims, of which nothing is known before it is [verified](Self::verify).
+    pub fn claimed(&self) -> &Did {
+        &self.did
+    }
+
+    /// Verifies it at this time, in seconds since 1970, and gives the caller's identity. It must cover the method, the
+    /// whole address and, where there is a body, its digest.
+    ///
+    /// # Errors
+    /// What is wrong with it; see [`SignatureError`].
+    pub fn verify(
+        &self,
+        request: &SignedRequest<'_>,
+        document: &DidDocument,
+        now_s: i64,
+    ) -> Result<&Did, SignatureError> {
+        let covers = |name: &str| self.components.iter().any(|covered| covered == name);
+        if !covers("@method") {
+            return Err(SignatureError::Uncovered("the method"));
+        }
+        if !covers("@target-uri") {
+            return Err(SignatureError::Uncovered("the address"));
+        }
+        if !request.body.is_empty() && !covers("content-digest") {
+            return Err(SignatureError::Uncovered("the body's digest"));
+        }
+        let age = now_s.saturating_sub(self.created);
+        let over = self.expires.is_some_and(|expires| expires < now_s);
+        if over || !(-LEEWAY_S..=MAX_AGE_S).contains(&age) {
+            return Err(SignatureError::Time);
+        }
+        if covers("content-digest") {
+            let digest = digest::digest(&digest::SHA256, request.body);
+            let digest = format!("sha-256=:{}:", STANDARD.encode(digest));
+            if request.content_digest.map(str::trim) != Some(digest.as_str()) {
+                return Err(SignatureError::Digest);
+            }
+        }
+        let message = self.message(request)?;
+        let key = document.key(&self.did, &self.key)?;
+        match key.verifies(message.as_bytes(), &self.bytes) {
+            true => Ok(&self.did),
+            false => Err(SignatureError::Forged),
+        }
+    }
+
+    /// What is signed: the "signature base" (RFC 9421, 2.5).
+    fn message(&self, request: &SignedRequest<'_>) -> Result<String, SignatureError> {
+        let mut message = String::new();
+        for name in &self.components {
+            let value = match name.as_str() {
+                "@method" => request.method,
+                "@target-uri" => request.target,
+                "@authority" => request.authority,
+                "content-digest" => request.content_digest.unwrap_or_default().trim(),
+                _ => return Err(SignatureError::Malformed("a component is not known here")),
+            };
+            message.push_str(&format!("\"{name}\": {value}\n"));
+        }
+        message.push_str(&format!("\"@signature-params\": {}", self.parameters));
+        Ok(message)
+    }
+}
+
+/// The nonces of requests that were taken, so that none is taken twice.
+///
+/// They live in memory: a server that is started again takes a request once more that it took before, if less than five
+/// minutes have passed. Where that must not be, give turns an id: a turn that is sent twice under one id is one run.
+#[derive(Debug, Default)]
+pub struct Nonces(Mutex<HashMap<(Did, String), Instant>>);
+
+impl Nonces {
+    /// Takes the nonce of a verified signature.
+    ///
+    /// # Errors
+    /// [`SignatureError::Replayed`] for one that was taken before, and [`SignatureError::Overloaded`] while more than
+    /// 100,000 are remembered.
+    pub fn take(&self, signature: &Signature) -> Result<(), SignatureError> {
+        let mut taken = self.0.lock();
+        let now = Instant::now();
+        if taken.len() >= MAX_NONCES {
+            taken.retain(|_, until| *until > now);
+        }
+        if taken.len() >= MAX_NONCES {
+            return Err(SignatureError::Overloaded);
+        }
+        let until = now + NONCE_TIME;
+        match taken.insert((signature.did.clone(), signature.nonce.clone()), until) {
+            Some(before) if before > now => Err(SignatureError::Replayed),
+            _ => Ok(()),
+        }
+    }
+}
