@@ -149,6 +149,8 @@ extern crate self as ghostlight;
 
 #[cfg(feature = "a2a")]
 pub mod a2a;
+#[cfg(feature = "acp")]
+pub mod acp;
 #[cfg(feature = "anp")]
 pub mod anp;
 pub mod behaviors;
@@ -259,6 +261,9 @@ mod guide {
     #[cfg(feature = "a2a")]
     #[doc = include_str!("../docs/guide/agent-to-agent.md")]
     struct AgentToAgent;
+    #[cfg(feature = "acp")]
+    #[doc = include_str!("../docs/guide/editors.md")]
+    struct Editors;
     #[cfg(feature = "anp")]
     #[doc = include_str!("../docs/guide/agent-networks.md")]
     struct AgentNetworks;

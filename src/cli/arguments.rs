@@ -72,6 +72,9 @@ pub(super) enum Command {
     /// Show the runs of a store on a page in a browser
     #[cfg(feature = "server")]
     Open(super::server_arguments::Open),
+    /// Serve a team to an editor by the Agent Client Protocol, on the standard streams
+    #[cfg(feature = "acp")]
+    Acp(super::more_arguments::Acp),
     /// Serve a team to a client of the Model Context Protocol, on the standard streams
     #[cfg(feature = "mcp")]
     Mcp(super::more_arguments::Mcp),

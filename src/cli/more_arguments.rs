@@ -10,6 +10,17 @@ use super::{
     default_model::ModelArguments,
 };
 
+#[cfg(feature = "acp")]
+#[derive(Debug, Args)]
+pub(super) struct Acp {
+    /// The team file (YAML)
+    pub(super) team_file: PathBuf,
+    #[command(flatten)]
+    pub(super) model: ModelArguments,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}
+
 #[cfg(feature = "mcp")]
 #[derive(Debug, Args)]
 pub(super) struct Mcp {

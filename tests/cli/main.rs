@@ -7,6 +7,8 @@ mod asking;
 mod chatting;
 mod copying;
 mod crashes;
+#[cfg(feature = "acp")]
+mod editors;
 mod files;
 #[cfg(unix)]
 mod hostile;

@@ -10,12 +10,13 @@ const ENGINE: &str = "ghostlight_actors";
 const FACE: &str = "ghostlight";
 
 /// The packages, each with the others that it may name.
-const PACKAGES: [(&str, &[&str]); 14] = [
+const PACKAGES: [(&str, &[&str]); 15] = [
     (
         FACE,
         &[
             ENGINE,
             "ghostlight_a2a",
+            "ghostlight_acp",
             "ghostlight_anp",
             "ghostlight_macros",
             "ghostlight_mcp",
@@ -32,6 +33,7 @@ const PACKAGES: [(&str, &[&str]); 14] = [
     // In the code that it writes, which stands where the face is named.
     ("ghostlight_macros", &[FACE]),
     ("ghostlight_a2a", &[ENGINE]),
+    ("ghostlight_acp", &[ENGINE]),
     ("ghostlight_anp", &[]),
     ("ghostlight_mcp", &[ENGINE]),
     ("ghostlight_memory", &[ENGINE]),
@@ -81,9 +83,10 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 25] = [
+const TOPICS: [(&str, May); 26] = [
     // Secrets in its headers are those of models.
     ("a2a", May::Name(&["models"])),
+    ("acp", May::Name(&[])),
     ("anp", May::Name(&[])),
     (
         "behaviors",

@@ -1,5 +1,7 @@
 //! The commands, one file for each.
 
+#[cfg(feature = "acp")]
+mod acp;
 mod answer;
 mod cancel;
 mod catalogue;
@@ -74,6 +76,8 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Key(arguments) => key::key(&arguments),
         #[cfg(feature = "server")]
         Command::Open(arguments) => open::open(arguments, registry).await,
+        #[cfg(feature = "acp")]
+        Command::Acp(arguments) => acp::serve(arguments, registry).await,
         #[cfg(feature = "mcp")]
         Command::Mcp(arguments) => mcp::serve(arguments, registry).await,
         Command::Resume(arguments) => resume::resume(arguments, registry).await,

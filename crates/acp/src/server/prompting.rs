@@ -1,0 +1,133 @@
+//! Prompts: turns, and answers to questions.
+
+use std::sync::Arc;
+
+use ghostlight_actors::actor::{AnswerError, Run, SystemError};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{CANCELLED, Client, failed, following::Followed};
+use crate::{
+    protocol::{
+        Chunk, ContentBlock, PromptRequest, PromptResponse, SessionNotification, StopReason, Update,
+    },
+    translation::{answer_of, turn_of},
+    wire::RpcError,
+};
+
+impl Client {
+    /// Says a turn and shows what comes of it, up to its end or a question that is not a permission. While the session's
+    /// run asks such a question, the prompt is the answer.
+    pub(super) async fn prompt(
+        self: &Arc<Self>,
+        request: &PromptRequest,
+        cancel: &CancellationToken,
+    ) -> Result<PromptResponse, RpcError> {
+        let id = &request.session_id;
+        let dry_run = self
+            .sessions
+            .lock()
+            .get(id)
+            .is_some_and(|open| open.dry_run);
+        let mut turn = turn_of(request)?.streaming(true);
+        if dry_run {
+            turn = turn.dry_run();
+        }
+        let text = turn.message.content();
+        let run = match self.session(id).send(turn).await {
+            Ok(run) => run,
+            Err(SystemError::Asking { run }) => {
+                let run = self.served.system.run(run);
+                return self.answer(id, &run, &text, cancel).await;
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        self.take_over(id, &run);
+        let followed = Followed::of(&run);
+        self.until_it_ends(id, followed, cancel).await
+    }
+
+    /// Answers the first question of a run, and shows how it goes on.
+    async fn answer(
+        self: &Arc<Self>,
+        id: &str,
+        run: &Run,
+        text: &str,
+        cancel: &CancellationToken,
+    ) -> Result<PromptResponse, RpcError> {
+        let (reader, position, _) = self.caught_up(run).await?;
+        let Some(asked) = reader.open().first().cloned() else {
+            let reason = "the question was answered meanwhile: say this again";
+            return Err(RpcError::internal(reason));
+        };
+        let answered = run
+            .answer(asked.operation, answer_of(&asked.question, text))
+            .await;
+        match answered {
+            Ok(()) => {}
+            Err(SystemError::Answer {
+                error: AnswerError::Unfit { reason, .. },
+                ..
+            }) => {
+                self.say(id, &reason).await?;
+                return Ok(response(StopReason::EndTurn, run));
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        self.take_over(id, run);
+        let mut followed = Followed::after(run, reader, position);
+        followed.answered(&asked);
+        self.until_it_ends(id, followed, cancel).await
+    }
+
+    async fn until_it_ends(
+        self: &Arc<Self>,
+        id: &str,
+        followed: Followed,
+        cancel: &CancellationToken,
+    ) -> Result<PromptResponse, RpcError> {
+        let run = followed.run().clone();
+        let cancelling = async {
+            cancel.cancelled().await;
+            // The run's end tells that it was cancelled.
+            if let Err(error) = run.cancel(CANCELLED).await {
+                return failed(error);
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            ended = self.follow(id, followed) => ended,
+            error = cancelling => Err(error),
+        }
+    }
+
+    /// Sends an update.
+    pub(super) async fn tell(&self, id: &str, update: Update) -> Result<(), RpcError> {
+        let told = SessionNotification {
+            session_id: id.to_owned(),
+            update,
+        };
+        let told = self.peer.notify("session/update", &told).await;
+        told.map_err(RpcError::internal)
+    }
+
+    /// Says something to the user.
+    pub(super) async fn say(&self, id: &str, text: &str) -> Result<(), RpcError> {
+        let chunk = Chunk {
+            content: ContentBlock::text(text),
+            message_id: None,
+        };
+        self.tell(id, Update::AgentMessageChunk(chunk)).await
+    }
+}
+
+/// The response to a prompt, with its run.
+pub(super) fn response(stop_reason: StopReason, run: &Run) -> PromptResponse {
+    let meta = [("ghostlight/run".to_owned(), json!(run.id().to_string()))];
+    PromptResponse {
+        stop_reason,
+        usage: None,
+        meta: Some(meta.into()),
+    }
+}
