@@ -5,11 +5,11 @@ use axum::{
         FromRequestParts,
         rejection::{PathRejection, QueryRejection},
     },
-    http::{HeaderMap, header, request::Parts},
+    http::request::Parts,
 };
 use serde::de::DeserializeOwned;
 
-use crate::{problem::Problem, server::State};
+use crate::problem::Problem;
 
 /// The places of an endpoint's path.
 #[derive(Debug)]
@@ -46,12 +46,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 
 /// The server's address, as its clients name it.
 #[cfg(any(feature = "a2a", feature = "anp"))]
-pub(crate) fn base(state: &State, headers: &HeaderMap) -> String {
+pub(crate) fn base(state: &crate::server::State, headers: &axum::http::HeaderMap) -> String {
     if let Some(address) = &state.address {
         return address.trim_end_matches('/').to_owned();
     }
     let host = headers
-        .get(header::HOST)
+        .get(axum::http::header::HOST)
         .and_then(|host| host.to_str().ok());
     let scheme = if state.has_tls { "https" } else { "http" };
     format!("{scheme}://{}", host.unwrap_or("localhost"))
