@@ -202,9 +202,13 @@ impl Bench {
                 let sessions = stream::iter(0..sessions).map(|_| async {
                     let key = SESSIONS.fetch_add(1, Ordering::Relaxed).to_string();
                     let session = system.session("desk", key);
-                    for _ in 0..turns {
-                        run(&session, figure.events).await;
-                    }
+                    // A task, as the floor is, and as a server's requests are.
+                    let said = async move {
+                        for _ in 0..turns {
+                            run(&session, figure.events).await;
+                        }
+                    };
+                    tokio::spawn(said).await.unwrap();
                 });
                 sessions
                     .buffer_unordered(figure.at_once)

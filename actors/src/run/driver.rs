@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use inbox::Inbox;
@@ -28,11 +28,12 @@ pub use inbox::answers;
 pub(crate) use inbox::unfit;
 pub(super) use patience::not_asked;
 use waits::Waits;
-use waker::{Function, FunctionWaker, Polled};
+use waker::{Function, FunctionWaker, Polled, step_back};
 use writing::bring_content;
 
 use super::{
     Command, ParentSender, Ports, RunMailbox, RunSender,
+    future_set::FutureSet,
     journal::JournalWriter,
     ledger::Ledger,
     leg::{CallIdentity, Delivery, Leg, RecordedCall},
@@ -50,6 +51,9 @@ use crate::{
 
 /// The shortest time for which a run that waits for the outside stays in memory.
 const LINGER_MIN: Duration = Duration::from_millis(1);
+
+/// How many turns of the loop a run takes in a row before it lets other tasks run.
+const TURNS: u32 = 64;
 
 /// How a leg's function came to rest.
 pub(crate) enum LegEnd {
@@ -155,10 +159,10 @@ pub(crate) struct Driver {
     waits: Waits,
     pub(crate) children: BTreeMap<RunId, LiveChild>,
     ready: VecDeque<(OperationId, Deferred)>,
-    acts: FuturesUnordered<BoxFuture<'static, (OperationId, ErasedProgress)>>,
+    acts: FutureSet<(OperationId, ErasedProgress)>,
     /// The ends of calls whose results are not wanted any more. The run waits for them, even when
     /// it is cancelled.
-    aborts: FuturesUnordered<BoxFuture<'static, ()>>,
+    aborts: FutureSet<()>,
     inbox: Inbox,
     /// The turns that were sent to the run while it was under way, and that it heard.
     pub(crate) heard: Vec<String>,
@@ -214,8 +218,8 @@ impl Driver {
             waits: Waits::default(),
             children: BTreeMap::new(),
             ready: VecDeque::new(),
-            acts: FuturesUnordered::new(),
-            aborts: FuturesUnordered::new(),
+            acts: FutureSet::default(),
+            aborts: FutureSet::default(),
             inbox: Inbox::default(),
             heard: Vec::new(),
             told_idle: None,
@@ -230,9 +234,12 @@ impl Driver {
     ) -> LegEnd {
         let mut function = Function::new(function);
         let waker = function.waker();
+        let mut turns: u32 = 0;
         let end = loop {
-            // A leg whose operations are always ready must let other tasks run too.
-            tokio::task::consume_budget().await;
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(TURNS) {
+                step_back().await;
+            }
             if self.cancelled.is_cancelled() {
                 break self.hear_of_cancelling(leg).await;
             }
@@ -243,7 +250,7 @@ impl Driver {
                 break end;
             }
             if waker.comes_first() {
-                tokio::task::yield_now().await;
+                step_back().await;
                 continue;
             }
             if let Some(op) = self.replay.front().map(|next| next.op) {
@@ -428,17 +435,9 @@ impl Driver {
     /// Waits for the next event. An event that is ready is taken before anything is committed, so
     /// entries gather while the run need not wait.
     async fn next_turn(&mut self, waker: &Arc<FunctionWaker>, idle: bool) -> WakeReason {
-        for begun in [false, true] {
-            let ready = std::future::poll_fn(|cx| Poll::Ready(self.poll_turn(cx, waker))).await;
-            if let Poll::Ready(turn) = ready {
-                return turn;
-            }
-            if begun || self.acts.is_empty() || !self.journal.is_pending() {
-                break;
-            }
-            // A call with a task of its own gets its turn. If it ends at once, its end shares the
-            // commit of the entries before it.
-            tokio::task::yield_now().await;
+        let ready = std::future::poll_fn(|cx| Poll::Ready(self.poll_turn(cx, waker))).await;
+        if let Poll::Ready(turn) = ready {
+            return turn;
         }
         self.journal.flush();
         let clock = self.ports.clock();
@@ -502,13 +501,11 @@ impl Driver {
         if waker.comes_first() {
             return Poll::Ready(WakeReason::Woken);
         }
-        if !self.acts.is_empty()
-            && let Poll::Ready(Some((op, progress))) = self.acts.poll_next_unpin(cx)
-        {
+        if let Poll::Ready((op, progress)) = self.acts.poll(cx) {
             return Poll::Ready(WakeReason::Act(op, progress));
         }
         // Acts come first: the driver lets a call go before the call is aborted.
-        if !self.aborts.is_empty() && self.aborts.poll_next_unpin(cx).is_ready() {
+        if self.aborts.poll(cx).is_ready() {
             return Poll::Ready(WakeReason::Woken);
         }
         Poll::Pending

@@ -145,7 +145,7 @@ impl JournalWriter {
     }
 
     /// Whether any change waits for a commit.
-    pub(crate) fn is_pending(&self) -> bool {
+    fn is_pending(&self) -> bool {
         !self.pending.is_empty() || self.row_changed || !self.taken.is_empty()
     }
 

@@ -9,6 +9,7 @@ mod builder;
 mod context;
 mod driver;
 mod fork;
+mod future_set;
 mod handover;
 mod interception;
 mod journal;

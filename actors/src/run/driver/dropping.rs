@@ -69,7 +69,7 @@ impl Driver {
             .cancel_child(self.journal.run, run, reason.to_owned());
     }
 
-    pub(super) fn abort_in_background(&self, run: RunId, op: OperationId) {
+    pub(super) fn abort_in_background(&mut self, run: RunId, op: OperationId) {
         let abort = self.ports.abort_tool(run, op);
         self.aborts.push(Box::pin(async move {
             abort.await;

@@ -139,3 +139,20 @@ impl Function {
         Arc::strong_count(&self.waker) > HOLDERS + waits
     }
 }
+
+/// Lets other tasks run before this one goes on.
+///
+/// `tokio::task::yield_now`, and so `consume_budget`, keep a task with its thread until that thread has nothing else to
+/// do. A call that the run began in a task of its own is next on this thread. If the tool's code blocks, the run
+/// would hear nothing until the tool is done. A task that wakes itself can be taken by any thread.
+pub(super) async fn step_back() {
+    let mut woken = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut woken, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

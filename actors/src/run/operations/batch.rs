@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use futures_util::FutureExt;
 use serde_json::Value;
 
 use super::toolset::{Answered, CallEnd};
 use crate::{
-    contract::BoxFuture,
     run::{
         Composed, HookContext, RunContext,
+        future_set::FutureSet,
         policy::{Asking, Decided},
     },
     vocabulary::{
@@ -146,7 +146,7 @@ struct Batch<'a, A> {
     made: Vec<Option<Arguments>>,
     /// Calls that may run, with their places. The ids of their operations are taken already.
     ready: VecDeque<(usize, CallEnd)>,
-    under_way: FuturesUnordered<BoxFuture<'static, (usize, Ended)>>,
+    under_way: FutureSet<(usize, Ended)>,
 }
 
 impl<'a, A: Answering> Batch<'a, A> {
@@ -158,7 +158,7 @@ impl<'a, A: Answering> Batch<'a, A> {
             results: vec![None; calls.len()],
             made: vec![None; calls.len()],
             ready: VecDeque::new(),
-            under_way: FuturesUnordered::new(),
+            under_way: FutureSet::default(),
         }
     }
 
