@@ -59,14 +59,11 @@ pub struct ToolSearch {
 struct Searched {
     tools: ToolSet,
     index: Bm25Index,
+    /// The places of the tools that every request holds.
+    always: BTreeSet<usize>,
 }
 
 impl Searched {
-    fn new(tools: ToolSet) -> Self {
-        let index = Bm25Index::new(tools.iter().map(|tool| document(tool)));
-        Self { tools, index }
-    }
-
     fn digest(&self) -> Digest {
         self.tools.digest()
     }
@@ -113,29 +110,39 @@ impl Checked for ToolSearch {
 
 impl ToolSearch {
     /// What is searched of these tools, which an earlier run may have read.
-    fn of(&self, tools: &ToolSet) -> Arc<Searched> {
+    fn of(&self, cx: &PolicyContext<'_>, tools: &ToolSet) -> Arc<Searched> {
         let latest = self.latest.lock().clone();
         let latest = latest.filter(|latest| latest.digest() == tools.digest());
         latest.unwrap_or_else(|| {
-            let read = Arc::new(Searched::new(tools.clone()));
+            let read = Arc::new(self.read(cx, tools));
             *self.latest.lock() = Some(read.clone());
             read
         })
     }
 
-    /// Those of all tools that a request holds.
-    fn offered(&self, cx: &PolicyContext<'_>, all: &ToolSet) -> ToolSet {
+    fn read(&self, cx: &PolicyContext<'_>, tools: &ToolSet) -> Searched {
         let own = cx.agent().tools.iter().map(|tool| tool.name.as_str());
         let own: BTreeSet<&str> = own.collect();
-        let always = |name: &str| {
+        let is_always = |name: &str| {
             let always = self.always.as_ref();
-            always.is_some_and(|always| always.takes(name))
+            !own.contains(name) || always.is_some_and(|always| always.takes(name))
         };
-        let is_offered = |name: &str| {
-            let mut loaded = self.loaded.iter();
-            !own.contains(name) || loaded.any(|loaded| loaded == name) || always(name)
-        };
-        let offered = all.iter().filter(|tool| is_offered(&tool.name));
+        let places = tools.iter().enumerate();
+        let always = places.filter(|(_, tool)| is_always(&tool.name));
+        Searched {
+            always: always.map(|(place, _)| place).collect(),
+            index: Bm25Index::new(tools.iter().map(|tool| document(tool))),
+            tools: tools.clone(),
+        }
+    }
+
+    /// The tools that a request holds, in the order of all of them.
+    fn offered(&self, searched: &Searched) -> ToolSet {
+        let place = |name: &String| searched.tools.iter().position(|tool| tool.name == *name);
+        let mut places = searched.always.clone();
+        places.extend(self.loaded.iter().filter_map(place));
+        let offered = places.into_iter();
+        let offered = offered.filter_map(|place| searched.tools.iter().nth(place));
         offered.cloned().collect()
     }
 
@@ -185,11 +192,13 @@ impl Policy for ToolSearch {
             return Ok(None);
         }
         let digest = request.tools.digest();
-        let is_of = |searched: &&Arc<Searched>| searched.digest() == digest;
-        if self.searched.as_ref().filter(is_of).is_none() {
-            self.searched = Some(self.of(&request.tools));
+        let known = self.searched.take();
+        let known = known.filter(|searched| searched.digest() == digest);
+        let searched = known.unwrap_or_else(|| {
             self.held = None;
-        }
+            self.of(cx, &request.tools)
+        });
+        self.searched = Some(searched.clone());
         if self.loaded.is_empty() {
             // What is asked may say what is needed.
             let asked = request
@@ -203,7 +212,7 @@ impl Policy for ToolSearch {
         }
         let held = match self.held.take() {
             Some(held) => held,
-            None => self.offered(cx, &request.tools),
+            None => self.offered(&searched),
         };
         request.tools = held.clone();
         self.held = Some(held);

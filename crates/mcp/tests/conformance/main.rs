@@ -12,6 +12,7 @@
 )]
 
 mod client;
+mod extensions;
 mod server;
 
 use std::{
@@ -116,4 +117,18 @@ async fn the_server_keeps_to_both_revisions() {
     let (newest, before) = tokio::join!(play("2026-07-28"), play("2025-11-25"));
     newest.unwrap();
     before.unwrap();
+}
+
+#[tokio::test]
+async fn the_extensions_that_the_kit_does_not_count_end_as_the_repository_says() {
+    let Some(kit) = kit() else { return };
+    let (url, command) = (extensions::start().await, client_command());
+    extensions::play(&kit, "server", &extensions::SERVER, &["--url", &url]).await;
+    extensions::play(
+        &kit,
+        "client",
+        &extensions::CLIENT,
+        &["--command", &command],
+    )
+    .await;
 }
