@@ -31,10 +31,15 @@ pub(super) struct IndexFile {
     pub(super) embedder: Option<String>,
 }
 
+#[cfg(feature = "tools")]
+const ORIGINS: [&str; 2] = ["database", "pages"];
+#[cfg(not(feature = "tools"))]
+const ORIGINS: [&str; 1] = ["database"];
+
 #[derive(Debug, Args)]
 pub(super) struct IndexArguments {
     /// The folders; what is hidden, ignored by a .gitignore, or a link is passed over
-    #[arg(required_unless_present = "database", value_name = "FOLDER")]
+    #[arg(required_unless_present_any = ORIGINS, value_name = "FOLDER")]
     pub(super) folders: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) file: IndexFile,
@@ -44,6 +49,19 @@ pub(super) struct IndexArguments {
     /// Which rows: a SELECT of two columns, the name of a document and its text, which may be Markdown
     #[arg(long, value_name = "SELECT", requires = "database")]
     pub(super) select: Option<String>,
+    /// A page of the web; it is asked for again only if it has changed. Pages of an earlier call that are not named again
+    /// are removed
+    #[cfg(feature = "tools")]
+    #[arg(long = "url", value_name = "URL")]
+    pub(super) pages: Vec<String>,
+    /// An address or network that pages may be read from although it is not public, such as 10.1.0.0/16
+    #[cfg(feature = "tools")]
+    #[arg(long, value_name = "NETWORK", requires = "pages")]
+    pub(super) allow_address: Vec<String>,
+    /// Read pages also where the site asks robots not to
+    #[cfg(feature = "tools")]
+    #[arg(long, requires = "pages")]
+    pub(super) ignore_robots: bool,
     /// Only files whose names end so, such as .md
     #[arg(long, value_name = "ENDING")]
     pub(super) only: Vec<String>,

@@ -1,4 +1,4 @@
-//! A folder, or rows of a database, with an index that is made at the first search and kept up to
+//! A folder, rows of a database or pages of the web, with an index that is made at the first search and kept up to
 //! date.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -17,7 +17,7 @@ use tokio::{
 use crate::{
     models::EmbedderSettings,
     retrieval::{
-        index::{Filter, Index, IndexError, Rows, Source as _, SyncOptions},
+        index::{Filter, Index, IndexError, Rows, Source as _, SyncOptions, SyncReport},
         readers::Readers,
         searching::{LexicalReranker, SearchTool, Searcher},
         vectors::Scan,
@@ -34,7 +34,8 @@ pub struct DatabaseSettings {
     pub select: String,
 }
 
-/// Which documents are searched, and how: those of a folder, or the rows of a database.
+/// Which documents are searched, and how: those of a folder, the rows of a database, or pages of
+/// the web.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -45,6 +46,10 @@ pub struct DocumentSettings {
     /// Rows of a database, instead of a folder.
     #[serde(default)]
     pub database: Option<DatabaseSettings>,
+    /// Pages of the web, instead of a folder.
+    #[cfg(feature = "tools")]
+    #[serde(default)]
+    pub web: Option<super::WebPageSettings>,
     /// The file of the index, which can be deleted at any time. Without it, each process makes the
     /// index in memory.
     #[serde(default)]
@@ -84,11 +89,22 @@ impl DocumentSettings {
         }
     }
 
+    /// The settings for these pages of the web, searched by words, with an index in memory.
+    #[cfg(feature = "tools")]
+    pub fn of_pages(pages: super::WebPageSettings) -> Self {
+        Self {
+            web: Some(pages),
+            ..Self::new(PathBuf::new())
+        }
+    }
+
     /// The settings for this folder, searched by words, with an index in memory.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
             database: None,
+            #[cfg(feature = "tools")]
+            web: None,
             index: None,
             description: None,
             embedder: None,
@@ -107,6 +123,7 @@ pub struct IndexedFolder(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     settings: DocumentSettings,
+    origin: Origin,
     embedder: Option<EmbedderHandle>,
     options: SyncOptions,
     searcher: OnceCell<Searcher>,
@@ -114,27 +131,75 @@ struct Inner {
     synced: Mutex<Option<Instant>>,
 }
 
+/// The source of the documents.
+#[derive(Debug)]
+enum Origin {
+    Folder(PathBuf),
+    Rows(Rows),
+    #[cfg(feature = "tools")]
+    Web(super::WebPages),
+}
+
+impl Origin {
+    fn of(settings: &DocumentSettings) -> Result<Self, String> {
+        let mut origins = Vec::new();
+        if !settings.folder.as_os_str().is_empty() {
+            if !settings.folder.is_dir() {
+                return Err(format!("there is no folder {}", settings.folder.display()));
+            }
+            origins.push(Self::Folder(settings.folder.clone()));
+        }
+        if let Some(database) = &settings.database {
+            if !database.file.is_file() {
+                return Err(format!("there is no database {}", database.file.display()));
+            }
+            origins.push(Self::Rows(Rows::new(&database.file, &database.select)));
+        }
+        #[cfg(feature = "tools")]
+        if let Some(web) = &settings.web {
+            let pages = super::WebPages::new(web).map_err(|error| format!("web: {error}"))?;
+            origins.push(Self::Web(pages));
+        }
+        match (origins.pop(), origins.is_empty()) {
+            (Some(origin), true) => Ok(origin),
+            _ => Err(format!("name one of {ORIGINS}")),
+        }
+    }
+
+    /// The name of the documents' source in the index.
+    fn name(&self) -> Option<String> {
+        match self {
+            Self::Folder(folder) => std::fs::canonicalize(folder)
+                .ok()
+                .map(|folder| folder.to_string_lossy().into_owned()),
+            Self::Rows(rows) => Some(rows.name()),
+            #[cfg(feature = "tools")]
+            Self::Web(pages) => Some(pages.name()),
+        }
+    }
+
+    async fn sync(&self, index: &Index, options: &SyncOptions) -> Result<SyncReport, IndexError> {
+        match self {
+            Self::Folder(folder) => index.sync(folder, options, |_| {}).await,
+            Self::Rows(rows) => index.sync_from(rows, options, |_| {}).await,
+            #[cfg(feature = "tools")]
+            Self::Web(pages) => index.sync_from(pages, options, |_| {}).await,
+        }
+    }
+}
+
+#[cfg(feature = "tools")]
+const ORIGINS: &str = "`folder`, `database` and `web`, and no more";
+#[cfg(not(feature = "tools"))]
+const ORIGINS: &str = "`folder` and `database`, and no more";
+
 impl IndexedFolder {
     /// A folder whose files these readers read.
     ///
     /// # Errors
     /// When the folder does not exist, or the embedder cannot be made.
     pub fn new(settings: DocumentSettings, readers: Readers) -> Result<Self, String> {
-        let has_folder = !settings.folder.as_os_str().is_empty();
-        match &settings.database {
-            Some(_) if has_folder => {
-                return Err(String::from("name a `folder` or a `database`, not both"));
-            }
-            Some(database) if !database.file.is_file() => {
-                return Err(format!("there is no database {}", database.file.display()));
-            }
-            Some(_) => {}
-            None if !has_folder => return Err(String::from("name a `folder` or a `database`")),
-            None if !settings.folder.is_dir() => {
-                return Err(format!("there is no folder {}", settings.folder.display()));
-            }
-            None => {}
-        }
+        let origin = Origin::of(&settings)?;
         let embedder = settings
             .embedder
             .as_ref()
@@ -148,6 +213,7 @@ impl IndexedFolder {
         };
         Ok(Self(Arc::new(Inner {
             settings,
+            origin,
             embedder,
             options,
             searcher: OnceCell::new(),
@@ -169,6 +235,7 @@ impl IndexedFolder {
     pub async fn searcher(&self) -> Result<&Searcher, IndexError> {
         let Inner {
             settings,
+            origin,
             embedder,
             options,
             ..
@@ -190,22 +257,13 @@ impl IndexedFolder {
         let refresh = Duration::from_secs(settings.refresh_s);
         if synced.is_none_or(|last| last.elapsed() >= refresh) {
             let index = searcher.index();
-            let report = match self.rows() {
-                Some(rows) => index.sync_from(&rows, options, |_| {}).await?,
-                None => index.sync(&settings.folder, options, |_| {}).await?,
-            };
+            let report = origin.sync(index, options).await?;
             for (document, error) in &report.failed {
                 tracing::warn!(document, error, "a document is not indexed");
             }
             *synced = Some(Instant::now());
         }
         Ok(searcher)
-    }
-
-    /// The rows of a database, if they are the documents.
-    fn rows(&self) -> Option<Rows> {
-        let database = self.0.settings.database.as_ref()?;
-        Some(Rows::new(&database.file, &database.select))
     }
 
     /// Whether a search reads all vectors or a part of them.
@@ -218,16 +276,9 @@ impl IndexedFolder {
 
     /// The filter for the documents of this folder that may be found.
     pub(super) fn filter(&self) -> Filter {
-        let settings = &self.0.settings;
-        let folder = match self.rows() {
-            Some(rows) => Some(rows.name()),
-            None => std::fs::canonicalize(&settings.folder)
-                .ok()
-                .map(|folder| folder.to_string_lossy().into_owned()),
-        };
         Filter {
-            folder,
-            ..settings.filter.clone()
+            folder: self.0.origin.name(),
+            ..self.0.settings.filter.clone()
         }
     }
 }

@@ -17,6 +17,8 @@
 
 mod indexed_folder;
 mod recalled_documents;
+#[cfg(feature = "tools")]
+mod web_pages;
 
 use ghostlight_actors::{
     contract::ToolHandle,
@@ -25,6 +27,8 @@ use ghostlight_actors::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+#[cfg(feature = "tools")]
+pub use self::web_pages::{WebPageSettings, WebPages};
 pub use self::{
     indexed_folder::{DatabaseSettings, DocumentSearch, DocumentSettings, IndexedFolder},
     recalled_documents::RecalledDocuments,

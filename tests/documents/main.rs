@@ -7,6 +7,7 @@ mod embeddings;
 mod encoding;
 mod folder;
 mod hostile_pdf;
+mod pages;
 mod routing;
 #[path = "../../crates/retrieval/tests/retrieval/tiny_model.rs"]
 mod tiny_model;

@@ -97,7 +97,10 @@ const TOPICS: [(&str, May); 26] = [
     ("config", May::NameAny),
     ("context", May::Name(&["instructions", "retrieval"])),
     // What is searched comes to an agent as context; its vectors are made by a model.
-    ("documents", May::Name(&["context", "models", "retrieval"])),
+    (
+        "documents",
+        May::Name(&["context", "models", "retrieval", "tools"]),
+    ),
     ("environment", May::Name(&[])),
     ("files", May::Name(&[])),
     ("instructions", May::Name(&[])),

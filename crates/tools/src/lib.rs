@@ -23,4 +23,4 @@ pub use openapi::{OpenApi, OpenApiError, OpenApiSettings};
 pub use skills::{Skill, SkillSettings, Skills, SkillsError};
 #[cfg(unix)]
 pub use terminal::{CommandRule, Demand, Terminal, TerminalError, TerminalSettings};
-pub use web::{Web, WebError, WebSettings};
+pub use web::{PageError, PageReader, ReadPage, Web, WebError, WebSettings};

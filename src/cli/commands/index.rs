@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+#[cfg(feature = "tools")]
+use crate::documents::{WebPageSettings, WebPages};
 use crate::{
     cli::{
         document_arguments::{Documents, IndexArguments, IndexFile, SearchArguments},
@@ -61,6 +63,12 @@ async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
         },
         ..SyncOptions::default()
     };
+    let unfiltered = SyncOptions {
+        filter: Filter::default(),
+        ..options.clone()
+    };
+    #[cfg(feature = "tools")]
+    let (web, pages) = (PathBuf::from("web"), pages(&arguments)?);
     let mut exit = Exit::Done;
     loop {
         let mut reports = Vec::new();
@@ -69,12 +77,12 @@ async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
             reports.push((folder, sync(&index, &source, &options).await?));
         }
         if let (Some(file), Some(select)) = (&arguments.database, &arguments.select) {
-            let of_rows = SyncOptions {
-                filter: Filter::default(),
-                ..options.clone()
-            };
             let rows = Rows::new(file, select);
-            reports.push((file, sync(&index, &rows, &of_rows).await?));
+            reports.push((file, sync(&index, &rows, &unfiltered).await?));
+        }
+        #[cfg(feature = "tools")]
+        if let Some(pages) = &pages {
+            reports.push((&web, sync(&index, pages, &unfiltered).await?));
         }
         for (source, report) in reports {
             let is_news = report.indexed + report.removed > 0 || !arguments.watch;
@@ -111,6 +119,23 @@ async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
     }
     index.close().await;
     Ok(exit)
+}
+
+/// The pages of the web that are named.
+#[cfg(feature = "tools")]
+fn pages(arguments: &IndexArguments) -> Result<Option<WebPages>, Failure> {
+    if arguments.pages.is_empty() {
+        return Ok(None);
+    }
+    let mut settings = WebPageSettings::new(&arguments.pages);
+    settings.robots = !arguments.ignore_robots;
+    settings
+        .allow_addresses
+        .clone_from(&arguments.allow_address);
+    let pages = WebPages::new(&settings);
+    pages
+        .map(Some)
+        .map_err(|error| Failure::Usage(error.to_string()))
 }
 
 async fn sync<S: Source>(

@@ -20,7 +20,7 @@ use crate::chunking::Chunk;
 /// The application id of an index file: the letters `GLix`.
 const APPLICATION: i32 = i32::from_be_bytes(*b"GLix");
 /// The version of the file format. An index of another version is emptied.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 /// How long to wait for another process that writes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,6 +35,7 @@ const TABLES: &str = "
         bytes INTEGER NOT NULL,
         modified INTEGER NOT NULL,
         digest BLOB NOT NULL,
+        tag TEXT,
         error TEXT,
         retry INTEGER NOT NULL,
         UNIQUE (folder, name)
@@ -83,6 +84,8 @@ pub struct DocumentRow {
     pub modified: i64,
     /// The BLAKE3 digest of the file's bytes.
     pub digest: [u8; 32],
+    /// What its source recognises this version by.
+    pub tag: Option<String>,
     /// What became of it.
     pub status: DocumentStatus,
 }
@@ -321,10 +324,10 @@ impl IndexFile {
                 DocumentStatus::Failed { error, retry } => (Some(error), *retry),
             };
             transaction.execute(
-                "INSERT INTO documents (folder, name, title, bytes, modified, digest, error, retry) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                "INSERT INTO documents (folder, name, title, bytes, modified, digest, tag, error, retry) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                 params![
-                    row.folder, row.name, row.title, row.bytes as i64, row.modified, row.digest, error, retry
+                    row.folder, row.name, row.title, row.bytes as i64, row.modified, row.digest, row.tag, error, retry
                 ],
             )?;
             let document = transaction.last_insert_rowid();
@@ -509,6 +512,7 @@ fn document_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, DocumentRow)>
         bytes: bytes.max(0) as u64,
         modified: row.get("modified")?,
         digest: row.get("digest")?,
+        tag: row.get("tag")?,
         status: match error {
             None => DocumentStatus::Indexed,
             Some(error) => DocumentStatus::Failed { error, retry },

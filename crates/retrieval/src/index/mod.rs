@@ -52,7 +52,7 @@ pub use self::{
     file::{DocumentRow, DocumentStatus},
     loaded::IndexStatistics,
     query::{Filter, Found, Probe, Query, Ranked},
-    source::{Folder, Rows, Source, SourceEntry},
+    source::{Folder, Reading, Rows, Source, SourceEntry},
     sync::{Progress, SyncOptions, SyncReport},
 };
 

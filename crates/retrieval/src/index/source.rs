@@ -34,15 +34,17 @@ pub trait Source: Send + Sync + 'static {
         options: &SyncOptions,
     ) -> impl Future<Output = Result<Vec<SourceEntry>, IndexError>> + Send;
 
-    /// The bytes of an entry that does not contain them, at most [`SyncOptions::file_bytes`].
+    /// Reads an entry that does not contain its bytes, at most [`SyncOptions::file_bytes`] of them. `tag` is the tag with
+    /// which the document that the index holds was read.
     ///
     /// # Errors
-    /// [`ReadError::Failed`] if they cannot be read: the next sync tries again.
+    /// [`ReadError::Failed`] if they cannot be read: the next sync tries again. What the index held of it is removed.
     fn read(
         &self,
         entry: &SourceEntry,
+        tag: Option<&str>,
         options: &SyncOptions,
-    ) -> impl Future<Output = Result<Vec<u8>, ReadError>> + Send;
+    ) -> impl Future<Output = Result<Reading, ReadError>> + Send;
 }
 
 /// A document of a [`Source`].
@@ -55,10 +57,42 @@ pub struct SourceEntry {
     /// How many bytes it has.
     pub bytes: u64,
     /// A number that differs when the document has changed, such as its time. A document with the same version and size
-    /// as before is not read.
-    pub version: i64,
+    /// as before is not read. `None` if only reading tells.
+    pub version: Option<i64>,
     /// Its bytes, if the source has them already.
     pub held: Option<Vec<u8>>,
+}
+
+/// What became of reading a [`SourceEntry`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Its bytes.
+    Content {
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// The name whose ending chooses the reader, if it is known only now; otherwise [`SourceEntry::read_as`] counts.
+        read_as: Option<String>,
+        /// What the source recognises this version by, such as an `ETag`: given to the next [`Source::read`].
+        tag: Option<String>,
+    },
+    /// It is as it was when it had the given tag.
+    Unchanged,
+    /// It is gone for now or for good, with the reason: what the index held of it is removed, and it is asked for again
+    /// at each sync.
+    Gone(String),
+    /// It cannot be reached now, with the reason. It is tried again after a pause, and at the next sync; what the index
+    /// holds of it stays.
+    Unavailable(String),
+}
+
+impl Reading {
+    fn of(bytes: Vec<u8>) -> Self {
+        Self::Content {
+            bytes,
+            read_as: None,
+            tag: None,
+        }
+    }
 }
 
 /// The files of a folder. Links are not followed; files that are hidden or ignored by a `.gitignore` are skipped.
@@ -93,12 +127,18 @@ impl Source for Folder {
         blocking(move || walk::files(&folder, &options, |name| options.readers.reads(name))).await?
     }
 
-    async fn read(&self, entry: &SourceEntry, options: &SyncOptions) -> Result<Vec<u8>, ReadError> {
+    async fn read(
+        &self,
+        entry: &SourceEntry,
+        _: Option<&str>,
+        options: &SyncOptions,
+    ) -> Result<Reading, ReadError> {
         let (folder, name, limit) = (self.0.clone(), entry.name.clone(), options.file_bytes);
         let read = blocking(move || walk::read(&folder.join(name), &folder, limit)).await;
         let failed = |error: String| ReadError::Failed(error);
         let read = read.map_err(|error| failed(error.to_string()))?;
-        read.map_err(|error| failed(error.to_string()))
+        read.map(Reading::of)
+            .map_err(|error| failed(error.to_string()))
     }
 }
 
@@ -142,7 +182,12 @@ impl Source for Rows {
         blocking(move || rows.read_all(&name, &options)).await?
     }
 
-    async fn read(&self, _: &SourceEntry, _: &SyncOptions) -> Result<Vec<u8>, ReadError> {
+    async fn read(
+        &self,
+        _: &SourceEntry,
+        _: Option<&str>,
+        _: &SyncOptions,
+    ) -> Result<Reading, ReadError> {
         // The text of a row that is too large was not kept.
         Err(ReadError::Failed(String::from(
             "the row's text was not read",
@@ -216,7 +261,7 @@ impl Rows {
                 name,
                 read_as: String::from("row.md"),
                 bytes: text.len() as u64,
-                version: i64::from_le_bytes(*version),
+                version: Some(i64::from_le_bytes(*version)),
                 held: fits.then(|| text.to_vec()),
             });
         }

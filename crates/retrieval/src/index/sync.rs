@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, stream};
 use ghostlight_actors::contract::ModelError;
 
 use super::{
-    DocumentRow, DocumentStatus, Filter, Folder, Index, IndexError, Source, SourceEntry,
+    DocumentRow, DocumentStatus, Filter, Folder, Index, IndexError, Reading, Source, SourceEntry,
     actor::Request,
     file::{Content, Known},
 };
@@ -83,7 +83,8 @@ pub struct SyncReport {
     pub embedded: usize,
     /// Bytes of the files that were read.
     pub bytes: u64,
-    /// Documents that could not be read, with the reasons. Their earlier content is removed from the index.
+    /// Documents that could not be read, with the reasons. Their earlier content is removed from the index, except
+    /// where the source could not be reached.
     pub failed: Vec<(String, String)>,
 }
 
@@ -91,6 +92,8 @@ pub struct SyncReport {
 enum Prepared {
     /// It is unchanged; if it had failed before, this is the failure.
     AsBefore(Option<String>),
+    /// It does not exist any more, with the reason, and the row that is to be removed.
+    Gone(String, Option<DocumentRow>),
     /// It replaces its earlier version.
     Put {
         row: DocumentRow,
@@ -171,6 +174,13 @@ impl Index {
                     report.unchanged += usize::from(error.is_none());
                     error
                 }
+                Prepared::Gone(reason, row) => {
+                    if let Some(row) = row.map(Arc::new) {
+                        self.ask(|port| Request::Remove(row.clone(), port)).await?;
+                        report.removed += 1;
+                    }
+                    Some(reason)
+                }
                 Prepared::Put {
                     row,
                     contents,
@@ -223,7 +233,8 @@ impl Index {
             })
         };
         if let Some(row) = &before
-            && (row.bytes, row.modified) == (entry.bytes, entry.version)
+            && entry.version == Some(row.modified)
+            && row.bytes == entry.bytes
             && !again(row)
         {
             return Ok(as_before(row));
@@ -233,8 +244,9 @@ impl Index {
             name: entry.name.clone(),
             title: None,
             bytes: entry.bytes,
-            modified: entry.version,
+            modified: entry.version.unwrap_or_default(),
             digest: [0; 32],
+            tag: None,
             status: DocumentStatus::Indexed,
         };
         if entry.bytes > options.file_bytes {
@@ -243,10 +255,37 @@ impl Index {
         }
         let bytes = match entry.held.take() {
             Some(bytes) => bytes,
-            None => match source.read(&entry, options).await {
-                Ok(bytes) => bytes,
-                Err(error) => return Ok(failed(row, error.to_string(), error.is_retryable())),
-            },
+            None => {
+                let known = before.as_ref().filter(|row| !again(row));
+                let tag = known.and_then(|row| row.tag.as_deref());
+                match source_read(source, &entry, tag, options).await {
+                    Ok(Reading::Content {
+                        bytes,
+                        read_as,
+                        tag,
+                    }) => {
+                        entry.read_as = read_as.unwrap_or(entry.read_as);
+                        row.tag = tag;
+                        bytes
+                    }
+                    Ok(Reading::Unchanged) => {
+                        let known = known.map(as_before);
+                        return Ok(known.unwrap_or_else(|| {
+                            failed(row, String::from("it was never read"), true)
+                        }));
+                    }
+                    Ok(Reading::Gone(reason)) => return Ok(Prepared::Gone(reason, before)),
+                    Ok(Reading::Unavailable(reason)) => {
+                        return Ok(match known {
+                            Some(_) => Prepared::AsBefore(Some(reason)),
+                            None => failed(row, reason, true),
+                        });
+                    }
+                    Err(error) => {
+                        return Ok(failed(row, error.to_string(), error.is_retryable()));
+                    }
+                }
+            }
         };
         row.digest = *blake3::hash(&bytes).as_bytes();
         if let Some(before) = before.filter(|before| before.digest == row.digest && !again(before))
@@ -333,6 +372,23 @@ fn failed(mut row: DocumentRow, error: String, retry: bool) -> Prepared {
         contents: Vec::new(),
         embedded: 0,
     }
+}
+
+/// Reads an entry, after pauses where its source cannot be reached.
+async fn source_read<S: Source>(
+    source: &S,
+    entry: &SourceEntry,
+    tag: Option<&str>,
+    options: &SyncOptions,
+) -> Result<Reading, ReadError> {
+    let attempt = || async {
+        match source.read(entry, tag, options).await {
+            Ok(Reading::Unavailable(reason)) => Err(reason),
+            read => Ok(read),
+        }
+    };
+    let read = patiently(attempt, |_: &String| true).await;
+    read.unwrap_or_else(|reason| Ok(Reading::Unavailable(reason)))
 }
 
 async fn read(options: &SyncOptions, name: &str, bytes: Vec<u8>) -> Result<Document, ReadError> {

@@ -65,7 +65,7 @@ pub(super) fn files(
             read_as: name.clone(),
             name,
             bytes: found.len(),
-            version: modified.map_or(0, |time| nanoseconds(time).unwrap_or(i64::MAX)),
+            version: Some(modified.map_or(0, |time| nanoseconds(time).unwrap_or(i64::MAX))),
             held: None,
         });
     }

@@ -11,6 +11,7 @@ mod queries;
 mod rankings;
 mod readers_give_text;
 mod rows_are_documents;
+mod sources_that_fail;
 mod stages;
 mod tiny_model;
 mod vectors_are_exact;

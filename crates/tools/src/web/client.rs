@@ -16,7 +16,8 @@ use reqwest::{
     Method, StatusCode, Url,
     dns::{Addrs, Name, Resolve, Resolving},
     header::{
-        ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LINK, LOCATION,
+        ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue,
+        LAST_MODIFIED, LINK, LOCATION,
     },
 };
 use rustls_platform_verifier::BuilderVerifierExt;
@@ -163,6 +164,8 @@ pub(crate) struct Page {
     pub(crate) content_type: String,
     /// The `Link` header, which names the next page (RFC 8288).
     pub(crate) link: String,
+    /// The `ETag` header, or the time of the last change, each after its kind.
+    pub(crate) validator: Option<String>,
     pub(crate) body: Vec<u8>,
     /// Whether the body was longer than the limit.
     pub(crate) cut: bool,
@@ -320,9 +323,18 @@ impl Client {
             url,
             content_type: text(CONTENT_TYPE).to_ascii_lowercase(),
             link: text(LINK).to_owned(),
+            validator: validator(text(ETAG), text(LAST_MODIFIED)),
             body,
             cut,
         })
+    }
+}
+
+fn validator(etag: &str, modified: &str) -> Option<String> {
+    match (etag.is_empty(), modified.is_empty()) {
+        (false, _) => Some(format!("etag {etag}")),
+        (true, false) => Some(format!("modified {modified}")),
+        (true, true) => None,
     }
 }
 

@@ -8,6 +8,7 @@ mod address;
 mod client;
 mod html;
 mod poster;
+mod reading;
 mod robots;
 mod search;
 
@@ -31,6 +32,7 @@ use serde::Deserialize;
 
 pub use client::{Resolver, SystemResolver};
 pub use poster::{PostError, Poster};
+pub use reading::{PageError, PageReader, ReadPage};
 pub use search::{Brave, SearXng, SearchHit, SearchProvider, SearchSettings};
 
 use crate::typed::{blocking, typed};
@@ -157,13 +159,7 @@ impl Web {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn with_resolver(settings: WebSettings, resolver: impl Resolver) -> Result<Self, WebError> {
-        for scheme in &settings.schemes {
-            if !matches!(scheme.as_str(), "http" | "https") {
-                return Err(WebError::Setting(format!(
-                    "`schemes` holds {scheme:?}: there are `https` and `http`"
-                )));
-            }
-        }
+        check_schemes(&settings)?;
         let searching = settings
             .search
             .as_ref()
@@ -194,6 +190,16 @@ impl Web {
 impl Toolset for Web {
     fn tools(&self) -> Result<Vec<ToolHandle>, ToolError> {
         Ok(self.tools.clone())
+    }
+}
+
+fn check_schemes(settings: &WebSettings) -> Result<(), WebError> {
+    let is_known = |scheme: &&String| matches!(scheme.as_str(), "http" | "https");
+    match settings.schemes.iter().find(|scheme| !is_known(scheme)) {
+        Some(scheme) => Err(WebError::Setting(format!(
+            "`schemes` holds {scheme:?}: there are `https` and `http`"
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -309,8 +315,8 @@ impl Shared {
         }
     }
 
-    /// Whether the site lets robots read this page. A missing `robots.txt` allows everything; a server that fails
-    /// allows nothing.
+    /// Whether the site lets robots read this page. A missing `robots.txt` allows everything; while a server
+    /// fails to give it nothing is read.
     async fn robots_allow(&self, url: &Url) -> Result<bool, ToolError> {
         let origin = url.origin().ascii_serialization();
         let path = match url.query() {
@@ -331,7 +337,10 @@ impl Shared {
         wishes.set_query(None);
         let page = self.client.ask(get(wishes)).await?;
         if page.status.is_server_error() {
-            return Ok(false);
+            return Err(ToolError::new(format!(
+                "whether robots may read this page is not known: robots.txt gave {}",
+                page.status
+            )));
         }
         let robots = match page.status.is_success() {
             true => Robots::parse(&String::from_utf8_lossy(&page.body)),
