@@ -211,6 +211,7 @@ impl Client {
                     match permission {
                         // An answer that comes too late changes nothing.
                         Permission::Given(value) => {
+                            self.given.lock().insert((asked.run, asked.operation));
                             let asker = self.served.system.run(asked.run);
                             let _ = asker.answer(asked.operation, value).await;
                         }
@@ -242,6 +243,7 @@ impl Client {
                     }
                     Told::Closed(asker, operation) => {
                         asking.open.remove(&(asker, operation));
+                        self.given.lock().remove(&(asker, operation));
                     }
                     Told::Parked(reason) => {
                         let run = run.id();

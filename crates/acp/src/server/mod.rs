@@ -5,13 +5,16 @@ mod prompting;
 mod sessions;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use ghostlight_actors::actor::{Run, System, SystemError};
+use ghostlight_actors::{
+    actor::{Run, System, SystemError},
+    vocabulary::{OperationId, RunId},
+};
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -97,6 +100,7 @@ impl AcpServer {
             peer,
             sessions: Mutex::default(),
             followers: Mutex::default(),
+            given: Mutex::default(),
         });
         let _connected = Connected(client.clone());
         // Dropped at the end, which ends the requests that are under way, and with them no run.
@@ -142,6 +146,8 @@ struct Client {
     sessions: Mutex<HashMap<String, Open>>,
     /// The tasks that show how runs go on that no prompt waits for.
     followers: Mutex<JoinSet<()>>,
+    /// The questions that this client has answered and that their runs have not closed yet.
+    given: Mutex<HashSet<(RunId, OperationId)>>,
 }
 
 /// A connection. Its end ends the tasks that show something.

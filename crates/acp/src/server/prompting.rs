@@ -11,7 +11,7 @@ use crate::{
     protocol::{
         Chunk, ContentBlock, PromptRequest, PromptResponse, SessionNotification, StopReason, Update,
     },
-    translation::{answer_of, turn_of},
+    translation::{Asked, answer_of, turn_of},
     wire::RpcError,
 };
 
@@ -34,31 +34,37 @@ impl Client {
             turn = turn.dry_run();
         }
         let text = turn.message.content();
-        let run = match self.session(id).send(turn).await {
-            Ok(run) => run,
-            Err(SystemError::Asking { run }) => {
-                let run = self.served.system.run(run);
-                return self.answer(id, &run, &text, cancel).await;
+        let run = loop {
+            let asking = match self.session(id).send(turn.clone()).await {
+                Ok(run) => break run,
+                Err(SystemError::Asking { run }) => self.served.system.run(run),
+                Err(error) => return Err(failed(error)),
+            };
+            if let Some(ended) = self.answer(id, &asking, &text, cancel).await? {
+                return Ok(ended);
             }
-            Err(error) => return Err(failed(error)),
         };
         self.take_over(id, &run);
         let followed = Followed::of(&run);
         self.until_it_ends(id, followed, cancel).await
     }
 
-    /// Answers the first question of a run, and shows how it goes on.
+    /// Answers the first question of a run, and shows how it goes on. `None` if the question was answered meanwhile, and
+    /// the run has begun to go on.
     async fn answer(
         self: &Arc<Self>,
         id: &str,
         run: &Run,
         text: &str,
         cancel: &CancellationToken,
-    ) -> Result<PromptResponse, RpcError> {
+    ) -> Result<Option<PromptResponse>, RpcError> {
         let (reader, position, _) = self.caught_up(run).await?;
-        let Some(asked) = reader.open().first().cloned() else {
-            let reason = "the question was answered meanwhile: say this again";
-            return Err(RpcError::internal(reason));
+        let is_new = |asked: &&Asked| !self.given.lock().contains(&(asked.run, asked.operation));
+        let Some(asked) = reader.open().iter().find(is_new).cloned() else {
+            let mut events = run.events().recorded().after(position);
+            let next = events.next().await.transpose();
+            next.map_err(|error| failed(error.into()))?;
+            return Ok(None);
         };
         let answered = run
             .answer(asked.operation, answer_of(&asked.question, text))
@@ -70,14 +76,14 @@ impl Client {
                 ..
             }) => {
                 self.say(id, &reason).await?;
-                return Ok(response(StopReason::EndTurn, run));
+                return Ok(Some(response(StopReason::EndTurn, run)));
             }
             Err(error) => return Err(failed(error)),
         }
         self.take_over(id, run);
         let mut followed = Followed::after(run, reader, position);
         followed.answered(&asked);
-        self.until_it_ends(id, followed, cancel).await
+        self.until_it_ends(id, followed, cancel).await.map(Some)
     }
 
     async fn until_it_ends(
