@@ -83,6 +83,11 @@ fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
             let found = notifications.items().iter().rfind(named);
             Some(found.unwrap_or(notifications).place)
         }
+        DefinitionError::Settings {
+            what: "messenger",
+            name,
+            ..
+        } => named_in(team, "messengers", name),
         DefinitionError::Percent { .. } => team.get("budget_warnings").map(|node| node.place),
         DefinitionError::Name { name, .. } => {
             let agents = agents(team);

@@ -18,7 +18,7 @@ pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 ///
 /// A value whose key names a secret stays a reference, which is looked up when it is needed. So no
 /// key is ever printed, hashed or stored. Only the settings of models, tools, interceptors,
-/// webhooks and notifications hold secrets; elsewhere, as in the schema of an answer, `password` is a word like any
+/// webhooks, notifications and messengers hold secrets; elsewhere, as in the schema of an answer, `password` is a word like any
 /// other.
 pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Fault> {
     let Content::Mapping(sections) = &mut team.content else {
@@ -34,7 +34,10 @@ pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Faul
             }
             (name, _) => below(
                 section,
-                matches!(name, "interceptors" | "webhooks" | "notifications"),
+                matches!(
+                    name,
+                    "interceptors" | "webhooks" | "notifications" | "messengers"
+                ),
                 lookup,
             )?,
         }

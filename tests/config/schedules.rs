@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    definition::{Durability, Missed, Notification, RunNews, Schedule, Webhook, WebhookSignature},
+    definition::{
+        Durability, Messenger, Missed, Notification, RunNews, Schedule, Webhook, WebhookSignature,
+    },
     vocabulary::Timestamp,
 };
 
@@ -110,6 +112,8 @@ notifications:
 - { url: \"https://${HEARER:-example.com}/all\", secret: \"${HEAR_SECRET}\" }
 webhooks:
 - { name: ask, secret: \"${ASK_SECRET}\", callback: \"{body.reply_to}\" }
+messengers:
+- { name: chat, url: \"https://example.org/out\", secret: \"${CHAT_SECRET}\", cool_down_s: 2, react: 👀 }
 ",
     );
     let ends = Notification::new("https://example.org/hear", "${HEAR_SECRET}");
@@ -118,6 +122,25 @@ webhooks:
     assert_eq!(team.notifications, [ends, all]);
     let ask = Webhook::new("ask", "${ASK_SECRET}").callback("{body.reply_to}");
     assert_eq!(team.webhooks, [ask]);
+    let chat = Messenger::new("chat", "https://example.org/out", "${CHAT_SECRET}");
+    assert_eq!(team.messengers, [chat.cool_down_s(2).react("👀")]);
+    for (messenger, told) in [
+        (
+            "{ name: a b, url: \"https://a\", secret: \"${S}\" }",
+            "its name",
+        ),
+        ("{ name: a, url: \"https://a\" }", "no secret"),
+        ("{ name: a, url: a, secret: \"${S}\" }", "https://HOST"),
+        (
+            "{ name: a, url: \"https://a\", secret: \"${S}\", cool_down_s: 9999 }",
+            "3600",
+        ),
+    ] {
+        let text = format!("agent: {{ name: desk }}\nmessengers:\n- {messenger}\n");
+        let (_, line, _, message) = fault(&text);
+        assert_eq!(line, 3, "{message}");
+        assert!(message.contains(told), "{message}");
+    }
     for (notification, told) in [
         ("{ secret: \"${S}\" }", "https://HOST"),
         ("{ url: \"ftp://a\", secret: \"${S}\" }", "https://HOST"),

@@ -5,4 +5,6 @@ mod agents;
 mod embedders;
 mod goals;
 mod looking_back;
+#[cfg(feature = "server")]
+mod messengers;
 mod stage;

@@ -10,6 +10,7 @@ mod creation;
 mod drawing;
 mod interceptor;
 mod memory;
+mod messenger;
 mod notification;
 mod on_handoff;
 mod pinned;
@@ -28,6 +29,7 @@ pub use context::{
 pub use creation::{AGENT_RESULT, CREATE_AGENT, CreateAgentSpec};
 pub use interceptor::InterceptorSpec;
 pub use memory::{MemoryAccess, MemorySpec};
+pub use messenger::Messenger;
 pub use notification::{Notification, RunNews};
 pub use on_handoff::{OnHandoff, Sees};
 pub use pinned::{

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, InterceptorSpec, MemorySpec,
-    Notification, PolicySpec, Reach, Schedule, Webhook, WhileAsking, WhileBusy, notification,
-    schedule, webhook,
+    AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, InterceptorSpec, MemorySpec, Messenger,
+    Notification, PolicySpec, Reach, Schedule, Webhook, WhileAsking, WhileBusy, messenger,
+    notification, schedule, webhook,
 };
 use crate::vocabulary::{Budget, CallLimits, ToolFilter};
 
@@ -54,6 +54,9 @@ pub struct TeamSpec {
     /// To whom the server posts what becomes of the team's runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notifications: Vec<Notification>,
+    /// Where people talk to the team as they talk to each other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub messengers: Vec<Messenger>,
     /// What becomes of a session's next turn while a run of it waits for a person's answer.
     #[serde(skip_serializing_if = "is_default")]
     pub while_asking: WhileAsking,
@@ -199,6 +202,7 @@ impl TeamSpec {
         schedule::check_all(&self.schedules)?;
         webhook::check_all(&self.webhooks)?;
         notification::check_all(&self.notifications)?;
+        messenger::check_all(&self.messengers)?;
         let shares = self.budget_warnings().iter().copied();
         if let Some(percent) = shares.into_iter().find(|p| !(1..=100).contains(p)) {
             return Err(DefinitionError::Percent { percent });

@@ -10,8 +10,8 @@ use crate::{
     contract::{Model, ModelHandle, ToolHandle, ToolsetHandle},
     definition::{
         AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, ContextSpec, CreateAgentSpec,
-        DefinitionError, Durability, MemorySpec, ModelSpec, Notification, OWN_BEHAVIOR, OnHandoff,
-        PolicySpec, Reach, Schedule, TeamSpec, TransferRules, Webhook,
+        DefinitionError, Durability, MemorySpec, Messenger, ModelSpec, Notification, OWN_BEHAVIOR,
+        OnHandoff, PolicySpec, Reach, Schedule, TeamSpec, TransferRules, Webhook,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome, schema_of},
 };
@@ -121,8 +121,7 @@ where
 }
 
 impl AgentPolicy {
-    /// Names it in a definition. Code gets a name that nothing else has, which begins with its
-    /// place.
+    /// Names it in a definition. Code gets a name that nothing else has, which begins with its place.
     fn add(
         self,
         policies: &mut Vec<PolicySpec>,
@@ -249,8 +248,7 @@ impl Agent {
         self
     }
 
-    /// Sets whether and how somebody is asked before it calls this tool; `*` is all that are not
-    /// named.
+    /// Sets whether and how somebody is asked before it calls this tool; `*` is all that are not named.
     #[must_use]
     pub fn approval(mut self, tool: impl Into<String>, rule: ApprovalRule) -> Self {
         self.spec.approval.insert(tool.into(), rule);
@@ -278,8 +276,7 @@ impl Agent {
         self
     }
 
-    /// Sets how it works: a behavior of the caller's own, or a registered one by its
-    /// [`BehaviorSpec`].
+    /// Sets how it works: a behavior of the caller's own, or a registered one by its [`BehaviorSpec`].
     #[must_use]
     pub fn behavior(mut self, behavior: impl Into<AgentBehavior>) -> Self {
         match behavior.into() {
@@ -492,8 +489,7 @@ impl Team {
         self
     }
 
-    /// Puts an interceptor around the team's calls to models and tools, inside of those that are
-    /// there.
+    /// Puts an interceptor around the team's calls to models and tools, inside of those that are there.
     #[must_use]
     pub fn intercept(mut self, intercept: impl Into<Intercept>) -> Self {
         self.registry = self.registry.intercept(intercept);
@@ -551,6 +547,13 @@ impl Team {
     #[must_use]
     pub fn webhook(mut self, webhook: Webhook) -> Self {
         self.spec.webhooks.push(webhook);
+        self
+    }
+
+    /// Lets the people of a messenger talk to it.
+    #[must_use]
+    pub fn messenger(mut self, messenger: Messenger) -> Self {
+        self.spec.messengers.push(messenger);
         self
     }
 

@@ -519,6 +519,7 @@ impl Registry {
             schedules: Vec::new(),
             webhooks: Vec::new(),
             notifications: Vec::new(),
+            messengers: Vec::new(),
             ..pinned.team.clone()
         };
         team.check()?;

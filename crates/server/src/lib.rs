@@ -39,6 +39,8 @@ mod endpoint;
 mod issuer;
 mod keys;
 mod limits;
+#[cfg(feature = "deliveries")]
+mod messengers;
 mod metrics;
 mod page;
 mod problem;

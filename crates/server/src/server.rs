@@ -453,6 +453,8 @@ impl Server {
         let endpoints = api::endpoints(Endpoints::new(state.clone()));
         let endpoints = compatible::endpoints(endpoints);
         let endpoints = webhooks::endpoints(endpoints);
+        #[cfg(feature = "deliveries")]
+        let endpoints = crate::messengers::endpoints(endpoints);
         #[cfg(feature = "a2a")]
         let endpoints = crate::a2a::endpoints(endpoints);
         #[cfg(feature = "anp")]

@@ -137,7 +137,11 @@ impl Exchange {
             Method::ListTasks => (false, "tasks".to_owned()),
             Method::CancelTask => (true, task(":cancel")?),
             Method::SubscribeToTask => (true, task(":subscribe")?),
-            Method::PushNotifications => (false, task("/pushNotificationConfigs")?),
+            Method::CreatePushConfig => (true, task("/pushNotificationConfigs")?),
+            // This client follows streams: it makes no request about receivers.
+            Method::GetPushConfig | Method::ListPushConfigs | Method::DeletePushConfig => {
+                (false, task("/pushNotificationConfigs")?)
+            }
             Method::GetExtendedAgentCard => (false, "extendedAgentCard".to_owned()),
         };
         let mut url = reached.url.clone();

@@ -5,6 +5,7 @@
 mod card;
 mod error;
 mod message;
+mod push;
 mod request;
 mod rpc;
 mod task;
@@ -15,6 +16,7 @@ pub use card::{
 };
 pub use error::{ErrorCode, ProtocolError};
 pub use message::{Message, Part, Role};
+pub use push::{ListPushConfigsResponse, PushAuthentication, PushConfig, PushQuery};
 pub use request::{ListTasks, ListTasksResponse, SendConfiguration, SendMessage, TaskQuery};
 pub use rpc::{Method, RpcRequest};
 pub use task::{

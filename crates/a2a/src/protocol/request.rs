@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Message, Task, TaskState};
+use super::{Message, PushConfig, Task, TaskState};
 
 /// A request to send a message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,9 +27,9 @@ pub struct SendConfiguration {
     /// The media types that the client accepts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepted_output_modes: Vec<String>,
-    /// The receiver of push notifications; refused, since there are none.
+    /// The receiver of the task's push notifications.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub task_push_notification_config: Option<Value>,
+    pub task_push_notification_config: Option<PushConfig>,
     /// The most messages of the task's history in the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history_length: Option<u32>,

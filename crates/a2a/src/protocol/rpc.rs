@@ -20,14 +20,20 @@ pub enum Method {
     CancelTask,
     /// Streams the updates of a task.
     SubscribeToTask,
-    /// One of the four methods for push notifications.
-    PushNotifications,
+    /// Adds a receiver of a task's push notifications.
+    CreatePushConfig,
+    /// Gets a receiver of a task's push notifications.
+    GetPushConfig,
+    /// Lists the receivers of a task's push notifications.
+    ListPushConfigs,
+    /// Removes a receiver of a task's push notifications.
+    DeletePushConfig,
     /// Gets the extended card, for authenticated clients.
     GetExtendedAgentCard,
 }
 
 impl Method {
-    /// Its name in JSON-RPC; for push notifications the name of the first of their methods.
+    /// Its name in JSON-RPC.
     pub fn name(self) -> &'static str {
         match self {
             Self::SendMessage => "SendMessage",
@@ -36,7 +42,10 @@ impl Method {
             Self::ListTasks => "ListTasks",
             Self::CancelTask => "CancelTask",
             Self::SubscribeToTask => "SubscribeToTask",
-            Self::PushNotifications => "CreateTaskPushNotificationConfig",
+            Self::CreatePushConfig => "CreateTaskPushNotificationConfig",
+            Self::GetPushConfig => "GetTaskPushNotificationConfig",
+            Self::ListPushConfigs => "ListTaskPushNotificationConfigs",
+            Self::DeletePushConfig => "DeleteTaskPushNotificationConfig",
             Self::GetExtendedAgentCard => "GetExtendedAgentCard",
         }
     }
@@ -50,10 +59,10 @@ impl Method {
             "ListTasks" => Self::ListTasks,
             "CancelTask" => Self::CancelTask,
             "SubscribeToTask" => Self::SubscribeToTask,
-            "CreateTaskPushNotificationConfig"
-            | "GetTaskPushNotificationConfig"
-            | "ListTaskPushNotificationConfigs"
-            | "DeleteTaskPushNotificationConfig" => Self::PushNotifications,
+            "CreateTaskPushNotificationConfig" => Self::CreatePushConfig,
+            "GetTaskPushNotificationConfig" => Self::GetPushConfig,
+            "ListTaskPushNotificationConfigs" => Self::ListPushConfigs,
+            "DeleteTaskPushNotificationConfig" => Self::DeletePushConfig,
             "GetExtendedAgentCard" => Self::GetExtendedAgentCard,
             _ => return None,
         })

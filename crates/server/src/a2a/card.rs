@@ -91,6 +91,9 @@ fn shown(state: &ServerState, team: &TeamSpec, headers: &HeaderMap) -> Response 
         team,
         &address(&base(state, headers), team),
         state.keys.is_some(),
+        state
+            .deliveries()
+            .is_ok_and(|deliveries| deliveries.may_be_asked()),
     );
     let body = serde_json::to_vec(&card).unwrap_or_default();
     let tag = format!("\"{:.16}\"", Digest::of(&body).to_string());
@@ -123,7 +126,7 @@ fn shown(state: &ServerState, team: &TeamSpec, headers: &HeaderMap) -> Response 
 }
 
 /// The card of a team at this address.
-pub(super) fn card(team: &TeamSpec, address: &str, has_keys: bool) -> AgentCard {
+pub(super) fn card(team: &TeamSpec, address: &str, has_keys: bool, pushes: bool) -> AgentCard {
     let interface = |binding: &str| AgentInterface {
         url: address.to_owned(),
         protocol_binding: binding.to_owned(),
@@ -159,7 +162,7 @@ pub(super) fn card(team: &TeamSpec, address: &str, has_keys: bool) -> AgentCard 
         version: format!("{:.12}", Digest::of(&definition).to_string()),
         capabilities: AgentCapabilities {
             streaming: true,
-            push_notifications: false,
+            push_notifications: pushes,
             extended_agent_card: false,
             extensions: vec![once],
         },

@@ -20,7 +20,7 @@ const MAX_CONTENT: u64 = 1 << 20;
 /// An update that is told to the client, or a message of the client's own.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)]
-pub(super) enum News {
+pub(crate) enum News {
     Told(StreamResponse),
     Heard(Message),
 }
@@ -45,15 +45,15 @@ impl News {
 
 /// Translates recorded events, and loads the content of saved artifacts.
 #[derive(Debug)]
-pub(super) struct TaskEvents {
-    pub(super) reader: TaskReader,
-    pub(super) session: Session,
+pub(crate) struct TaskEvents {
+    pub(crate) reader: TaskReader,
+    pub(crate) session: Session,
     /// The address of the session's artifacts, for those that are too large to show.
-    pub(super) artifacts: String,
+    pub(crate) artifacts: String,
 }
 
 impl TaskEvents {
-    pub(super) async fn read(&mut self, record: &EventRecord) -> Vec<News> {
+    pub(crate) async fn read(&mut self, record: &EventRecord) -> Vec<News> {
         let mut news = Vec::new();
         for told in self.reader.read(record) {
             news.push(match told {

@@ -6,15 +6,15 @@ use axum::{
 };
 use futures_util::{StreamExt as _, stream};
 use ghostlight_a2a::protocol::{
-    ErrorCode, MEDIA_TYPE, ProtocolError, SendMessage, SendResponse, StreamResponse, Task,
-    TaskQuery,
+    ErrorCode, MEDIA_TYPE, ProtocolError, PushConfig, PushQuery, SendMessage, SendResponse,
+    StreamResponse, Task, TaskQuery,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     check_version,
     following::{Following, News},
-    tasks::{Agent, no_push},
+    tasks::Agent,
 };
 use crate::{
     address::Path,
@@ -179,7 +179,7 @@ async fn subscribed(agent: &Agent, task: &str, headers: &HeaderMap) -> Answered 
     Ok(frames(&agent.asked.state, first, following, frame))
 }
 
-pub(super) async fn no_push_config(
+pub(super) async fn pushes(
     asked: Asked,
     Path((team, task)): Path<(String, String)>,
     uri: Uri,
@@ -187,9 +187,52 @@ pub(super) async fn no_push_config(
 ) -> Response {
     let answered = async {
         check_version(&headers, &uri)?;
-        // To a caller that does not own the task, the task does not exist.
-        Agent::of(asked, team)?.run(&task).await?;
-        Err(no_push())
+        shown(&Agent::of(asked, team)?.pushes(&task).await?)
+    };
+    told(answered.await)
+}
+
+pub(super) async fn create_push(
+    asked: Asked,
+    Path((team, task_id)): Path<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+    Bytes(body): Bytes,
+) -> Response {
+    let answered = async {
+        check_version(&headers, &uri)?;
+        let config: PushConfig = read(&body)?;
+        let config = PushConfig { task_id, ..config };
+        shown(&Agent::of(asked, team)?.create_push(config).await?)
+    };
+    told(answered.await)
+}
+
+pub(super) async fn get_push(
+    asked: Asked,
+    Path((team, task_id, id)): Path<(String, String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let answered = async {
+        check_version(&headers, &uri)?;
+        let agent = Agent::of(asked, team)?;
+        shown(&agent.get_push(&PushQuery { task_id, id }).await?)
+    };
+    told(answered.await)
+}
+
+pub(super) async fn delete_push(
+    asked: Asked,
+    Path((team, task_id, id)): Path<(String, String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let answered = async {
+        check_version(&headers, &uri)?;
+        let agent = Agent::of(asked, team)?;
+        agent.delete_push(&PushQuery { task_id, id }).await?;
+        shown(&serde_json::json!({}))
     };
     told(answered.await)
 }

@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse as _, Response, sse::Event},
 };
 use ghostlight_a2a::protocol::{
-    ErrorCode, Method, ProtocolError, RpcRequest, SendResponse, StreamResponse,
+    ErrorCode, Method, ProtocolError, PushQuery, RpcRequest, SendResponse, StreamResponse,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{
     check_version,
     http_json::{frames, sent},
-    tasks::{Agent, no_push},
+    tasks::Agent,
 };
 use crate::{address::Path, api::Asked, body::Bytes, problem::Problem, server::Shared};
 
@@ -75,13 +75,15 @@ async fn dispatch(
             let first = first.map(|(task, place)| (StreamResponse::Task(task), place));
             return Ok(frames(state, first, following, frame(id)));
         }
-        Method::PushNotifications => {
-            let task = given
-                .get("taskId")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
-            agent.run(task).await?;
-            return Err(no_push());
+        Method::CreatePushConfig => json!(agent.create_push(params(given)?).await?),
+        Method::GetPushConfig => json!(agent.get_push(&params(given)?).await?),
+        Method::ListPushConfigs => {
+            let query: PushQuery = params(given)?;
+            json!(agent.pushes(&query.task_id).await?)
+        }
+        Method::DeletePushConfig => {
+            agent.delete_push(&params(given)?).await?;
+            json!({})
         }
         Method::GetExtendedAgentCard => return Err(super::http_json::extended_card()),
         _ => {

@@ -8,10 +8,16 @@ mod following;
 mod http_json;
 mod json_rpc;
 mod listing;
+mod pushing;
 mod tasks;
 
 use axum::http::{HeaderMap, Method, Uri};
-use ghostlight_a2a::protocol::{ErrorCode, ProtocolError, SendMessage, VERSION_HEADER, speaks};
+use ghostlight_a2a::protocol::{
+    ErrorCode, ListPushConfigsResponse, ProtocolError, PushConfig, SendMessage, VERSION_HEADER,
+    speaks,
+};
+
+pub(crate) use following::{News, TaskEvents};
 
 use crate::{
     caller::Scope,
@@ -89,21 +95,35 @@ pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
             "Cancels a task (`:cancel` behind its id, needs the scope run) or follows it (`:subscribe`) (A2A).",
             http_json::act,
         );
-    let about = "Refused: there are no push notifications (A2A).";
+    let place = "/a2a/{team}/tasks/{run}/pushNotificationConfigs";
+    let one = "/a2a/{team}/tasks/{run}/pushNotificationConfigs/{receiver}";
+    let about = "The receivers of a task's push notifications (A2A).";
     endpoints
-        .add(
-            GET,
-            "/a2a/{team}/tasks/{run}/pushNotificationConfigs",
-            READ,
-            about,
-            http_json::no_push_config,
-        )
+        .add(GET, place, READ, about, http_json::pushes)
+        .gives::<ListPushConfigsResponse>()
         .add(
             POST,
-            "/a2a/{team}/tasks/{run}/pushNotificationConfigs",
+            place,
+            RUN,
+            "Adds a receiver of a task's push notifications (A2A).",
+            http_json::create_push,
+        )
+        .takes::<PushConfig>()
+        .gives::<PushConfig>()
+        .add(
+            GET,
+            one,
             READ,
-            about,
-            http_json::no_push_config,
+            "A receiver of a task's push notifications (A2A).",
+            http_json::get_push,
+        )
+        .gives::<PushConfig>()
+        .add(
+            Method::DELETE,
+            one,
+            RUN,
+            "Removes a receiver of a task's push notifications (A2A).",
+            http_json::delete_push,
         )
         .add(
             GET,

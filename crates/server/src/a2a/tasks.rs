@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use ghostlight_a2a::{
-    protocol::{ErrorCode, Message, ProtocolError, SendMessage, Task, TaskQuery},
+    protocol::{ErrorCode, Message, ProtocolError, PushConfig, SendMessage, Task, TaskQuery},
     translation::{TaskReader, question_of, turn_of},
 };
 use ghostlight_actors::{
@@ -30,7 +30,7 @@ use crate::{
 pub(super) struct Agent {
     pub(super) asked: Asked,
     pub(super) team: String,
-    is_json: bool,
+    pub(super) is_json: bool,
 }
 
 /// A task as of the last event that was read.
@@ -38,7 +38,7 @@ pub(super) struct Seen {
     pub(super) task: Task,
     events: TaskEvents,
     /// The place of the last event that was read.
-    last: Option<Place>,
+    pub(super) last: Option<Place>,
 }
 
 /// A message that was taken: the task as it was then, and a reader of its next events.
@@ -127,10 +127,7 @@ impl Agent {
         // A run without a session is no task.
         let none = || ProtocolError::new(ErrorCode::TaskNotFound, "there is no such task");
         let id = row.session.as_ref().ok_or_else(none)?;
-        let session = self.asked.system.session(id.team.clone(), id.key.clone());
-        let log = session.log().await.map_err(failed)?;
-        let turn = log.turns.iter().find(|turn| turn.run == run.id());
-        let message = turn.map_or_else(|| format!("{}/input", run.id()), |turn| turn.turn.clone());
+        let message = self.message_of(run, row).await?;
         let mut events = self.events_of(run.id(), id, &message);
         let mut task = events.reader.submitted(row.started_at);
         let mut last = None;
@@ -166,17 +163,43 @@ impl Agent {
     ) -> Result<Begun, ProtocolError> {
         self.may_run()?;
         let configuration = request.configuration.unwrap_or_default();
-        if configuration
-            .task_push_notification_config
-            .is_some_and(|push| !push.is_null())
-        {
-            return Err(no_push());
+        let push = configuration.task_push_notification_config;
+        if let Some(config) = &push {
+            self.check_push(config)?;
         }
         let message = request.message;
-        match message.task_id.as_deref().filter(|task| !task.is_empty()) {
-            Some(task) => self.answer(task, &message).await,
-            None => self.say(&message, streaming).await,
+        let begun = match message.task_id.as_deref().filter(|task| !task.is_empty()) {
+            Some(task) => {
+                // A receiver that comes with an answer hears what becomes of it.
+                if let Some(config) = push {
+                    let task_id = task.to_owned();
+                    self.create_push(PushConfig { task_id, ..config }).await?;
+                }
+                return self.answer(task, &message).await;
+            }
+            None => self.say(&message, streaming).await?,
+        };
+        if let Some(config) = push {
+            let (run, row) = self.run(&begun.task.id).await?;
+            self.push((&run, &row), config, None).await?;
         }
+        Ok(begun)
+    }
+
+    /// The id of the message that began a task.
+    pub(super) async fn message_of(
+        &self,
+        run: &Run,
+        row: &RunRow,
+    ) -> Result<String, ProtocolError> {
+        // A run without a session is no task.
+        let none = || ProtocolError::new(ErrorCode::TaskNotFound, "there is no such task");
+        let id = row.session.as_ref().ok_or_else(none)?;
+        let session = self.asked.system.session(id.team.clone(), id.key.clone());
+        let log = session.log().await;
+        let log = log.map_err(|error| refused(&error.into()))?;
+        let turn = log.turns.iter().find(|turn| turn.run == run.id());
+        Ok(turn.map_or_else(|| format!("{}/input", run.id()), |turn| turn.turn.clone()))
     }
 
     async fn say(&self, message: &Message, streaming: bool) -> Result<Begun, ProtocolError> {
@@ -339,12 +362,6 @@ impl Agent {
         let first = after.is_none().then_some((seen.task, seen.last));
         Ok((first, following))
     }
-}
-
-/// The refusal of push notifications.
-pub(super) fn no_push() -> ProtocolError {
-    let text = "there are no push notifications: subscribe to the task";
-    ProtocolError::new(ErrorCode::PushNotificationNotSupported, text)
 }
 
 /// Whether the task's history holds an answer to this operation's question.

@@ -80,7 +80,7 @@ struct MemoryView {
 }
 
 /// The names of a team's memories.
-fn names(team: &TeamSpec) -> BTreeSet<String> {
+pub(crate) fn names(team: &TeamSpec) -> BTreeSet<String> {
     let agents = team.agent.walk().into_iter();
     let memories = agents.filter_map(|(_, agent)| agent.memory.as_ref());
     memories.map(|memory| memory.name.clone()).collect()

@@ -23,6 +23,8 @@ use crate::{
 
 pub(crate) use asked::Asked;
 pub(crate) use events::Readings;
+#[cfg(all(feature = "deliveries", feature = "memory"))]
+pub(crate) use memories::names as memory_names;
 pub(crate) use turns::{TurnView, Unsaid, answer, turn_id};
 #[cfg(feature = "anp")]
 pub(crate) use views::End;

@@ -5,17 +5,29 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+#[cfg(feature = "a2a")]
+use ghostlight_a2a::{
+    protocol::{MEDIA_TYPE, PushConfig},
+    translation::TaskReader,
+};
 use ghostlight_actors::{
     actor::System,
     contract::StoreError,
+    definition::RunNews,
     vocabulary::{Digest, EventRecord, RunId},
 };
+
+use serde_json::{Value, json};
 
 use super::{
     Deliveries,
     news::NewsReader,
-    subscription::{Recipient, Subscription, Subscriptions},
+    subscription::{ChatRecipient, Recipient, Subscription, Subscriptions},
 };
+#[cfg(feature = "a2a")]
+use crate::a2a::{News, TaskEvents};
+#[cfg(feature = "memory")]
+use crate::messengers::episodes;
 use crate::{sse::Place, webhooks::signed};
 
 /// The longest pause before a message is posted again.
@@ -77,7 +89,7 @@ impl Following {
         let run = standing.subscription.run;
         let Some(mut words) = self.words(run, &standing.subscription.to).await? else {
             // The run was deleted, and nothing becomes of it any more.
-            return self.end(key, standing.version).await;
+            return self.end(key, &standing).await;
         };
         // What an event means depends on those before it, so they are read from the first on.
         let mut events = self.system.run(run).events().recorded();
@@ -100,7 +112,7 @@ impl Following {
                 }
             }
         }
-        self.end(key, standing.version).await
+        self.end(key, &standing).await
     }
 
     /// Posts a message until it has arrived; whether the subscription goes on.
@@ -134,7 +146,14 @@ impl Following {
                 Put::Outrun => continue,
                 Put::Ended => return Ok(false),
             }
-            let attempt = self.attempt(key, standing, (id, &body)).await?;
+            #[cfg(feature = "memory")]
+            let noted = self.note(&standing.subscription, id).await;
+            #[cfg(not(feature = "memory"))]
+            let noted = Ok::<(), String>(());
+            let attempt = match noted {
+                Ok(()) => self.attempt(key, standing, (id, &body)).await?,
+                Err(why) => Attempt::Failed(why),
+            };
             let now = &mut standing.subscription;
             match attempt {
                 Attempt::Arrived => {
@@ -142,7 +161,7 @@ impl Following {
                     return Ok(true);
                 }
                 Attempt::Refused => {
-                    self.end(key, standing.version).await?;
+                    self.end(key, standing).await?;
                     return Ok(false);
                 }
                 Attempt::Failed(why) => {
@@ -159,6 +178,23 @@ impl Following {
                 }
             }
         }
+    }
+
+    /// Notes in the team's memories that a person in a messenger is about to hear of a run. It is noted first, so that no
+    /// reaction comes before it.
+    #[cfg(feature = "memory")]
+    async fn note(&self, subscription: &Subscription, id: &str) -> Result<(), String> {
+        let Recipient::Chat(to) = &subscription.to else {
+            return Ok(());
+        };
+        let run = subscription.run;
+        let row = self.system.store().run(run).await;
+        let row = row.map_err(|error| error.to_string())?;
+        let Some(session) = row.and_then(|row| row.session) else {
+            return Ok(());
+        };
+        let noted = episodes::note(&self.system, run, &session, to, id).await;
+        noted.map_err(|error| error.to_string())
     }
 
     /// Posts a message once, and keeps the claim meanwhile.
@@ -185,6 +221,13 @@ impl Following {
     async fn post(&self, to: &Recipient, id: &str, body: &str) -> Attempt {
         let inner = &self.deliveries.0;
         let (poster, url, headers) = match to {
+            Recipient::Chat(to) => {
+                let found = std::env::var(&to.secret).unwrap_or_default();
+                let Some(headers) = signed(found.trim(), id, now_ms() / 1_000, body) else {
+                    return Attempt::Failed(format!("the variable {} holds no secret", to.secret));
+                };
+                (&inner.own, &to.url, headers)
+            }
             Recipient::Signed {
                 url,
                 secret,
@@ -198,6 +241,8 @@ impl Following {
                 let poster = if *is_asked { &inner.asked } else { &inner.own };
                 (poster, url, headers)
             }
+            #[cfg(feature = "a2a")]
+            Recipient::Task(to) => (&inner.asked, &to.config.url, headers_of(&to.config, id)),
         };
         match poster.post(url, &headers, body.to_owned()).await {
             Ok(200..=299) => Attempt::Arrived,
@@ -218,7 +263,8 @@ impl Following {
     /// Writes a subscription down. Where another server was faster, its standing is taken over.
     async fn put(&self, key: &str, standing: &mut Standing) -> Result<Put, StoreError> {
         let row = Some(&standing.subscription);
-        if self.subscriptions.put(key, row, standing.version).await? {
+        let (of, version) = (&standing.subscription, standing.version);
+        if self.subscriptions.put(key, row, version, of).await? {
             standing.version += 1;
             return Ok(Put::Done);
         }
@@ -232,8 +278,12 @@ impl Following {
         })
     }
 
-    async fn end(&self, key: &str, version: u64) -> Result<(), StoreError> {
-        self.subscriptions.put(key, None, version).await.map(drop)
+    async fn end(&self, key: &str, standing: &Standing) -> Result<(), StoreError> {
+        let (of, version) = (&standing.subscription, standing.version);
+        self.subscriptions
+            .put(key, None, version, of)
+            .await
+            .map(drop)
     }
 
     async fn words(&self, run: RunId, to: &Recipient) -> Result<Option<Words>, StoreError> {
@@ -241,22 +291,64 @@ impl Following {
             return Ok(None);
         };
         Ok(Some(match to {
+            Recipient::Chat(to) => Words::Chat(NewsReader::new(run, row.session), to.clone()),
             Recipient::Signed { events, .. } => {
                 Words::News(NewsReader::new(run, row.session), events.clone())
+            }
+            #[cfg(feature = "a2a")]
+            Recipient::Task(to) => {
+                let Some(id) = row.session else {
+                    return Ok(None);
+                };
+                let reader = TaskReader::new(run, to.context.clone(), to.message.clone());
+                Words::Task(TaskEvents {
+                    reader: reader.structured(to.is_json),
+                    artifacts: format!("/api/v1/sessions/{}/{}/artifacts", id.team, to.context),
+                    session: self.system.session(id.team, id.key),
+                })
             }
         }))
     }
 }
 
+/// What is said to a person in a messenger, if anything.
+fn said(news: RunNews, message: &Value, to: &ChatRecipient) -> Option<Value> {
+    let data = &message["data"];
+    let (kind, text) = match news {
+        RunNews::Started => {
+            let emoji = to.emoji.as_ref()?;
+            return Some(json!({
+                "type": "reaction", "chat": to.chat, "message": to.message, "emoji": emoji,
+            }));
+        }
+        RunNews::Waiting => ("question", data["question"]["prompt"].clone()),
+        RunNews::Completed => ("answer", data["answer"].clone()),
+        // What went wrong is for those who look after the team.
+        _ => ("failure", json!("This could not be finished.")),
+    };
+    Some(json!({
+        "type": "message", "kind": kind, "text": text,
+        "chat": to.chat, "to": to.sender, "reply_to": to.message,
+    }))
+}
+
 /// In whose words events are told.
 enum Words {
-    News(NewsReader, Vec<ghostlight_actors::definition::RunNews>),
+    News(NewsReader, Vec<RunNews>),
+    Chat(NewsReader, ChatRecipient),
+    #[cfg(feature = "a2a")]
+    Task(TaskEvents),
 }
 
 impl Words {
     /// The messages about an event.
     async fn read(&mut self, record: &EventRecord) -> Vec<String> {
         match self {
+            Self::Chat(reader, to) => {
+                let news = reader.read(record);
+                let said = news.and_then(|(news, message)| said(news, &message, to));
+                said.map(|said| said.to_string()).into_iter().collect()
+            }
             Self::News(reader, wanted) => {
                 let news = reader.read(record);
                 let news = news.filter(|(news, _)| wanted.is_empty() || wanted.contains(news));
@@ -264,8 +356,37 @@ impl Words {
                     .into_iter()
                     .collect()
             }
+            #[cfg(feature = "a2a")]
+            Self::Task(events) => {
+                let news = events.read(record).await.into_iter();
+                let told = news.filter_map(|news| match news {
+                    News::Told(update) => serde_json::to_string(&update).ok(),
+                    News::Heard(_) => None,
+                });
+                told.collect()
+            }
         }
     }
+}
+
+/// The headers of a message to a receiver of A2A.
+#[cfg(feature = "a2a")]
+fn headers_of(config: &PushConfig, id: &str) -> Vec<(String, String)> {
+    let header = |name: &str, value: String| (name.to_owned(), value);
+    let mut headers = vec![
+        header("content-type", MEDIA_TYPE.to_owned()),
+        header("webhook-id", id.to_owned()),
+    ];
+    if !config.token.is_empty() {
+        headers.push(header("x-a2a-notification-token", config.token.clone()));
+    }
+    if let Some(authentication) = &config.authentication
+        && !authentication.credentials.is_empty()
+    {
+        let value = format!("{} {}", authentication.scheme, authentication.credentials);
+        headers.push(header("authorization", value));
+    }
+    headers
 }
 
 /// The pause before the next attempt, in milliseconds: doubled each time, and up to a quarter longer, so that messages that

@@ -23,7 +23,13 @@ use ghostlight_tools::{
 };
 use tokio::sync::{Notify, Semaphore};
 
+pub(crate) use subscription::ChatRecipient;
+#[cfg(feature = "a2a")]
+pub(crate) use subscription::TaskRecipient;
 use subscription::{Recipient, Subscription, Subscriptions};
+
+#[cfg(feature = "a2a")]
+use crate::sse::Place;
 
 /// How many messages are posted at once.
 const AT_ONCE: usize = 32;
@@ -145,6 +151,64 @@ impl Deliveries {
             ],
             is_asked: true,
         };
+        self.subscribe(system, Subscription::new(run, name, to))
+            .await
+    }
+
+    /// Whether requests may name any receiver.
+    #[cfg(feature = "a2a")]
+    pub(crate) fn may_be_asked(&self) -> bool {
+        !self.0.settings.hosts.is_empty()
+    }
+
+    /// Tells a receiver of a task what happens behind this place, or all. One of the same id is replaced, and goes on where
+    /// it was.
+    #[cfg(feature = "a2a")]
+    pub(crate) async fn push(
+        &self,
+        system: &System,
+        run: RunId,
+        to: TaskRecipient,
+        after: Option<Place>,
+    ) -> Result<(), StoreError> {
+        let mut new = Subscription::of_task(run, to);
+        new.told = after.map(|place| (place.position, place.part));
+        Subscriptions::of(system).set(new).await?;
+        self.0.added.notify_one();
+        Ok(())
+    }
+
+    /// The receivers of a task.
+    #[cfg(feature = "a2a")]
+    pub(crate) async fn pushes(
+        &self,
+        system: &System,
+        run: RunId,
+    ) -> Result<Vec<ghostlight_a2a::protocol::PushConfig>, StoreError> {
+        Subscriptions::of(system).of_task(run).await
+    }
+
+    /// Tells a receiver of a task nothing more.
+    #[cfg(feature = "a2a")]
+    pub(crate) async fn end_push(
+        &self,
+        system: &System,
+        run: RunId,
+        id: &str,
+    ) -> Result<(), StoreError> {
+        Subscriptions::of(system).end_of_task(run, id).await
+    }
+
+    /// Tells a person in a messenger what becomes of their message. When this returns it is durable; told twice it is the
+    /// same.
+    pub(crate) async fn reply(
+        &self,
+        system: &System,
+        run: RunId,
+        to: ChatRecipient,
+    ) -> Result<(), StoreError> {
+        let name = format!("chat-{:.16}", Digest::of(to.message.as_bytes()).to_string());
+        let to = Recipient::Chat(to);
         self.subscribe(system, Subscription::new(run, name, to))
             .await
     }

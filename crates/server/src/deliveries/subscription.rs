@@ -29,6 +29,46 @@ pub(super) enum Recipient {
         /// Whether a request named the address.
         is_asked: bool,
     },
+    /// Gets what is said to a person in a messenger.
+    Chat(ChatRecipient),
+    /// Gets the updates of a task of A2A.
+    #[cfg(feature = "a2a")]
+    Task(TaskRecipient),
+}
+
+/// A person in a chat of a messenger, and the message that is answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChatRecipient {
+    /// The owner of the person's sessions.
+    pub(crate) owner: String,
+    pub(crate) messenger: String,
+    pub(crate) url: String,
+    /// The environment variable that holds the secret.
+    pub(crate) secret: String,
+    pub(crate) chat: String,
+    pub(crate) sender: String,
+    pub(crate) message: String,
+    /// The reaction to the message when work on it begins.
+    pub(crate) emoji: Option<String>,
+}
+
+#[cfg(feature = "memory")]
+impl ChatRecipient {
+    /// The person and the chat, in the words of memories.
+    pub(crate) fn place(&self) -> String {
+        format!("{}/{}", self.owner, self.chat)
+    }
+}
+
+/// Who hears of a task of A2A, and how its client sees the task.
+#[cfg(feature = "a2a")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TaskRecipient {
+    pub(crate) config: ghostlight_a2a::protocol::PushConfig,
+    pub(crate) context: String,
+    /// The message that began it.
+    pub(crate) message: String,
+    pub(crate) is_json: bool,
 }
 
 /// One receiver of one run's news, and how far they have come.
@@ -58,6 +98,11 @@ impl Subscription {
             since_ms: 0,
             not_before_ms: 0,
         }
+    }
+
+    #[cfg(feature = "a2a")]
+    pub(super) fn of_task(run: RunId, to: TaskRecipient) -> Self {
+        Self::new(run, format!("task-{}", to.config.id), Recipient::Task(to))
     }
 
     pub(super) fn key(&self) -> String {
@@ -101,6 +146,45 @@ impl Subscriptions {
         Ok(())
     }
 
+    /// Adds a receiver of a task, or replaces the one of its id, which goes on where it was.
+    #[cfg(feature = "a2a")]
+    pub(super) async fn set(&self, mut new: Subscription) -> Result<(), StoreError> {
+        let key = new.key();
+        loop {
+            let slot = self.0.state(SCOPE.to_owned(), key.clone()).await?;
+            if let Some(known) = slot.value {
+                let known: Subscription = read(&key, known)?;
+                (new.told, new.attempts) = (known.told, known.attempts);
+                (new.since_ms, new.not_before_ms) = (known.since_ms, known.not_before_ms);
+            }
+            if self.put(&key, Some(&new), slot.version, &new).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The receivers of a task that have not ended.
+    #[cfg(feature = "a2a")]
+    pub(super) async fn of_task(
+        &self,
+        run: RunId,
+    ) -> Result<Vec<ghostlight_a2a::protocol::PushConfig>, StoreError> {
+        let rows = self.0.scope(of_task(run)).await?;
+        let rows = rows.into_iter();
+        rows.map(|(key, row)| read(&key, row.value)).collect()
+    }
+
+    #[cfg(feature = "a2a")]
+    pub(super) async fn end_of_task(&self, run: RunId, id: &str) -> Result<(), StoreError> {
+        let key = format!("{run}/task-{id}");
+        while let Some((found, version)) = self.get(&key).await? {
+            if self.put(&key, None, version, &found).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     pub(super) async fn all(&self) -> Result<Vec<Subscription>, StoreError> {
         let rows = self.0.scope(SCOPE.to_owned()).await?;
         let read = |(key, row): (String, _)| {
@@ -124,9 +208,22 @@ impl Subscriptions {
         key: &str,
         subscription: Option<&Subscription>,
         version: u64,
+        of: &Subscription,
     ) -> Result<bool, StoreError> {
         let expected = Expected::Version(version);
-        let batch = write(SCOPE, key.to_owned(), subscription, expected)?;
+        #[cfg_attr(not(feature = "a2a"), expect(unused_mut))]
+        let mut batch = write(SCOPE, key.to_owned(), subscription, expected)?;
+        match &of.to {
+            Recipient::Signed { .. } | Recipient::Chat(_) => {}
+            // A second row, by which the receivers of one task are listed.
+            #[cfg(feature = "a2a")]
+            Recipient::Task(to) => {
+                let listed = subscription.map(|_| &to.config);
+                let id = to.config.id.clone();
+                let row = write(&of_task(of.run), id, listed, Expected::Any)?;
+                batch.writes.extend(row.writes);
+            }
+        }
         self.commit(batch).await
     }
 
@@ -148,6 +245,12 @@ impl Subscriptions {
             Some(Ok(_)) | None => Ok(true),
         }
     }
+}
+
+/// The scope of the receivers of a task.
+#[cfg(feature = "a2a")]
+fn of_task(run: RunId) -> String {
+    format!("server-deliveries-of/{run}")
 }
 
 fn read<T: DeserializeOwned>(key: &str, value: Value) -> Result<T, StoreError> {

@@ -28,6 +28,8 @@ const LOOK: Duration = Duration::from_millis(500);
 const SEARCH: Duration = Duration::from_secs(10);
 /// By how much the clocks of processes that begin runs may differ, in milliseconds.
 const SKEW_MS: u64 = 60_000;
+/// By how much a System's clock may be behind the machine's, in milliseconds.
+const BEHIND_MS: u64 = 2_000;
 /// How many subscriptions are followed at once; others wait.
 const FOLLOWED: usize = 10_000;
 /// How many runs are read at once.
@@ -103,8 +105,8 @@ impl Watching {
 
     async fn find_of(&mut self, team: &TeamSpec) -> Result<bool, StoreError> {
         let Some(until) = self.subscriptions.found(&team.name).await? else {
-            // The first time: earlier runs are no news.
-            let began = self.deliveries.0.began_ms + SKEW_MS;
+            // The first time: earlier runs are no news. The System's clock may be behind the machine's by a moment.
+            let began = self.deliveries.0.began_ms + SKEW_MS - BEHIND_MS;
             self.subscriptions.put_found(&team.name, began).await?;
             return Ok(false);
         };

@@ -199,6 +199,30 @@ impl Quotas {
         Ok(standings)
     }
 
+    /// Takes a message of a person who may send one in this many seconds; the refusal, where it comes too early.
+    #[cfg(feature = "deliveries")]
+    pub(crate) async fn cool_down(
+        &self,
+        who: &str,
+        id: &str,
+        seconds: u32,
+    ) -> Result<Option<axum::response::Response>, Problem> {
+        use axum::response::IntoResponse as _;
+        let quota = Quota {
+            measure: Measure::Turns,
+            amount: 1,
+            window_s: seconds,
+        };
+        let buckets = Buckets::from([(format!("{quota}/messenger/{who}"), quota)]);
+        let standing = self.ledger.change(id, buckets, Act::Take(0)).await?;
+        let refused = standing.and_then(|standing| {
+            let mut refused = standing.refusal()?.into_response();
+            standing.tell(refused.headers_mut());
+            Some(refused)
+        });
+        Ok(refused)
+    }
+
     /// Gives back the amount that a turn took, if it was not said.
     pub(crate) async fn give_back(&self, admission: Admission) {
         let Admission { id, buckets } = admission;

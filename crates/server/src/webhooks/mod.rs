@@ -17,7 +17,7 @@ use axum::{
 };
 use ghostlight_actors::{
     actor::Run,
-    definition::{Webhook, WebhookPiece},
+    definition::{WebhookPiece, WebhookSignature},
     session::Turn,
 };
 use ring::digest;
@@ -62,7 +62,8 @@ async fn receive(
     let webhooks = spec.ok_or_else(unknown)?.webhooks;
     let webhook = webhooks.into_iter().find(|webhook| webhook.name == name);
     let webhook = webhook.ok_or_else(unknown)?;
-    let id = verified(&webhook, &headers, &body)?;
+    let secret = webhook.secret_variable().unwrap_or_default();
+    let id = verified(&name, secret, webhook.signature, &headers, &body)?;
     let body: Value = serde_json::from_slice(&body)
         .map_err(|error| Problem::invalid(format!("the body is no JSON: {error}")))?;
     let request = Request {
@@ -135,15 +136,19 @@ async fn call_back(_: &Shared, _: &Run, _: &str, _: &str) -> Result<(), Problem>
     Err(Problem::no_deliveries())
 }
 
-/// The id of a request, if its signature is valid.
-fn verified(webhook: &Webhook, headers: &HeaderMap, body: &[u8]) -> Result<String, Problem> {
-    let secret = webhook.secret_variable().map(std::env::var);
-    let secret = secret.and_then(Result::ok).unwrap_or_default();
+/// The id of a request to this webhook or messenger, if its signature is valid under the secret of this variable.
+pub(crate) fn verified(
+    name: &str,
+    variable: &str,
+    form: WebhookSignature,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<String, Problem> {
+    let secret = std::env::var(variable).unwrap_or_default();
     let secret = secret.trim();
     if secret.is_empty() {
-        let (name, secret) = (&webhook.name, &webhook.secret);
-        tracing::warn!(webhook = %name, %secret, "the webhook's secret is not set: its requests are refused");
-        let detail = "the webhook is not set up: its secret is missing on the server";
+        tracing::warn!(%name, %variable, "the secret is not set: requests are refused");
+        let detail = "this is not set up: its secret is missing on the server";
         return Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "no-secret",
@@ -152,7 +157,7 @@ fn verified(webhook: &Webhook, headers: &HeaderMap, body: &[u8]) -> Result<Strin
     }
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = now.unwrap_or_default().as_secs();
-    signature::verify(webhook.signature, secret, headers, body, now)
+    signature::verify(form, secret, headers, body, now)
         .map_err(|refused| Problem::new(StatusCode::UNAUTHORIZED, "signature", refused.to_string()))
 }
 

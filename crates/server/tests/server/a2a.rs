@@ -66,6 +66,33 @@ impl Binding {
                     "ListTasks" => ("GET", format!("/tasks?{}", query(&params)), None),
                     "CancelTask" => ("POST", format!("/tasks/{id}:cancel"), None),
                     "SubscribeToTask" => ("GET", format!("/tasks/{id}:subscribe"), None),
+                    "CreateTaskPushNotificationConfig" => {
+                        let path = format!(
+                            "/tasks/{}/pushNotificationConfigs",
+                            text_at(&params, "/taskId")
+                        );
+                        ("POST", path, Some(params.to_string()))
+                    }
+                    "ListTaskPushNotificationConfigs" => {
+                        let path = format!(
+                            "/tasks/{}/pushNotificationConfigs",
+                            text_at(&params, "/taskId")
+                        );
+                        ("GET", path, None)
+                    }
+                    "GetTaskPushNotificationConfig" | "DeleteTaskPushNotificationConfig" => {
+                        let task = text_at(&params, "/taskId");
+                        let verb = if method.starts_with('G') {
+                            "GET"
+                        } else {
+                            "DELETE"
+                        };
+                        (
+                            verb,
+                            format!("/tasks/{task}/pushNotificationConfigs/{id}"),
+                            None,
+                        )
+                    }
                     _ => panic!("{method}"),
                 };
                 let path = format!("/a2a/desk{path}");

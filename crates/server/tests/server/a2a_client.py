@@ -1,7 +1,10 @@
 """The official client of A2A for Python against the server at argv[1], whose agent `desk` does what it is told."""
 import asyncio
+import queue
 import sys
+import threading
 import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 from a2a.client import A2ACardResolver
@@ -9,8 +12,37 @@ from a2a.client.client import ClientConfig
 from a2a.client.client_factory import ClientFactory
 from a2a.types import a2a_pb2 as t
 from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError
+from google.protobuf import json_format
 
 AT, KEY = sys.argv[1:]
+HEARD = queue.Queue()
+
+
+class Hearing(BaseHTTPRequestHandler):
+    """Takes push notifications."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        told = json_format.Parse(body, t.StreamResponse())
+        HEARD.put((self.headers["X-A2A-Notification-Token"], self.headers["Authorization"], told))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def heard(token, task):
+    """The states of a task, as they were told to the holder of this token."""
+    states = []
+    while not states or states[-1] in (S.TASK_STATE_SUBMITTED, S.TASK_STATE_WORKING):
+        of, authorization, told = HEARD.get(timeout=60)
+        assert authorization == "Bearer let-me-in", authorization
+        if of == token and told.status_update.task_id == task.id:
+            states.append(told.status_update.status.state)
+    return states
+
+
 S = t.TaskState
 
 
@@ -53,6 +85,29 @@ async def tried(http, card, binding, streaming):
     _, failed = await whole(client, said("fail no paper"))
     assert failed.status.state == S.TASK_STATE_FAILED, failed
 
+    # Another program is told of a task: of all of it by the message's own receiver, of the rest by one that is added.
+    request = said("ask your name?")
+    push = t.TaskPushNotificationConfig(
+        url=HEARING, token="all", authentication=t.AuthenticationInfo(scheme="Bearer", credentials="let-me-in")
+    )
+    request.configuration.task_push_notification_config.CopyFrom(push)
+    _, task = await whole(client, request)
+    assert heard("all", task) == [S.TASK_STATE_WORKING, S.TASK_STATE_INPUT_REQUIRED]
+    push.task_id, push.id, push.token = task.id, "rest", "rest"
+    made = await client.create_task_push_notification_config(push)
+    assert (made.id, made.url, made.token) == ("rest", HEARING, "rest"), made
+    one = t.GetTaskPushNotificationConfigRequest(task_id=task.id, id="rest")
+    assert (await client.get_task_push_notification_config(one)).url == HEARING
+    all_of = t.ListTaskPushNotificationConfigsRequest(task_id=task.id)
+    assert len((await client.list_task_push_notification_configs(all_of)).configs) == 2
+    push.id, push.token = "removed", "removed"
+    await client.create_task_push_notification_config(push)
+    await client.delete_task_push_notification_config(
+        t.DeleteTaskPushNotificationConfigRequest(task_id=task.id, id="removed")
+    )
+    await whole(client, said("Ada", task))
+    assert heard("rest", task) == [S.TASK_STATE_WORKING, S.TASK_STATE_COMPLETED]
+
     request = said("hang")
     request.configuration.return_immediately = True
     task = None
@@ -86,10 +141,15 @@ async def tried(http, card, binding, streaming):
     assert len(page.tasks) == 2 and page.total_size >= 4 and page.next_page_token, page
 
 
+hearing = ThreadingHTTPServer(("127.0.0.1", 0), Hearing)
+HEARING = f"http://127.0.0.1:{hearing.server_port}/"
+threading.Thread(target=hearing.serve_forever, daemon=True).start()
+
+
 async def main():
     async with httpx.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as http:
         card = await A2ACardResolver(http, f"{AT}/a2a/desk").get_agent_card()
-        assert card.name == "desk" and card.capabilities.streaming, card
+        assert card.name == "desk" and card.capabilities.streaming and card.capabilities.push_notifications, card
         for binding in ("JSONRPC", "HTTP+JSON"):
             for streaming in (True, False):
                 await tried(http, card, binding, streaming)

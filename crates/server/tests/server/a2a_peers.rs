@@ -5,9 +5,10 @@ use std::{
     process::{Command, Output},
 };
 
+use ghostlight_actors::actor::Limits;
 use ghostlight_server::Scope;
 
-use crate::desk::Desk;
+use crate::{deliveries::deliveries, desk::Desk};
 
 /// The Python that has them; `None` where they are left out.
 #[allow(clippy::print_stdout)]
@@ -38,7 +39,11 @@ fn beside(name: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_official_client_of_a2a_gets_what_it_expects_in_both_bindings() {
     let Some(python) = python() else { return };
-    let desk = Desk::locked().await;
+    let desk = Desk::start(Limits::default(), |server, keys| {
+        let server = server.keys(keys.clone());
+        server.deliveries(deliveries(&["127.0.0.1"]))
+    })
+    .await;
     let ada = desk.client_of("ada", &[Scope::Read, Scope::Run]);
     let mut command = Command::new(python);
     command.args([

@@ -6,7 +6,7 @@ use ghostlight_actors::{
     actor::{Limits, System},
     contract::RunFilter,
     definition::{Notification, RunNews},
-    run::Agent,
+    run::{Agent, Team},
     session::Turn,
     testing::InMemoryStore,
 };
@@ -35,19 +35,26 @@ pub(crate) fn deliveries(hosts: &[&str]) -> Deliveries {
 }
 
 /// A server over this store whose desk tells these.
-struct Telling {
-    client: Client,
+pub(crate) struct Telling {
+    pub(crate) client: Client,
     task: JoinHandle<()>,
 }
 
 impl Telling {
-    async fn open(store: InMemoryStore, to: impl IntoIterator<Item = Notification>) -> Self {
+    pub(crate) async fn open(
+        store: InMemoryStore,
+        to: impl IntoIterator<Item = Notification>,
+    ) -> Self {
         let desk = Agent::from_fn("desk", obey);
         let helper = Agent::from_fn("helper", obey).description("helps");
         let mut team = desk.agent(helper).into_team().unwrap();
         for to in to {
             team = team.notification(to);
         }
+        Self::of(store, team).await
+    }
+
+    pub(crate) async fn of(store: InMemoryStore, team: Team) -> Self {
         let system = System::builder(store).team(team).start().await.unwrap();
         let server = Server::new(system).deliveries(deliveries(&[]));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

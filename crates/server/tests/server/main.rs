@@ -7,6 +7,8 @@ mod a2a;
 mod a2a_access;
 #[cfg(feature = "a2a")]
 mod a2a_peers;
+#[cfg(feature = "a2a")]
+mod a2a_pushes;
 #[cfg(feature = "anp")]
 mod anp;
 mod client;
@@ -22,6 +24,8 @@ mod load;
 mod looking_in;
 #[cfg(feature = "memory")]
 mod memories;
+#[cfg(feature = "deliveries")]
+mod messengers;
 mod owners;
 mod page;
 mod paging;

@@ -1,0 +1,129 @@
+//! Messengers: people talk to a team where they talk to each other.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    DefinitionError,
+    notification::check_address,
+    secret_variable,
+    team::{is_default, well_formed},
+};
+
+/// A messenger whose people talk to the team. A bridge, a small program beside the messenger, posts what they write and how
+/// they react to the server (`ghostlight serve --listen`, at `/messengers/TEAM/NAME`), and takes the team's messages at
+/// [`url`](Self::url). Both ways are signed with the [`secret`](Self::secret) by
+/// [Standard Webhooks](https://www.standardwebhooks.com).
+///
+/// Each person has a session of their own in each chat, as the owner `messenger:NAME:PERSON`.
+///
+/// ```
+/// use ghostlight_actors::definition::Messenger;
+///
+/// let chat = Messenger::new("chat", "https://bridge.example.org/out", "${BRIDGE_SECRET}").cool_down_s(2);
+/// assert!(chat.check().is_ok());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Messenger {
+    /// The name: letters, digits, `_` and `-`, unique in the team.
+    pub name: String,
+    /// Where the bridge takes messages. Private addresses must be allowed by the server.
+    pub url: String,
+    /// A reference to the environment variable that holds the secret which both sides sign with, such as
+    /// `${BRIDGE_SECRET}`.
+    pub secret: String,
+    /// How many seconds a person waits before their next message is taken, up to an hour; none when left out.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cool_down_s: u32,
+    /// An emoji with which the team reacts to a message when it begins to work on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub react: Option<String>,
+}
+
+impl Messenger {
+    /// The longest pause between two messages of one person, in seconds.
+    pub const MAX_COOL_DOWN_S: u32 = 3_600;
+    /// The most bytes of an emoji.
+    const MAX_EMOJI: usize = 64;
+
+    /// A messenger whose bridge takes messages at this address. The secret is a reference, such as `${BRIDGE_SECRET}`.
+    pub fn new(name: impl Into<String>, url: impl Into<String>, secret: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            url: url.into(),
+            secret: secret.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Sets how many seconds a person waits before their next message is taken.
+    #[must_use]
+    pub fn cool_down_s(mut self, seconds: u32) -> Self {
+        self.cool_down_s = seconds;
+        self
+    }
+
+    /// Sets the emoji with which the team reacts to a message when it begins to work on it.
+    #[must_use]
+    pub fn react(mut self, emoji: impl Into<String>) -> Self {
+        self.react = Some(emoji.into());
+        self
+    }
+
+    /// The name of the environment variable that holds the secret.
+    pub fn secret_variable(&self) -> Option<&str> {
+        secret_variable(&self.secret)
+    }
+
+    /// Checks that it has an address and a secret.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        if !well_formed(&self.name) {
+            return Err("its name is not 1 to 64 letters, digits, `_` or `-`".to_owned());
+        }
+        check_address(&self.url)?;
+        if self.secret_variable().is_none() {
+            return Err(
+                "it has no secret: name the environment variable that holds it, such as \
+                 `secret: ${BRIDGE_SECRET}`"
+                    .to_owned(),
+            );
+        }
+        if self.cool_down_s > Self::MAX_COOL_DOWN_S {
+            let most = Self::MAX_COOL_DOWN_S;
+            return Err(format!("`cool_down_s` is {most} at the most"));
+        }
+        let emoji = self.react.as_deref().unwrap_or("x");
+        if emoji.trim().is_empty() || emoji.len() > Self::MAX_EMOJI {
+            return Err("`react` is an emoji".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Checks the messengers of a team.
+///
+/// # Errors
+/// The first fault, with the messenger's name.
+pub(super) fn check_all(messengers: &[Messenger]) -> Result<(), DefinitionError> {
+    let mut names = BTreeSet::new();
+    for messenger in messengers {
+        let checked = match names.insert(messenger.name.as_str()) {
+            true => messenger.check(),
+            false => Err("there are two of this name".to_owned()),
+        };
+        checked.map_err(|reason| DefinitionError::Settings {
+            wanted_by: "the team".to_owned(),
+            what: "messenger",
+            name: messenger.name.clone(),
+            reason,
+        })?;
+    }
+    Ok(())
+}

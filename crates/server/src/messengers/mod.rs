@@ -1,0 +1,300 @@
+//! Messengers: what people write is a turn or an answer, and how they react confirms or refutes what was done.
+//!
+//! A bridge stands between a messenger and this server. What it posts here ([`Incoming`]) and what is posted to it (see
+//! `deliveries`) is all that it must know: it receives, sends and reacts.
+
+#[cfg(feature = "memory")]
+pub(crate) mod episodes;
+mod heard;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, Method, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+use ghostlight_actors::{
+    actor::{AnswerError, Run, SystemError},
+    contract::StoreError,
+    definition::{Messenger, WebhookSignature},
+    session::Turn,
+    vocabulary::{Digest, QuestionKind, RunId, SessionId},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::{
+    address::Path,
+    api::{Asked, Unsaid},
+    body::Bytes,
+    caller::{Caller, Holder},
+    compatible::answer_of,
+    deliveries::ChatRecipient,
+    endpoint::{Access, Endpoints},
+    problem::Problem,
+    server::Shared,
+    webhooks::verified,
+};
+use heard::Heard;
+
+/// The most bytes of an id, a person's or chat's name, and of a text.
+const MAX_NAME: usize = 128;
+const MAX_TEXT: usize = 64 << 10;
+/// How long a message waits for those before it in its session.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a bridge tells of its messenger.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum Incoming {
+    /// Somebody wrote something.
+    Message {
+        /// The message's id, the same whenever the bridge posts it.
+        id: String,
+        /// The chat.
+        chat: String,
+        /// Who wrote it, as the messenger has checked.
+        sender: String,
+        /// The text.
+        text: String,
+    },
+    /// Somebody reacted to a message of the team.
+    Reaction {
+        /// The chat.
+        chat: String,
+        /// Who reacted.
+        sender: String,
+        /// The team's message: the `webhook-id` with which it was posted to the bridge.
+        message: String,
+        /// The emoji.
+        emoji: String,
+        /// Whether the reaction was taken back.
+        #[serde(default)]
+        removed: bool,
+    },
+}
+
+/// What became of a message.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Taken {
+    /// The run that works on it.
+    run: String,
+}
+
+pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
+    endpoints
+        .add(
+            Method::POST,
+            "/messengers/{team}/{name}",
+            // The signature of the body authenticates the bridge.
+            Access::Public,
+            "What a person wrote in a messenger, or how they reacted, signed by Standard Webhooks.",
+            receive,
+        )
+        .takes::<Incoming>()
+        .gives::<Taken>()
+}
+
+async fn receive(
+    State(state): State<Shared>,
+    Path((team, name)): Path<(String, String)>,
+    headers: HeaderMap,
+    Bytes(body): Bytes,
+) -> Result<Response, Problem> {
+    let unknown = || Problem::not_found(format!("messenger {name:?} of a team {team:?}"));
+    let spec = state.teams().into_iter().find(|spec| spec.name == team);
+    let mut messengers = spec.ok_or_else(unknown)?.messengers.into_iter();
+    let messenger = messengers.find(|messenger| messenger.name == name);
+    let messenger = messenger.ok_or_else(unknown)?;
+    let secret = messenger.secret_variable().unwrap_or_default();
+    verified(&name, secret, WebhookSignature::Standard, &headers, &body)?;
+    let incoming: Incoming = serde_json::from_slice(&body)
+        .map_err(|error| Problem::invalid(format!("the body: {error}")))?;
+    match incoming {
+        Incoming::Message {
+            id,
+            chat,
+            sender,
+            text,
+        } => {
+            named("id", &id)?;
+            if text.trim().is_empty() || text.len() > MAX_TEXT {
+                let detail = format!("`text` is 1 to {MAX_TEXT} bytes");
+                return Err(Problem::invalid(detail));
+            }
+            let person = Person::new(&state, &team, messenger, &chat, &sender)?;
+            person.hear(&id, &text).await
+        }
+        Incoming::Reaction {
+            chat,
+            sender,
+            message,
+            emoji,
+            removed,
+        } => {
+            named("message", &message)?;
+            named("emoji", &emoji)?;
+            let person = Person::new(&state, &team, messenger, &chat, &sender)?;
+            person.react(&message, &emoji, removed).await
+        }
+    }
+}
+
+fn named(what: &str, name: &str) -> Result<(), Problem> {
+    let is_fine = !name.trim().is_empty() && !name.chars().any(char::is_control);
+    if is_fine && name.len() <= MAX_NAME {
+        return Ok(());
+    }
+    let detail = format!("`{what}` is 1 to {MAX_NAME} bytes without control characters");
+    Err(Problem::invalid(detail))
+}
+
+/// A person in a chat, with the session that is theirs there.
+struct Person {
+    asked: Asked,
+    session: SessionId,
+    to: ChatRecipient,
+    cool_down_s: u32,
+}
+
+impl Person {
+    fn new(
+        state: &Shared,
+        team: &str,
+        messenger: Messenger,
+        chat: &str,
+        sender: &str,
+    ) -> Result<Self, Problem> {
+        named("chat", chat)?;
+        named("sender", sender)?;
+        if sender.contains('/') {
+            return Err(Problem::invalid("`sender` holds no `/`"));
+        }
+        // What people write is not taken where they could not be answered.
+        state.deliveries()?;
+        // Apart from the subjects of keys and tokens, whose names are not given by the messenger.
+        let subject = format!("messenger:{}:{sender}", messenger.name);
+        let holder = Holder {
+            subject: subject.clone(),
+            ..Holder::default()
+        };
+        let asked = Asked::by(state, Caller::Subject(Arc::new(holder)));
+        let session = asked.session(team, chat)?;
+        Ok(Self {
+            asked,
+            session,
+            cool_down_s: messenger.cool_down_s,
+            to: ChatRecipient {
+                owner: subject,
+                secret: messenger.secret_variable().unwrap_or_default().to_owned(),
+                messenger: messenger.name,
+                url: messenger.url,
+                chat: chat.to_owned(),
+                sender: sender.to_owned(),
+                message: String::new(),
+                emoji: messenger.react,
+            },
+        })
+    }
+
+    /// Takes a message: a turn, or the answer to what the run under way asks.
+    async fn hear(mut self, id: &str, text: &str) -> Result<Response, Problem> {
+        let digest = Digest::of(id.as_bytes()).to_string();
+        let turn = format!("messenger:{}:{digest}", self.to.messenger);
+        let run = RunId::of_turn(&self.session, &turn);
+        let store = self.asked.system.store().clone();
+        let heard = Heard::in_session(&store, &self.session).await?;
+        if let Some((run, operation, value)) = heard.answer(&digest) {
+            // It was taken before, perhaps by a process that died before it answered.
+            self.answer(&self.asked.system.run(run), operation, value)
+                .await?;
+            return Ok(taken(run));
+        }
+        if store.run(run).await?.is_none() && self.cool_down_s > 0 {
+            let who = format!("{}/{}", self.session.team, self.to.owner);
+            let refused = self
+                .asked
+                .state
+                .quotas
+                .cool_down(&who, &turn, self.cool_down_s);
+            if let Some(refused) = refused.await? {
+                return Ok(refused);
+            }
+        }
+        let said = self.asked.say(&self.session, Turn::text(text).id(turn));
+        let said = tokio::time::timeout(PATIENCE, said).await.map_err(|_| {
+            let detail = "the messages before it have not been dealt with: post it again";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
+        })?;
+        let run = match said {
+            Ok(run) => run,
+            Err(Unsaid::Asking(run)) => {
+                let run = self.asked.system.run(run);
+                let open = run.questions().await?;
+                let Some((_, operation, question)) = open.into_iter().next() else {
+                    return Err(Problem::conflict(
+                        "the question was just answered: post it again",
+                    ));
+                };
+                if question.kind == QuestionKind::Authentication {
+                    let detail = "a credential is not taken in a message";
+                    return Err(Problem::invalid(detail));
+                }
+                let value = answer_of(&question, text)?;
+                // Noted first, so that the same message is never taken for a turn afterwards.
+                let noted = heard.note(&store, digest, run.id(), operation, &value);
+                noted.await.map_err(|error| match error {
+                    StoreError::Conflict { .. } => {
+                        Problem::conflict("another message was heard first: post it again")
+                    }
+                    error => error.into(),
+                })?;
+                self.answer(&run, operation, value).await?;
+                return Ok(taken(run.id()));
+            }
+            Err(unsaid) => return Err(unsaid.into()),
+        };
+        self.to.message = id.to_owned();
+        let deliveries = self.asked.state.deliveries()?;
+        let reply = deliveries.reply(&self.asked.system, run.id(), self.to);
+        reply.await?;
+        Ok(taken(run.id()))
+    }
+
+    async fn answer(
+        &self,
+        run: &Run,
+        operation: ghostlight_actors::vocabulary::OperationId,
+        value: serde_json::Value,
+    ) -> Result<(), Problem> {
+        match run.answer(operation, value).await {
+            Ok(())
+            | Err(SystemError::Answer {
+                error: AnswerError::NotOpen { .. } | AnswerError::Over { .. },
+                ..
+            }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Counts a reaction. Only those to a message that went to this person in this chat say anything.
+    #[cfg(feature = "memory")]
+    async fn react(self, message: &str, emoji: &str, removed: bool) -> Result<Response, Problem> {
+        let to = (&self.session, &self.to);
+        let counted = episodes::react(&self.asked.system, to, message, emoji, removed).await?;
+        Ok(Json(json!({ "reaction": counted })).into_response())
+    }
+
+    #[cfg(not(feature = "memory"))]
+    async fn react(self, _: &str, _: &str, _: bool) -> Result<Response, Problem> {
+        Ok(Json(json!({ "reaction": "unknown" })).into_response())
+    }
+}
+
+fn taken(run: RunId) -> Response {
+    let run = run.to_string();
+    (StatusCode::ACCEPTED, Json(Taken { run })).into_response()
+}

@@ -1,0 +1,177 @@
+//! People of a messenger talk to a team through a bridge: what they write is a turn or an answer, and each is told
+//! what becomes of it.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use ghostlight_actors::{definition::Messenger, run::Agent, testing::InMemoryStore};
+use ring::hmac;
+use serde_json::{Value, json};
+
+use crate::{
+    client::{Answer, Client},
+    deliveries::Telling,
+    desk::{obey, text_at},
+    receiver::{Got, Receiver},
+    webhooks::{SECRET, now_s},
+};
+
+async fn desk(store: InMemoryStore, messenger: Messenger) -> Telling {
+    let team = Agent::from_fn("desk", obey).into_team().unwrap();
+    Telling::of(store, team.messenger(messenger)).await
+}
+
+/// What a bridge posts, signed as Standard Webhooks says.
+pub(crate) async fn post(client: &Client, body: &Value) -> Answer {
+    let (body, now) = (body.to_string(), now_s());
+    let key = hmac::Key::new(hmac::HMAC_SHA256, env!("CARGO_PKG_NAME").as_bytes());
+    let tag = STANDARD.encode(hmac::sign(&key, format!("b1.{now}.{body}").as_bytes()));
+    let headers =
+        format!("webhook-id: b1\r\nwebhook-timestamp: {now}\r\nwebhook-signature: v1,{tag}\r\n");
+    let path = "/messengers/desk/chat";
+    client.request("POST", path, &headers, Some(&body)).await
+}
+
+fn message(id: &str, sender: &str, text: &str) -> Value {
+    json!({ "type": "message", "id": id, "chat": "lobby", "sender": sender, "text": text })
+}
+
+/// What was taken, each message once: one that was under way when a process died comes again.
+async fn heard(bridge: &Receiver, most: usize) -> Vec<Got> {
+    let taken = |got: &[Got]| {
+        let mut once: Vec<Got> = Vec::new();
+        for got in got.iter().filter(|got| got.status == 200) {
+            if once.iter().all(|known| known.id() != got.id()) {
+                once.push(got.clone());
+            }
+        }
+        once
+    };
+    bridge.until(|got| taken(got).len() >= most).await;
+    taken(&bridge.got())
+}
+
+fn texts(got: &[Got], to: &str) -> Vec<String> {
+    let of = got.iter().map(Got::json).filter(|body| body["to"] == to);
+    of.map(|body| format!("{} {}", text_at(&body, "/kind"), text_at(&body, "/text")))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_writes_is_a_turn_or_an_answer_and_they_are_told_what_becomes_of_it() {
+    let bridge = Receiver::open(&[500]).await;
+    let messenger = Messenger::new("chat", bridge.url("/out"), SECRET).react("👀");
+    let store = InMemoryStore::new();
+    let first = desk(store.clone(), messenger.clone()).await;
+    let asked = post(&first.client, &message("m1", "ada", "ask name"))
+        .await
+        .is(202)
+        .json();
+    let told = heard(&bridge, 2).await;
+    let seen = told[0].json();
+    assert_eq!(
+        (&seen["type"], &seen["emoji"], &seen["message"]),
+        (&json!("reaction"), &json!("👀"), &json!("m1"))
+    );
+    assert_eq!(texts(&told, "ada"), ["question name"]);
+    assert_eq!(told[1].json()["reply_to"], "m1");
+    told[1].is_signed_with(env!("CARGO_PKG_NAME"));
+    // The same message again is the same turn; another person has another session in the same chat.
+    let again = post(&first.client, &message("m1", "ada", "ask name"))
+        .await
+        .is(202)
+        .json();
+    assert_eq!(again["run"], asked["run"]);
+    post(&first.client, &message("m2", "bob", "fail secretly"))
+        .await
+        .is(202);
+    let told = heard(&bridge, 4).await;
+    assert_eq!(texts(&told, "bob"), ["failure This could not be finished."]);
+    drop(first);
+    store.crash();
+    // The next message of the person answers the question, once, whoever hears it.
+    let next = desk(store.another_process(), messenger).await;
+    for _ in 0..2 {
+        let answered = post(&next.client, &message("m3", "ada", "Ann"))
+            .await
+            .is(202)
+            .json();
+        assert_eq!(answered["run"], asked["run"]);
+        heard(&bridge, 5).await;
+    }
+    let told = heard(&bridge, 5).await;
+    assert_eq!(
+        texts(&told, "ada"),
+        ["question name", "answer answered \"Ann\""]
+    );
+    assert_eq!(told.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_who_writes_too_fast_waits_and_nobody_else_does() {
+    let bridge = Receiver::open(&[]).await;
+    let messenger = Messenger::new("chat", bridge.url("/out"), SECRET).cool_down_s(600);
+    let store = InMemoryStore::new();
+    let first = desk(store.clone(), messenger.clone()).await;
+    post(&first.client, &message("m1", "ada", "go"))
+        .await
+        .is(202);
+    let refused = post(&first.client, &message("m2", "ada", "go"))
+        .await
+        .is(429);
+    let wait: u64 = refused.headers["retry-after"].parse().unwrap();
+    assert!((590..=600).contains(&wait), "{wait}");
+    // A bridge's retry costs nothing, and neither does anything of another person.
+    post(&first.client, &message("m1", "ada", "go"))
+        .await
+        .is(202);
+    post(&first.client, &message("m3", "bob", "go"))
+        .await
+        .is(202);
+    drop(first);
+    store.crash();
+    let next = desk(store.another_process(), messenger).await;
+    post(&next.client, &message("m2", "ada", "go"))
+        .await
+        .is(429);
+    assert_eq!(texts(&heard(&bridge, 2).await, "ada"), ["answer did go"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_unsigned_or_malformed_says_nothing() {
+    let bridge = Receiver::open(&[]).await;
+    let store = InMemoryStore::new();
+    let desk = desk(store, Messenger::new("chat", bridge.url("/out"), SECRET)).await;
+    let fine = message("m1", "ada", "go").to_string();
+    for (path, status) in [
+        ("/messengers/desk/chat", 401),
+        ("/messengers/desk/none", 404),
+        ("/messengers/none/chat", 404),
+    ] {
+        desk.client
+            .request("POST", path, "", Some(&fine))
+            .await
+            .is(status);
+    }
+    let long = "x".repeat(70_000);
+    for wrong in [
+        json!({}),
+        json!([]),
+        json!({ "type": "dance", "chat": "c", "sender": "s" }),
+        json!({ "type": "message", "id": "1", "chat": "c", "sender": "s" }),
+        message("", "ada", "go"),
+        message("m", "", "go"),
+        message("m", "a/b", "go"),
+        message("m", "a\nb", "go"),
+        message("m", &"x".repeat(129), "go"),
+        message("m", "ada", " "),
+        message("m", "ada", &long),
+        json!({ "type": "reaction", "chat": "c", "sender": "s", "message": "m", "emoji": "" }),
+    ] {
+        assert_eq!(post(&desk.client, &wrong).await.status, 422, "{wrong}");
+    }
+    let reaction = json!({ "type": "reaction", "chat": "c", "sender": "s", "message": "msg_1", "emoji": "👍" });
+    assert_eq!(
+        post(&desk.client, &reaction).await.is(200).json()["reaction"],
+        "unknown"
+    );
+    assert!(bridge.got().is_empty());
+}
