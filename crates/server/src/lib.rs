@@ -25,6 +25,7 @@
 mod a2a;
 mod access;
 mod address;
+mod agui;
 #[cfg(feature = "anp")]
 mod anp;
 mod api;

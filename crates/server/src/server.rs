@@ -33,7 +33,7 @@ use crate::anp::Identities;
 #[cfg(feature = "deliveries")]
 use crate::deliveries::Deliveries;
 use crate::{
-    access, api,
+    access, agui, api,
     caller::{Caller, Scope},
     compatible,
     connections::Connections,
@@ -452,6 +452,7 @@ impl Server {
     fn assemble(&self, state: &Shared) -> (Router, Vec<Endpoint>) {
         let endpoints = api::endpoints(Endpoints::new(state.clone()));
         let endpoints = compatible::endpoints(endpoints);
+        let endpoints = agui::endpoints(endpoints);
         let endpoints = webhooks::endpoints(endpoints);
         #[cfg(feature = "deliveries")]
         let endpoints = crate::messengers::endpoints(endpoints);

@@ -18,7 +18,6 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-#[cfg(feature = "a2a")]
 pub(crate) use dialog::answer_of;
 pub(crate) use errors::in_their_form;
 

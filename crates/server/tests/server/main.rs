@@ -9,6 +9,7 @@ mod a2a_access;
 mod a2a_peers;
 #[cfg(feature = "a2a")]
 mod a2a_pushes;
+mod agui;
 #[cfg(feature = "anp")]
 mod anp;
 mod client;
