@@ -7,7 +7,7 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentLoop, Checked, FinishMode, LoopLimits, at_least_one};
+use super::{AgentLoop, Checked, FINISH_TOOL, FinishMode, LoopLimits, at_least_one};
 
 /// Asks the model, runs the tools that it calls in parallel, returns their results to the model,
 /// and repeats until it answers: an [`AgentLoop`] run to its end. It is the behavior of an agent
@@ -64,6 +64,14 @@ impl FunctionCalling {
 }
 
 impl Behavior for FunctionCalling {
+    fn tools(&self) -> Vec<String> {
+        let finishes = self.completion.offers_tool();
+        finishes
+            .then(|| FINISH_TOOL.to_owned())
+            .into_iter()
+            .collect()
+    }
+
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let agent = AgentLoop::new(&cx)?.limits(self.limits(&cx));
         agent.completion(self.completion).run().await

@@ -274,6 +274,14 @@ impl ContextOptimizer {
 }
 
 impl Policy for ContextOptimizer {
+    fn tools(&self) -> Vec<String> {
+        let spills = self.spec.spill.is_some();
+        spills
+            .then(|| self.reads_results.name())
+            .into_iter()
+            .collect()
+    }
+
     async fn before_sending(
         &mut self,
         cx: &PolicyContext<'_>,

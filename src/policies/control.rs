@@ -59,6 +59,10 @@ impl Default for Control {
 impl Checked for Control {}
 
 impl Policy for Control {
+    fn tools(&self) -> Vec<String> {
+        self.tools.iter().map(OwnTool::name).collect()
+    }
+
     async fn before_model(
         &mut self,
         _: &PolicyContext<'_>,

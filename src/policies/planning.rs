@@ -191,6 +191,10 @@ impl PlanningState {
 }
 
 impl Policy for Planning {
+    fn tools(&self) -> Vec<String> {
+        vec![self.tool.name()]
+    }
+
     async fn before_model(
         &mut self,
         _: &PolicyContext<'_>,

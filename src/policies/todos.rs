@@ -161,6 +161,10 @@ impl fmt::Display for TodoList {
 }
 
 impl Policy for Todos {
+    fn tools(&self) -> Vec<String> {
+        vec![self.tool.name()]
+    }
+
     async fn before_run(&mut self, cx: &PolicyContext<'_>) -> Result<Option<Outcome>, AgentError> {
         let kept = cx.state(Scope::Session).get::<TodoList>(KEY).await?;
         self.list = kept.unwrap_or_default();

@@ -183,6 +183,10 @@ fn document(tool: &ToolDefinition) -> String {
 }
 
 impl Policy for ToolSearch {
+    fn tools(&self) -> Vec<String> {
+        vec![self.tool.name()]
+    }
+
     async fn before_model(
         &mut self,
         cx: &PolicyContext<'_>,

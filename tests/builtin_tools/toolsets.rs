@@ -164,6 +164,96 @@ fn names_that_collide_or_do_not_exist_are_refused() {
 }
 
 #[test]
+fn a_tool_called_like_one_that_its_agent_is_given_is_refused_with_both_sources() {
+    let cases = [
+        (
+            "agents: [{ name: clerk, reach: delegate }]",
+            "delegate_to_clerk",
+            "the engine",
+        ),
+        (
+            "agents: [{ name: clerk }]",
+            "transfer_to_clerk",
+            "the engine",
+        ),
+        ("clarify: {}", "clarify", "the engine"),
+        ("publishes: [news]", "publish", "the engine"),
+        ("create_agent: {}", "create_agent", "the engine"),
+        (
+            "create_agent: { background: true }",
+            "agent_result",
+            "the engine",
+        ),
+        (
+            "behavior: { name: function_calling, completion: either }",
+            "finish",
+            "behavior \"function_calling\"",
+        ),
+        (
+            "behavior: { name: reactree }",
+            "recall",
+            "behavior \"reactree\"",
+        ),
+        ("behavior: { name: rewoo }", "llm", "behavior \"rewoo\""),
+        (
+            "policies: [{ name: planning }]",
+            "create_tasks",
+            "policy \"planning\"",
+        ),
+        (
+            "policies: [{ name: todos }]",
+            "todo_write",
+            "policy \"todos\"",
+        ),
+        (
+            "policies: [{ name: control }]",
+            "escalate",
+            "policy \"control\"",
+        ),
+        (
+            "policies: [{ name: tool_search }]",
+            "search_tools",
+            "policy \"tool_search\"",
+        ),
+        (
+            "context: { max_tokens: 9000, spill: {} }",
+            "read_result",
+            "policy \"context\"",
+        ),
+        #[cfg(feature = "memory")]
+        ("memory: { tool: true }", "memory", "policy \"memory\""),
+    ];
+    let registry = || {
+        ghostlight::builtin()
+            .tool_kind("own", |name, _| Ok(tool(name)))
+            .toolset_kind("shelf", |name, _| {
+                Ok(ToolsetHandle::new(tools(
+                    &[name.trim_end_matches("_shelf")],
+                )))
+            })
+    };
+    for (given, name, source) in cases {
+        for (tool, kind) in [(name.to_owned(), "own"), (format!("{name}_shelf"), "shelf")] {
+            let team = |given: &str| {
+                file(&format!(
+                    "tools: {{ {tool}: {{ kind: {kind} }} }}\n\
+                     models: {{ default: {{ provider: offline }} }}\n\
+                     agent: {{ name: desk, tools: [{tool}], {given} }}"
+                ))
+            };
+            let refused = match offered(&team(given), registry()) {
+                Err(refused) => refused.to_string(),
+                Ok(offered) => panic!("{given}: {offered:?}"),
+            };
+            for part in ["\"desk\"", &format!("{name:?}"), source, "its own"] {
+                assert!(refused.contains(part), "{part}: {refused}");
+            }
+            assert_eq!(offered(&team(""), registry()).unwrap().len(), 1, "{name}");
+        }
+    }
+}
+
+#[test]
 fn a_name_that_no_model_takes_is_left_out() {
     let long = "x".repeat(65);
     let odd = tools(&["ok", "a b", "", "ä", "../x", &long, "ok"]);
@@ -190,6 +280,7 @@ async fn a_toolset_that_fails_leaves_the_others_and_comes_back_with_the_next_run
     });
     let desk = Agent::new("desk")
         .tool(tool("own"))
+        .agent(Agent::new("clerk"))
         .toolset("server", changing.clone())
         .toolset("shelf", tools(&["read"]));
     let system = System::builder(InMemoryStore::new())
@@ -205,16 +296,24 @@ async fn a_toolset_that_fails_leaves_the_others_and_comes_back_with_the_next_run
         let run = system.session("desk", turn).send(turn).await.unwrap();
         run.outcome().await.unwrap().text().to_owned()
     };
-    assert_eq!(ask("first").await, "own read", "without the server's");
+    assert_eq!(
+        ask("first").await,
+        "own read transfer_to_clerk",
+        "without the server's"
+    );
     changing.set(Some(tools(&["look"])));
-    assert_eq!(ask("second").await, "own look read");
-    changing.set(Some(tools(&["look", "read", "own"])));
+    assert_eq!(ask("second").await, "own look read transfer_to_clerk");
+    changing.set(Some(tools(&["look", "read", "own", "transfer_to_clerk"])));
     assert_eq!(
         ask("third").await,
-        "own look read",
+        "own look read transfer_to_clerk",
         "what collides is left out"
     );
     changing.set(None);
-    assert_eq!(ask("fourth").await, "own read", "it failed again");
+    assert_eq!(
+        ask("fourth").await,
+        "own read transfer_to_clerk",
+        "it failed again"
+    );
     system.stop().await.unwrap();
 }

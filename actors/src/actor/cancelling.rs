@@ -66,23 +66,22 @@ impl Run {
             Err(error) => return Err(error),
         };
         let services = &self.system.shared().services;
-        if run.id != self.id
-            && let Some(cancelled) = self.was_cancelled(operation).await?
-        {
+        if let Some(cancelled) = self.was_cancelled(operation).await? {
             return Ok(cancelled);
         }
-        if let Some(cancelled) = run.was_cancelled(operation).await? {
-            return Ok(cancelled);
+        if run.id != self.id {
+            // All calls of a closed journal are over, and the next one has other calls under their ids.
+            return Ok(false);
         }
         let id = format!("cancel/{operation}/{:032x}", services.entropy.bits());
         let body = InboxBody::CancelCall { operation };
-        if run.is_at_rest().await? || !run.post_if_open(id.clone(), body).await? {
+        if self.is_at_rest().await? || !self.post_if_open(id.clone(), body).await? {
             return Ok(false);
         }
         loop {
-            let inbox = services.store.inbox(run.id).await?;
-            if inbox.iter().all(|item| item.id != id) || run.is_at_rest().await? {
-                return Ok(run.was_cancelled(operation).await?.unwrap_or(false));
+            let inbox = services.store.inbox(self.id).await?;
+            if inbox.iter().all(|item| item.id != id) || self.is_at_rest().await? {
+                return Ok(self.was_cancelled(operation).await?.unwrap_or(false));
             }
             if self.system.shared().is_stopped() {
                 return Err(SystemError::Stopped);

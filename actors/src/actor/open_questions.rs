@@ -1,7 +1,7 @@
 //! The open questions of a tree of runs.
 
 use crate::{
-    contract::{InboxBody, RunRow, StoreError, StoreHandle},
+    contract::{InboxBody, InboxItem, RunRow, StoreError, StoreHandle},
     vocabulary::{Begun, Entry, OperationId, Question, RunId},
 };
 
@@ -71,21 +71,22 @@ pub(super) fn note(open: &mut Vec<Open>, of: RunId, entry: Entry) {
 
 /// Whether a run or a run below it has a question to which no answer is on its way.
 pub(super) async fn is_asking(store: &StoreHandle, root: &RunRow) -> Result<bool, StoreError> {
-    for asked in open_questions(store, root).await? {
-        if !is_answered(store, &asked).await? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let asked = open_questions(store, root).await?;
+    Ok(!unanswered(store, asked).await?.is_empty())
 }
 
-/// Whether an answer is on its way to a question.
-pub(super) async fn is_answered(
+/// Of these questions, those to which no answer is on its way.
+pub(super) async fn unanswered(
     store: &StoreHandle,
-    (run, asked, _): &Open,
-) -> Result<bool, StoreError> {
-    let inbox = store.inbox(*run).await?;
-    Ok(inbox.iter().any(
-        |item| matches!(&item.body, InboxBody::Answer { operation, .. } if operation == asked),
-    ))
+    asked: Vec<Open>,
+) -> Result<Vec<Open>, StoreError> {
+    let mut open = Vec::new();
+    for asked in asked {
+        let inbox = store.inbox(asked.0).await?;
+        let is_answer = |item: &InboxItem| matches!(&item.body, InboxBody::Answer { operation, .. } if *operation == asked.1);
+        if !inbox.iter().any(is_answer) {
+            open.push(asked);
+        }
+    }
+    Ok(open)
 }

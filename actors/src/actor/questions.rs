@@ -6,7 +6,7 @@ use super::{
     AnswerError, Run, System, SystemError,
     acting::Use,
     loaded::read_journal,
-    open_questions::{Open, is_answered, note, open_questions},
+    open_questions::{Open, note, open_questions, unanswered},
 };
 use crate::{
     contract::{Credential, InboxBody, RunFilter},
@@ -60,24 +60,26 @@ impl System {
         let store = &self.shared().services.store;
         let mut open = Vec::new();
         for row in rows {
-            for asked in open_questions(store, &row).await? {
-                if !is_answered(store, &asked).await? {
-                    open.push(asked);
-                }
-            }
+            open.extend(unanswered(store, open_questions(store, &row).await?).await?);
         }
         Ok(open)
     }
 }
 
 impl Run {
-    /// The questions that the run and the runs below it wait for, oldest first. [`Question::path`]
-    /// names the agent that asks.
+    /// The questions that the run and the runs below it wait for, oldest first, but for those whose
+    /// answer is on its way to the run. [`Question::path`] names the agent that asks.
     ///
     /// # Errors
     /// What the store fails with.
     pub async fn questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
         self.check(Use::Look).await?;
+        let store = &self.system.shared().services.store;
+        Ok(unanswered(store, self.asked().await?).await?)
+    }
+
+    /// The same, with those whose answer is on its way.
+    async fn asked(&self) -> Result<Vec<Open>, SystemError> {
         let services = &self.system.shared().services;
         match services.current(self.id).await? {
             Some(row) => Ok(open_questions(&services.store, &row).await?),
@@ -144,7 +146,7 @@ impl Run {
         let (run, question) = if let Some((run, _, question)) = own {
             (run, question)
         } else {
-            let mut open = self.questions().await?;
+            let mut open = self.asked().await?;
             let known: Vec<OperationId> = open.iter().map(|(_, op, _)| *op).collect();
             open.retain(|(_, asked, _)| *asked == operation);
             let runs: Vec<RunId> = open.iter().map(|(run, ..)| *run).collect();

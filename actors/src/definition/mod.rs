@@ -8,6 +8,7 @@ mod approval;
 mod context;
 mod creation;
 mod drawing;
+mod error;
 mod interceptor;
 mod memory;
 mod messenger;
@@ -27,16 +28,18 @@ pub use context::{
     Summarize, TokenCounting,
 };
 pub use creation::{AGENT_RESULT, CREATE_AGENT, CreateAgentSpec};
+pub use error::DefinitionError;
 pub use interceptor::InterceptorSpec;
 pub use memory::{MemoryAccess, MemorySpec};
 pub use messenger::Messenger;
 pub use notification::{Notification, RunNews};
 pub use on_handoff::{OnHandoff, Sees};
+pub(crate) use pinned::engine_tools;
 pub use pinned::{
     CLARIFY, DELEGATE_PREFIX, GIVEN_BACK, PUBLISH, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX,
 };
 pub use schedule::{Missed, Schedule};
-pub use team::{DefinitionError, Durability, ModelSpec, TeamSpec, ToolSpec};
+pub use team::{Durability, ModelSpec, TeamSpec, ToolSpec};
 pub use turns::WhileBusy;
 use webhook::secret_variable;
 pub use webhook::{Webhook, WebhookPiece, WebhookSignature};

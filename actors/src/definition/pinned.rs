@@ -212,6 +212,12 @@ pub const TAKEN_OVER: &str = "[You have taken over this conversation.";
 /// The beginning of the engine's note to an agent that gets a conversation back. The giver and the reason follow.
 pub const GIVEN_BACK: &str = "[You have this conversation again.";
 
+/// The names of the tools that the engine gives to the last agent of a lineage.
+pub(crate) fn engine_tools(lineage: &[&AgentSpec]) -> Vec<String> {
+    let given = offered(lineage, None, &ToolSet::default());
+    given.iter().map(|tool| tool.name.clone()).collect()
+}
+
 /// The tools that the last agent of a lineage is offered.
 fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet {
     let reach = |prefix: &str, agent: &AgentSpec, what: &str, argument: &str, about: &str| {

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, InterceptorSpec, MemorySpec, Messenger,
-    Notification, PolicySpec, Reach, Schedule, Webhook, WhileAsking, WhileBusy, messenger,
-    notification, schedule, webhook,
+    AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, DefinitionError, InterceptorSpec,
+    MemorySpec, Messenger, Notification, PolicySpec, Reach, Schedule, Webhook, WhileAsking,
+    WhileBusy, messenger, notification, schedule, webhook,
 };
 use crate::vocabulary::{Budget, CallLimits, ToolFilter};
 
@@ -368,152 +368,6 @@ impl Durability {
             Self::Sync | Self::Memory => 0,
         }
     }
-}
-
-/// What is wrong with a team's definition.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DefinitionError {
-    /// A name is not well formed.
-    #[error("{what} name {name:?}: use 1 to 64 letters, digits, `_` or `-`")]
-    Name {
-        /// The kind of thing that is named, such as `agent`.
-        what: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// An agent has a name that is reserved for people.
-    #[error("an agent is called {name:?}: that name stands for the people who write; rename it")]
-    Reserved {
-        /// The name.
-        name: String,
-    },
-    /// Two agents have one name.
-    #[error("two agents are called {name:?}: names are unique over the whole team; rename one")]
-    Twice {
-        /// The name.
-        name: String,
-    },
-    /// Two teams of one System have one name.
-    #[error("two teams are called {name:?}: a session is found by its team's name; rename one")]
-    TeamTwice {
-        /// The name.
-        name: String,
-    },
-    /// An agent names a tool twice.
-    #[error("agent {agent:?} names the tool {tool:?} twice: remove one")]
-    ToolTwice {
-        /// The agent.
-        agent: String,
-        /// The tool.
-        tool: String,
-    },
-    /// The tree has too many levels.
-    #[error(
-        "agent {name:?} is below the deepest level that a team may have ({})",
-        TeamSpec::MAX_DEPTH
-    )]
-    TooDeep {
-        /// The agent.
-        name: String,
-    },
-    /// A topic would start runs for ever.
-    #[error(
-        "the topic {topic:?} starts an agent that publishes on it again, itself or through others: \
-         take it out of a `publishes` or a `starts_on` on the way"
-    )]
-    TopicCycle {
-        /// The topic.
-        topic: String,
-    },
-    /// A schedule cannot be kept.
-    #[error("the schedule {name:?} cannot be kept: {reason}")]
-    Schedule {
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A webhook cannot be served.
-    #[error("the webhook {name:?} cannot be served: {reason}")]
-    Webhook {
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// News cannot be posted.
-    #[error("the notification of {url:?} cannot be posted: {reason}")]
-    Notification {
-        /// Its address.
-        url: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A share for a warning is not from 1 to 100 percent.
-    #[error("`budget_warnings` holds {percent}: a share of a bound is 1 to 100 percent")]
-    Percent {
-        /// The number.
-        percent: u8,
-    },
-    /// The root agent is hidden, so nobody could reach it.
-    #[error("the root agent {name:?} is hidden: remove its `reach`")]
-    HiddenRoot {
-        /// The agent.
-        name: String,
-    },
-    /// A name has no meaning.
-    #[error("{wanted_by} names the {what} {name:?}, which does not exist; there are: {known}")]
-    Unknown {
-        /// Who names it.
-        wanted_by: String,
-        /// The kind of thing that it should name.
-        what: &'static str,
-        /// The name.
-        name: String,
-        /// The names that exist.
-        known: String,
-    },
-    /// One place gives a name to two different things.
-    #[error(
-        "two different things of the kind {what:?} are called {name:?} in {place}: rename one, or \
-         put one in the place of the other with `Registry::with`"
-    )]
-    Collision {
-        /// The place.
-        place: String,
-        /// The kind of thing that it names.
-        what: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// A name has different meanings at other agents, and none nearer.
-    #[error(
-        "{wanted_by} names the {what} {name:?}, and the agents {agents} have different ones of \
-         this name: give {wanted_by} its own, or register one for the whole team"
-    )]
-    Ambiguous {
-        /// Who names it.
-        wanted_by: String,
-        /// The kind of thing that it should name.
-        what: &'static str,
-        /// The name.
-        name: String,
-        /// The agents that have the name.
-        agents: String,
-    },
-    /// A behavior, policy or model refused its settings.
-    #[error("{wanted_by}: the {what} {name:?} refuses its settings: {reason}")]
-    Settings {
-        /// The part of the team that has the settings.
-        wanted_by: String,
-        /// What they are for.
-        what: &'static str,
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        reason: String,
-    },
 }
 
 #[cfg(test)]

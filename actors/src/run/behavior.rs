@@ -40,6 +40,12 @@ pub trait Behavior: Send + Sync + 'static {
         let _ = agent;
         Ok(())
     }
+
+    /// The names of the tools that it gives to its agent's model itself. An agent that has another tool of such
+    /// a name is refused, since a call could reach only one of them.
+    fn tools(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A behavior of any kind. Cloning shares it.
@@ -73,6 +79,11 @@ impl BehaviorHandle {
     pub fn check(&self, agent: &AgentSpec) -> Result<(), String> {
         self.0.check(agent)
     }
+
+    /// The names of the tools that it gives to its agent's model itself. See [`Behavior::tools`].
+    pub fn tools(&self) -> Vec<String> {
+        self.0.tools()
+    }
 }
 
 impl fmt::Debug for BehaviorHandle {
@@ -84,6 +95,7 @@ impl fmt::Debug for BehaviorHandle {
 trait ErasedBehavior: Send + Sync {
     fn run(&self, cx: RunContext) -> BoxFuture<'_, Result<Outcome, AgentError>>;
     fn check(&self, agent: &AgentSpec) -> Result<(), String>;
+    fn tools(&self) -> Vec<String>;
 }
 
 impl<B: Behavior> ErasedBehavior for B {
@@ -93,6 +105,10 @@ impl<B: Behavior> ErasedBehavior for B {
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {
         Behavior::check(self, agent)
+    }
+
+    fn tools(&self) -> Vec<String> {
+        Behavior::tools(self)
     }
 }
 

@@ -31,6 +31,7 @@ mod replay;
 mod spoken;
 mod steps;
 mod task;
+mod tool_names;
 mod toolsets;
 
 pub use behavior::{Behavior, BehaviorHandle};

@@ -11,7 +11,7 @@ impl Registry {
             self.make_policy(policy, root, || format!("team {:?}", team.name))?;
         }
         for (above, agent) in team.agent.walk() {
-            self.check_agent(agent, &path_of(&above, agent))?;
+            self.check_agent(team, agent, &path_of(&above, agent))?;
             // A misspelt rule would let its tool be called without approval.
             let stray = |name: &&String| *name != "*" && !self.may_have(agent, name);
             if let Some(name) = agent.approval.keys().find(stray) {

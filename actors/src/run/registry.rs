@@ -305,7 +305,7 @@ impl Registry {
         made.map_err(|error| error.to_string())
     }
 
-    fn make_policies(
+    pub(super) fn make_policies(
         &self,
         agent: &AgentSpec,
         path: &[String],
@@ -423,6 +423,7 @@ impl Registry {
 
     pub(super) fn check_agent(
         &self,
+        team: &TeamSpec,
         agent: &AgentSpec,
         path: &[String],
     ) -> Result<(), DefinitionError> {
@@ -452,7 +453,7 @@ impl Registry {
             }
             let _: &ToolHandle = self.places.wanted(path, tool, wanted_by)?;
         }
-        self.make_policies(agent, path)?;
+        self.refuse_two_tools(team, agent, path)?;
         let behavior = &agent.behavior;
         let make: &MakeBehavior = self.places.wanted(path, &behavior.name, wanted_by)?;
         make(&behavior.settings)
@@ -524,7 +525,7 @@ impl Registry {
         };
         team.check()?;
         for (_, agent) in team.agent.walk() {
-            self.check_agent(agent, &creator.places)?;
+            self.check_agent(&team, agent, &creator.places)?;
         }
         let mut made = self.pin_in(&team, Some(&creator.places));
         made.made_by = Some(creator.spec.name.clone());

@@ -148,6 +148,11 @@ impl Registry {
         for (above, agent) in team.agent.walk() {
             let path = path_of(&above, agent);
             let own: BTreeSet<&String> = tools_of(agent).collect();
+            // Without `leave_out` the checks of the whole team refuse what is called like a given tool.
+            let given_otherwise = match leave_out {
+                true => self.given_tools(team, agent, &path)?,
+                false => BTreeMap::new(),
+            };
             for name in own {
                 let Ok(Some(toolset)) = self.places.look_up::<ToolsetHandle>(&path, name) else {
                     if let Some((toolset, revision, tool)) = self.single_tool(&path, name) {
@@ -177,7 +182,8 @@ impl Registry {
                 for tool in tools.iter() {
                     let called = &tool.definition().name;
                     let is_taken = self.places.has::<ToolHandle>(&agent.name, called)
-                        || (agent.tools.contains(called) && agent.tools.contains(name));
+                        || (agent.tools.contains(called) && agent.tools.contains(name))
+                        || given_otherwise.contains_key(called);
                     if is_taken && !leave_out {
                         return Err(collision(agent, called));
                     }
@@ -233,6 +239,17 @@ impl Registry {
             open.extend(agent.agents.iter_mut());
         }
         team
+    }
+
+    /// The names of an agent's own tools, with those of its toolsets.
+    pub(super) fn own_tools_of<'a>(
+        &'a self,
+        agent: &'a AgentSpec,
+    ) -> impl Iterator<Item = &'a String> {
+        agent.tools.iter().flat_map(|name| {
+            let members = self.members.named(&agent.name, name);
+            members.unwrap_or(std::slice::from_ref(name))
+        })
     }
 
     fn name_members(&self, agent: &mut AgentSpec) {

@@ -15,7 +15,7 @@ use ghostlight_actors::{
         Model, ModelContext, ModelError, ModelHandle, Tool, ToolContext, ToolError, ToolHandle,
         ToolOutput,
     },
-    definition::{AgentSpec, BehaviorSpec},
+    definition::{AgentSpec, BehaviorSpec, Reach},
     run::{Agent, BehaviorHandle, Registry, RunContext, Team, replay},
     session::Turn,
     testing::FaultyStore,
@@ -275,6 +275,42 @@ async fn two_different_things_under_one_name_in_one_place_are_refused() {
         fault.contains("model") && fault.contains("\"default\""),
         "{fault}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_called_like_one_that_the_engine_gives_is_refused_with_both_sources() {
+    let stage = Stage::new();
+    let below = || Agent::from_fn("below", |_| async { Ok(Outcome::answer("done")) });
+    for name in ["delegate_to_below", "transfer_to_below"] {
+        let desk = searcher("desk").tool(tool(name, "own", Effect::Read));
+        let desk = desk.agent(below().define(|spec| spec.reach = Reach::Both));
+        let fault = refused(builder(&stage).team(desk.into_team().unwrap())).await;
+        for part in ["\"desk\"", name, "the engine", "its own"] {
+            assert!(fault.contains(part), "{part}: {fault}");
+        }
+    }
+    // An agent that is made later is held to the same.
+    let made = |name: &'static str| {
+        let desk = Agent::from_fn("desk", move |cx: RunContext| async move {
+            let mut made = AgentSpec::new("made");
+            made.behavior = BehaviorSpec::new("agent:below");
+            made.tools = vec![name.to_owned()];
+            made.publishes = vec!["news".to_owned()];
+            Ok(Outcome::answer(match cx.delegate(made, "go").await {
+                Ok(done) => done.text,
+                Err(error) => error.to_string(),
+            }))
+        });
+        desk.tool(tool(name, "own", Effect::Read)).agent(below())
+    };
+    for (name, expected) in [("publish", "the engine"), ("print", "done")] {
+        let system = builder(&Stage::new()).team(made(name).into_team().unwrap());
+        let system = system.model("default", Speaks("nothing"));
+        let system = system.start().await.unwrap();
+        let said = text(&ask(&system, "desk", "go").await).await;
+        assert!(said.contains(expected), "{name}: {said}");
+        system.stop().await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,6 +25,35 @@ fn asker(default: Option<bool>) -> Agent {
     })
 }
 
+/// A run that nobody carries takes its answer when somebody does; until then its question is no longer one for people.
+#[tokio::test(start_paused = true)]
+async fn a_question_is_listed_until_it_is_answered_and_not_until_the_run_takes_the_answer() {
+    let mut stage = Stage::new();
+    let agent = || {
+        let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+            Ok(Outcome::answer(cx.delegate("asker", "go").await?.text))
+        });
+        boss.agent(asker(None))
+    };
+    let system = stage.start(agent()).await;
+    let run = ask(&system, "boss", "go").await;
+    run.wait().await.unwrap();
+    stage.crash(&system).await;
+    let elsewhere = System::builder(stage.store.another_process());
+    let elsewhere = elsewhere.clock(stage.clock.clone()).start().await.unwrap();
+    let seen = elsewhere.run(run.id());
+    let (below, operation, _) = seen.questions().await.unwrap().remove(0);
+    assert_ne!(below, run.id());
+    seen.answer(operation, json!("red")).await.unwrap();
+    assert_eq!(seen.questions().await.unwrap(), []);
+    assert_eq!(elsewhere.open_questions().await.unwrap(), []);
+    // A second answer changes nothing.
+    seen.answer(operation, json!("blue")).await.unwrap();
+    elsewhere.stop().await.unwrap();
+    let system = stage.start(agent()).await;
+    assert_eq!(text(&system.run(run.id())).await, "\"red\"");
+}
+
 /// A form is answered by what fits its schema, given as an object or written as a text, and by nothing else; the
 /// question keeps its schema over a crash.
 #[tokio::test(start_paused = true)]

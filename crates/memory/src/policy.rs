@@ -336,6 +336,11 @@ impl MemoryPolicy {
 }
 
 impl Policy for MemoryPolicy {
+    fn tools(&self) -> Vec<String> {
+        let offers = self.spec.tool;
+        offers.then(|| self.tool.name()).into_iter().collect()
+    }
+
     fn is_inherited(&self) -> bool {
         false
     }

@@ -45,7 +45,14 @@ pub(crate) async fn observe(
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         (1..=MAX_ID).contains(&id.len()) && id.chars().all(fits)
     };
-    let id = given.filter(fits).map_or_else(fresh_id, str::to_owned);
+    let id = match given
+        .filter(fits)
+        .map(str::to_owned)
+        .map_or_else(fresh_id, Ok)
+    {
+        Ok(id) => id,
+        Err(problem) => return problem.into_response(),
+    };
     let Ok(value) = HeaderValue::from_str(&id) else {
         return Problem::internal(&"a request's id is no header").into_response();
     };
@@ -71,11 +78,14 @@ pub(crate) async fn observe(
 }
 
 /// An id that nobody can guess.
-pub(crate) fn fresh_id() -> String {
+///
+/// # Errors
+/// When the system gives no random bits: any other id could be another request's.
+pub(crate) fn fresh_id() -> Result<String, Problem> {
     let mut bits = [0; 12];
-    // Should the random source fail, ids are not unique.
-    let _ = SystemRandom::new().fill(&mut bits);
-    bits.iter().map(|byte| format!("{byte:02x}")).collect()
+    let drawn = SystemRandom::new().fill(&mut bits);
+    drawn.map_err(|_| Problem::internal(&"the system gives no random bits for an id"))?;
+    Ok(bits.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Refuses requests from pages of other sites, and requests under unknown host names: by such a name a page could reach

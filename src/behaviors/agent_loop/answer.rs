@@ -29,7 +29,7 @@ pub enum FinishMode {
 }
 
 impl FinishMode {
-    pub(super) fn offers_tool(self) -> bool {
+    pub(in crate::behaviors) fn offers_tool(self) -> bool {
         self != Self::Text
     }
 }

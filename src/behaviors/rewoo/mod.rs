@@ -108,6 +108,10 @@ impl Checked for Rewoo {
 }
 
 impl Behavior for Rewoo {
+    fn tools(&self) -> Vec<String> {
+        vec![MODEL.to_owned()]
+    }
+
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let mut work = Work::new(&cx);
         let mut steps = self.plan(&mut work, 1).await.map_err(no_plan)?;

@@ -34,7 +34,7 @@ impl Owner {
     pub(super) fn register(store: &Path, _guard: &Guard) -> io::Result<Self> {
         let folder = folder_of(store);
         sweep(&folder)?;
-        let id = fresh_id();
+        let id = fresh_id()?;
         let lock = files::private()
             .write(true)
             .create_new(true)
@@ -96,12 +96,12 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 /// An id that is never used twice. A process id comes again (in a container it is always the same);
 /// a process id with a time, and a count inside the process, does not.
-fn fresh_id() -> String {
+fn fresh_id() -> io::Result<String> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-    let nanos = since_epoch.unwrap_or_default().as_nanos();
-    format!("{}-{nanos:x}-{count:x}", process::id())
+    let nanos = since_epoch.map_err(io::Error::other)?.as_nanos();
+    Ok(format!("{}-{nanos:x}-{count:x}", process::id()))
 }
 
 fn is_id(text: &str) -> bool {

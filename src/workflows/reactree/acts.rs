@@ -55,7 +55,7 @@ fn act(name: &str, description: &str, properties: Value, required: &[&str]) -> A
     Arc::new(definition.parameters(parameters).effect(Effect::Read))
 }
 
-/// The agent's own tools, and the acts. An act hides a tool of the same name; a node at the deepest
+/// The agent's own tools, and the acts. An act hides a caller's tool of the same name; a node at the deepest
 /// level cannot expand. No node can hand the conversation over: it has only its own goal.
 pub(super) fn offered(own: &ToolSet, may_expand: bool) -> ToolSet {
     let text = json!({"type": "string"});
@@ -101,9 +101,12 @@ pub(super) fn offered(own: &ToolSet, may_expand: bool) -> ToolSet {
         .collect()
 }
 
+/// The names of all acts.
+pub(super) const NAMES: [&str; 5] = ["expand", "done", "fail", "remember", "recall"];
+
 /// Whether a tool of this name is an act.
 pub(super) fn is_act(name: &str) -> bool {
-    ["expand", "done", "fail", "remember", "recall"].contains(&name)
+    NAMES.contains(&name)
 }
 
 /// The act that a call asks for, or a message that tells the model what to mend.

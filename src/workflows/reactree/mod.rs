@@ -133,6 +133,10 @@ struct Tree<'a> {
 }
 
 impl Behavior for ReAcTree {
+    fn tools(&self) -> Vec<String> {
+        acts::NAMES.map(str::to_owned).to_vec()
+    }
+
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let tree = Tree {
             settings: self,

@@ -20,6 +20,7 @@ macro_rules! erased {
             $(fn $hook<'a>(&'a mut self, cx: &'a PolicyContext<'a>, $($argument: $type),*) -> Hook<'a, $output>;)*
             fn wants_reflection(&self) -> bool;
             fn is_inherited(&self) -> bool;
+            fn tools(&self) -> Vec<String>;
         }
 
         impl<P: Policy> ErasedPolicy for P {
@@ -33,6 +34,10 @@ macro_rules! erased {
 
             fn is_inherited(&self) -> bool {
                 Policy::is_inherited(self)
+            }
+
+            fn tools(&self) -> Vec<String> {
+                Policy::tools(self)
             }
         }
     };

@@ -207,6 +207,12 @@ pub trait Policy: Send + 'static {
         Unchanged::new()
     }
 
+    /// The names of the tools that it offers and answers itself ([`OwnTool`]). An agent that has another tool of
+    /// such a name is refused, since a call could reach only one of them.
+    fn tools(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether the next text of the model is a reflection that this policy asked for, and no
     /// answer.
     fn wants_reflection(&self) -> bool {
@@ -468,6 +474,11 @@ impl PolicyHandle {
     /// Whether the policy also watches over agents that the agent makes.
     pub(crate) fn is_inherited(&self) -> bool {
         self.make().is_inherited()
+    }
+
+    /// The names of the tools that the policy offers and answers itself.
+    pub(crate) fn tools(&self) -> Vec<String> {
+        self.make().tools()
     }
 }
 

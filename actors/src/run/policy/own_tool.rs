@@ -23,7 +23,12 @@ impl OwnTool {
         }
     }
 
-    /// Adds the tool to a request that does not have it.
+    /// The name of the tool.
+    pub fn name(&self) -> String {
+        self.definition.name.clone()
+    }
+
+    /// Adds the tool to a request, in the place of a caller's tool of this name.
     pub fn offer(&mut self, request: &mut ModelRequest) {
         let without = request.tools.digest();
         if let Some((digest, offered)) = &self.offered
@@ -32,10 +37,11 @@ impl OwnTool {
             request.tools = offered.clone();
             return;
         }
-        if request.tools.get(&self.definition.name).is_none() {
-            let own = [self.definition.clone()];
-            request.tools = request.tools.iter().cloned().chain(own).collect();
-        }
+        let others = request
+            .tools
+            .iter()
+            .filter(|tool| tool.name != self.definition.name);
+        request.tools = others.cloned().chain([self.definition.clone()]).collect();
         self.offered = Some((without, request.tools.clone()));
     }
 }

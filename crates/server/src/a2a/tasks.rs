@@ -262,10 +262,14 @@ impl Agent {
         let asked = match named {
             Some(named) => {
                 let asked = open.iter().find(|(_, operation, _)| *operation == named);
+                // The message was sent again: its sender wants to follow the task.
                 if asked.is_none() && was_answered(&seen.task, named) {
-                    // The message was sent again: its sender wants to follow the task.
                     let waits = seen.task.status.state.is_interrupted();
                     return Ok(self.goes_on(&run, seen, waits));
+                }
+                if asked.is_none() && asks(&seen.task, named) {
+                    // The answer is on its way to the run.
+                    return Ok(self.goes_on(&run, seen, false));
                 }
                 asked.ok_or_else(|| {
                     ProtocolError::invalid(format!("the task does not ask in {named}"))
@@ -374,6 +378,13 @@ fn was_answered(task: &Task, operation: OperationId) -> bool {
     answers
         .filter_map(|message| message.named(ghostlight_a2a::protocol::QUESTION))
         .any(|named| named == name)
+}
+
+/// Whether the last message of a task asks this, as far as its run has recorded answers.
+fn asks(task: &Task, operation: OperationId) -> bool {
+    let said = task.status.message.as_ref();
+    let named = said.and_then(|said| said.named(ghostlight_a2a::protocol::QUESTION));
+    named.is_some_and(|named| named == operation.to_string())
 }
 
 type Asking = (RunId, OperationId, Question);

@@ -19,6 +19,7 @@ use super::{
     views::{End, QuestionView, RunView},
 };
 use crate::{
+    access::fresh_id,
     address::{Path, Query},
     body::{Json as Body, MaybeJson},
     endpoint::Endpoints,
@@ -563,9 +564,10 @@ async fn fork(
     if let Some(input) = body.input {
         fork = fork.input(input);
     }
-    let key = body
-        .session
-        .unwrap_or_else(|| format!("fork-{}", crate::access::fresh_id()));
+    let key = match body.session {
+        Some(key) => key,
+        None => format!("fork-{}", fresh_id()?),
+    };
     fork = fork.session(asked.session(&row.team, &key)?.key);
     if body.todays_team {
         fork = fork.todays_team();

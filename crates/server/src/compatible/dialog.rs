@@ -113,10 +113,11 @@ pub(super) async fn begin(
         )));
     }
     // A turn with an id gets a session of the same id, so that sending the turn again finds the same session.
-    let key = session.unwrap_or_else(|| match &turn.id {
-        Some(id) => format!("once-{id}"),
-        None => format!("once-{}", fresh_id()),
-    });
+    let key = match (session, &turn.id) {
+        (Some(key), _) => key,
+        (None, Some(id)) => format!("once-{id}"),
+        (None, None) => format!("once-{}", fresh_id()?),
+    };
     let id = asked.session(&team, &key)?;
     let text = turn.message.content();
     match asked.say(&id, turn).await {
@@ -143,8 +144,10 @@ async fn answer(run: &Run, text: &str) -> Result<Answered, Problem> {
     let open = run.questions().await?;
     let [(asker, operation, question)] = open.as_slice() else {
         let id = run.id();
-        let detail = format!("run {id} asks several things: answer at /api/v1/runs/{id}/answers");
-        return Err(Problem::conflict(detail));
+        return Err(Problem::conflict(match open.is_empty() {
+            true => format!("run {id} has its answer already: wait for its end"),
+            false => format!("run {id} asks several things: answer at /api/v1/runs/{id}/answers"),
+        }));
     };
     if question.kind == QuestionKind::ToolResult {
         let id = run.id();

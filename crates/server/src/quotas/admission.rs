@@ -65,7 +65,8 @@ impl Quotas {
         if buckets.is_empty() {
             return Ok(None);
         }
-        let id = turn.id.get_or_insert_with(fresh_id);
+        let id = turn.id.take().map_or_else(fresh_id, Ok)?;
+        let id = turn.id.insert(id);
         let run = RunId::of_turn(session, id);
         if self.system.store().run(run).await?.is_some() {
             return Ok(None);
@@ -95,7 +96,7 @@ impl Quotas {
         if buckets.is_empty() {
             return Ok(None);
         }
-        let id = format!("fork-{}", fresh_id());
+        let id = format!("fork-{}", fresh_id()?);
         self.take(id, buckets, None, slot).await.map(Some)
     }
 
