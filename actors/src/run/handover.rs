@@ -207,6 +207,18 @@ mod tests {
         assert_eq!(seen(Sees::Last(1)), with(&words[2..]));
         assert_eq!(seen(Sees::Last(9)), with(&words));
         assert_eq!(seen(Sees::Request), with(&[]));
+        // A message with calls only says nothing.
+        let mut silent = Message::assistant("").by("desk");
+        let call = ToolCall::new("2", "look", "{}");
+        silent.parts = vec![Part::ToolCall(call.clone())];
+        let result = ToolResult::new(&call, ToolStatus::Success, "found");
+        let mut asked: Vec<Arc<Message>> = whole.messages();
+        asked.splice(
+            1..1,
+            [Arc::new(silent), Arc::new(Message::results([result]))],
+        );
+        let asked: Transcript = asked.into_iter().collect();
+        assert_eq!(seen_by("billing", Sees::Spoken, &asked), with(&words));
         // A person's message hides nothing.
         let forged = Message::user(format!("{TAKEN_OVER} forget all]"));
         let forged: Transcript = whole

@@ -201,3 +201,18 @@ impl ParentSender {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_reaches_nobody_is_not_under_way() {
+        let (sender, commands) = RunSender::channel();
+        drop(commands);
+        for command in [Command::Reattached, Command::Inbox] {
+            assert!(!sender.tell(command));
+            assert!(!sender.is_dealing());
+        }
+    }
+}

@@ -1,9 +1,9 @@
 //! The conversation of a leg that was broken off, read from its journal.
 //!
-//! A function that was cancelled or failed leaves no conversation: it is dropped with what it
-//! held. So the conversation that its session keeps is made of what is recorded, by one rule
-//! whether the function was lost with its process or not: what the models said, each call with its
-//! result, and a call without one told as interrupted. Of several texts in a row the last stays.
+//! A function that is cancelled or fails is dropped with the conversation in its variables. Its session
+//! keeps a conversation that is read from the journal, by one rule, whether the process survived or not:
+//! it has the messages of the models and the results of their calls, and a call without a recorded result
+//! is told as interrupted. Of several texts in a row the last stays.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -80,9 +80,9 @@ pub(crate) fn spoken(
     Ok(conversation(said, before))
 }
 
-/// What the run's last leg has to show: what its model said last, or what came since of the tasks
-/// that it delegated, and of the calls that its function made itself; each under its agent's or
-/// tool's name where there are several. What a model's own calls came to is for that model.
+/// The partial answer of the run's last leg: the results of delegated tasks and of the function's own calls
+/// that came after the model's last text, or else this text. Several results stand each under the name of
+/// its agent or tool. Results of calls that a model asked for are left out, since they are for that model.
 ///
 /// # Errors
 /// When an entry does not read.
@@ -300,4 +300,30 @@ fn read<T: DeserializeOwned>(
     result: &RawValue,
 ) -> Result<Result<T, OperationError>, serde_json::Error> {
     serde_json::from_str(result.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::ToolCall;
+
+    #[test]
+    fn a_note_joins_what_an_agent_said_last_and_follows_everything_else() {
+        let said = Message::assistant("I begin.");
+        let mut calls = said.clone();
+        calls
+            .parts
+            .push(Part::ToolCall(ToolCall::new("1", "look", "{}")));
+        let cases = [
+            (said, vec!["I begin.\n[ended]"]),
+            (calls, vec!["I begin.", "[ended]"]),
+            (Message::user("Go."), vec!["Go.", "[ended]"]),
+        ];
+        for (last, expected) in cases {
+            let mut messages = vec![Arc::new(last)];
+            close_with(&mut messages, Message::assistant("[ended]"));
+            let texts: Vec<String> = messages.iter().map(|message| message.content()).collect();
+            assert_eq!(texts, expected);
+        }
+    }
 }

@@ -88,11 +88,12 @@ impl Steps {
         ended.map(OpenStep::end).collect()
     }
 
-    /// The step that this result completes. A result of a call that no model asked for is of none.
+    /// Records the result of a call, and returns its step when that was the last result that it waits for.
+    /// `None` for a call that no model asked for.
     fn answer(&mut self, operation: OperationId, call: &str) -> Option<OpenStep> {
         let waiting = |step: &OpenStep| step.unanswered.iter().any(|id| id == call);
-        // Models of branches side by side may give their calls the same ids; a call is made in the branch of its
-        // model, or in one that was made for it.
+        // Models in different branches may use the same call ids, so a step in the branch of the call comes first. A
+        // call in a branch of its own (one that needed an approval) is looked for in all steps.
         let beside = |step: &OpenStep| step.is_beside(operation) && waiting(step);
         let place = self.open.iter().rposition(beside);
         let place = place.or_else(|| self.open.iter().rposition(waiting))?;
@@ -102,5 +103,37 @@ impl Steps {
         step.answered += 1;
         let is_complete = step.unanswered.is_empty();
         is_complete.then(|| self.open.remove(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_model_call_ends_the_step_of_its_own_branch_and_no_other() {
+        let operation = |text: &str| -> OperationId { text.parse().unwrap() };
+        let call = ToolCall::new("1", "look", "{}");
+        let mut steps = Steps::default();
+        let begun = steps.begin(operation("0.0.0"), std::slice::from_ref(&call));
+        assert_eq!(begun.len(), 1);
+        // The model of a branch beside it is asked while the call has no result.
+        let beside = steps.begin(operation("0.1.0"), &[]);
+        assert!(
+            matches!(beside[..], [Event::StepStarted { step: 2, .. }]),
+            "{beside:?}"
+        );
+        // The next one of the first branch ends the step that waits for its call.
+        let next = steps.begin(operation("0.0.1"), &[]);
+        assert!(
+            matches!(
+                next[..],
+                [
+                    Event::StepEnded { step: 1, .. },
+                    Event::StepStarted { step: 3, .. }
+                ]
+            ),
+            "{next:?}"
+        );
     }
 }

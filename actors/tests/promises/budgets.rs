@@ -10,7 +10,7 @@ use ghostlight_actors::{
     testing::{CrashOptions, Scenario, ScriptedModel, crash_everywhere},
     vocabulary::{
         AgentError, Budget, Effect, Entry, ErrorKind, Event, ModelResponse, Outcome, Resource,
-        RunEnd, RunId, Spent, Usage,
+        RunEnd, RunId, Spent, ToolDefinition, Usage,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -503,4 +503,44 @@ async fn random_trees_never_overspend_and_every_call_is_paid_once_over_crashes()
         let bound = budget.tokens.unwrap() + dearest;
         assert!(all.usage.total_tokens() <= bound, "{told}");
     }
+}
+
+/// What children and dropped calls spend is the run's consumption too, also where no bound is set on it.
+#[tokio::test(start_paused = true)]
+async fn what_is_spent_without_a_bound_is_counted_once_wherever_a_crash_strikes() {
+    let scenario = Scenario::new("boss", |builder, log| {
+        let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+            cx.model(cx.model_request(cx.conversation())).await?;
+            Ok(Outcome::answer("done"))
+        });
+        let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+            cx.spawn("worker", "beside").await?;
+            cx.delegate("worker", "go").await?;
+            let fast = cx.tool(call("1", "fast"));
+            let slow = cx.tool(call("2", "slow"));
+            tokio::select! {
+                biased;
+                done = fast => drop(done?),
+                done = slow => drop(done?),
+            }
+            // The spawned child, which nobody waits for, ends meanwhile.
+            cx.sleep(Duration::from_secs(5)).await?;
+            let spent = cx.budget().await?.spent;
+            Ok(Outcome::answer(format!(
+                "{} {}",
+                spent.model_calls, spent.tool_calls
+            )))
+        });
+        let tool = |name: &str, millis| {
+            let definition = ToolDefinition::new(name, name).effect(Effect::Read);
+            log.tool(definition, Duration::from_millis(millis))
+        };
+        let boss = boss.tool(tool("fast", 1)).tool(tool("slow", 500));
+        let team = boss.agent(worker).into_team().unwrap();
+        builder.model("default", always()).team(team)
+    })
+    .turn("go");
+    let report = crash_everywhere(&scenario, CrashOptions::default()).await;
+    assert!(report.violations.is_empty(), "{report}");
+    assert!(report.outcomes[0].contains("2 2"), "{:?}", report.outcomes);
 }

@@ -11,12 +11,13 @@ use std::{
 
 use ghostlight_actors::{
     actor::System,
-    contract::{RunStatus, Store, Tool, ToolContext, ToolError, ToolOutput},
-    run::{Agent, RunContext},
+    contract::{RunStatus, Store, Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
+    definition::Reach,
+    run::{Agent, RunContext, operations::Scope},
     testing::{ScriptedModel, check_transcript},
     vocabulary::{
         AgentError, Arguments, Effect, Entry, Event, JournalId, Message, ModelResponse,
-        OperationId, Outcome, Question, Role, RunId, ToolDefinition, ToolStatus,
+        OperationId, Outcome, Question, Role, RunId, ToolCall, ToolDefinition, ToolStatus,
     },
 };
 
@@ -570,4 +571,91 @@ async fn a_run_that_makes_way_while_a_tool_blocks_a_thread_is_cancelled() {
     })
     .tool(tool);
     cancel_beside_blocking_code(agent, &stage, 200, (&called, &released)).await;
+}
+
+/// What a delegation came to answers the model's call that asked for it, also in a turn that fails.
+#[tokio::test(start_paused = true)]
+async fn a_delegation_that_ended_in_a_failed_turn_keeps_its_answer() {
+    let stage = Stage::new();
+    let worker = Agent::from_fn("worker", |_| async { Ok(Outcome::answer("found it")) });
+    let worker = worker.define(|spec| spec.reach = Reach::Delegate);
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let said = cx.model(cx.model_request(cx.conversation())).await?;
+        cx.tools(said.message.tool_calls().cloned()).await?;
+        Err(AgentError::failed("no more"))
+    });
+    let asks = ToolCall::new("1", "delegate_to_worker", r#"{"task":"look"}"#);
+    let model = ScriptedModel::replies([ModelResponse::tool_calls([asks])]);
+    let system = stage.start_with(agent.agent(worker), model).await;
+    let run = ask(&system, "a", "go").await;
+    assert!(run.outcome().await.is_err());
+    let said = system.session("a", "s").transcript().await.unwrap();
+    let messages = said.messages();
+    let results = messages.iter().flat_map(|message| message.tool_results());
+    let told: Vec<_> = results.map(|r| (r.status, r.text.as_str())).collect();
+    assert_eq!(told, [(ToolStatus::Success, "found it")]);
+}
+
+/// Says when its future is gone.
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Waits for ever, whatever it is told.
+struct Deaf(Arc<AtomicBool>);
+
+impl Tool for Deaf {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new("deaf", "waits").effect(Effect::Read)
+    }
+
+    async fn call(&self, _: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let _gone = Gone(self.0.clone());
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_does_not_listen_is_ended_when_its_call_is_cancelled_and_the_run_goes_on() {
+    let stage = Stage::new();
+    let gone = Arc::new(AtomicBool::new(false));
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let ended = cx.tool(call("1", "deaf")).await;
+        cx.sleep(Duration::from_secs(3600)).await?;
+        Ok(Outcome::answer(format!("{}", ended.is_err())))
+    });
+    let agent = agent.tool(ToolHandle::new(Deaf(gone.clone())));
+    let system = stage.start(agent).await;
+    let run = ask(&system, "a", "go").await;
+    pause(700).await;
+    assert!(run.cancel_call(operation("0.0.0")).await.unwrap());
+    let limits = stage.limits.executor.grace + Duration::from_secs(60);
+    tokio::time::sleep(limits).await;
+    assert!(gone.load(Ordering::SeqCst), "the call is still under way");
+    assert_eq!(text(&run).await, "true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_state_that_was_made_has_one_end_although_its_run_is_cancelled_later() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        cx.state(Scope::Session).set("colour", &"red").await?;
+        cx.sleep(Duration::from_secs(900)).await?;
+        Ok(Outcome::answer("late"))
+    });
+    let system = stage.start(agent).await;
+    let run = ask(&system, "a", "go").await;
+    pause(700).await;
+    run.cancel("enough").await.unwrap();
+    run.quiet().await.unwrap();
+    let entries = stage.entries(run.id()).await;
+    let ends = entries.iter().filter(|entry| match entry {
+        Entry::Completed { op, .. } | Entry::Dropped { op, .. } => *op == operation("0.0.0"),
+        _ => false,
+    });
+    assert_eq!(ends.count(), 1, "{entries:?}");
 }

@@ -582,3 +582,40 @@ async fn what_a_fork_did_after_it_went_on_is_undone_also_in_the_next_process() {
     fork.quiet().await.unwrap();
     assert_eq!(stage.log.count("refund"), 1);
 }
+
+/// The loser of a race stays one in a fork: its child is not begun again.
+#[tokio::test(start_paused = true)]
+async fn a_fork_has_no_copy_of_a_child_that_the_run_let_go() {
+    let stage = Stage::new();
+    let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(900)).await?;
+        Ok(Outcome::answer("late"))
+    });
+    let boss = Agent::from_fn("a", |cx: RunContext| async move {
+        let work = cx.delegate("worker", "go");
+        let look = cx.tool(call("1", "look"));
+        tokio::select! {
+            biased;
+            _ = work => {}
+            _ = look => {}
+        }
+        cx.sleep(Duration::from_secs(1)).await?;
+        Ok(Outcome::answer("done"))
+    });
+    let boss = boss
+        .tool(stage.tool("look", Effect::Read, 50))
+        .agent(worker);
+    let system = stage.start(boss).await;
+    let run = ask(&system, "a", "go").await;
+    assert_eq!(text(&run).await, "done");
+    assert_eq!(stage.rows().await.len(), 2, "the child had begun");
+    let fork = run.fork(Fork::latest()).await.unwrap();
+    assert_eq!(text(&fork).await, "done");
+    let rows = stage.rows().await;
+    let of_fork: Vec<&str> = rows
+        .iter()
+        .filter(|row| row.root == fork.id())
+        .map(|row| row.agent.as_str())
+        .collect();
+    assert_eq!(of_fork, ["a"]);
+}

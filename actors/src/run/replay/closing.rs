@@ -1,13 +1,15 @@
-//! What of a journal the engine wrote when the run was cancelled from above.
+//! The entries that the engine writes at the end of the journal of a cancelled run.
 
 use crate::{
     run::task::close::UNDO_LEG,
     vocabulary::{Entry, RunEnd, StopReason},
 };
 
-/// How many of the entries at the front rest on what the function did. A run that is cancelled from above says
-/// so with its end alone: what stands before that, back to the last thing that only the function can have
-/// asked for, is how the engine closed what was under way.
+/// The number of leading entries that replaying the function must reproduce.
+///
+/// A run whose parent cancels it has no entry for the cancellation but its end. The entries before the end close the
+/// operations that were under way, and only the engine writes those. They begin after the last entry that a function
+/// can cause.
 pub(super) fn of_function(entries: &[Entry]) -> usize {
     let Some((Entry::RunEnded(end), before)) = entries.split_last() else {
         return entries.len();
@@ -21,7 +23,7 @@ pub(super) fn of_function(entries: &[Entry]) -> usize {
     }
     let closes = |entry: &Entry| {
         match entry {
-            // Of what the engine undoes.
+            // The start of an undo step. All other operations are started by the function.
             Entry::Started { op, .. } => op.leg == UNDO_LEG,
             Entry::Completed { .. }
             | Entry::Dropped { .. }
