@@ -117,7 +117,7 @@ async fn ask(asked: &Asked, team: &str, request: Request) -> Result<Value, Fault
     let key = match (ask.session, &ask.id) {
         (Some(session), _) => session,
         (None, Some(id)) => format!("once-{id}"),
-        (None, None) => format!("once-{}", fresh_id()),
+        (None, None) => format!("once-{}", fresh_id()?),
     };
     let session = asked.session(team, &key)?;
     let mut turn = Turn::from(Message::text(Role::User, ask.text));
