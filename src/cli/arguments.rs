@@ -14,8 +14,8 @@ use super::{
     default_model::ModelArguments,
     looks::Looks,
     more_arguments::{
-        Catalogue, Chat, Check, Completions, Copy, Doctor, Draw, Init, Man, Nodes, State, Steer,
-        Tell,
+        Catalogue, Chat, Check, Completions, Copy, Doctor, Draw, Init, Man, Migrate, Nodes, State,
+        Steer, Tell,
     },
     session_arguments::{Session, Sessions},
 };
@@ -39,6 +39,8 @@ Environment:
   OPENAI_BASE_URL   where the default model is, such as http://127.0.0.1:11434/v1
   OPENAI_MODEL      which model it is
   GHOSTLIGHT_STORE  the store, where --store is left out
+  GHOSTLIGHT_MIGRATE
+                    set to `never`, opening a store in PostgreSQL does not migrate it
   GHOSTLIGHT_CONFIG your settings, where they are not in config.yaml of your configuration directory
   RUST_LOG          what the engine notes, such as `debug` (stderr, or --log FILE)
   NO_COLOR          no colours
@@ -133,6 +135,10 @@ pub(super) enum Command {
     Copy(Copy),
     /// List the processes that have a store in PostgreSQL open, and what each carries
     Nodes(Nodes),
+    /// Migrate the tables of a store in PostgreSQL to this program's version, or say what is pending
+    Migrate(Migrate),
+    /// Read everything in a store and check its hashes
+    Verify(Nodes),
     /// Print the completions of a shell
     Completions(Completions),
     /// Write pages for `man` into a folder
@@ -215,6 +221,9 @@ pub(super) struct Serve {
     pub(super) http: super::server_arguments::HttpArguments,
     #[command(flatten)]
     pub(super) retention: RetentionArguments,
+    /// Carry at most so many runs at once; others wait, or go on in other processes
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) live_runs: Option<usize>,
     #[command(flatten)]
     pub(super) model: ModelArguments,
     #[command(flatten)]

@@ -73,7 +73,7 @@ impl Failure {
             Self::Io(_) => Exit::Failed,
             Self::Elsewhere(_) => Exit::Owned,
             Self::System(error) => match error {
-                SystemError::Store(StoreError::Owned { .. }) => Exit::Owned,
+                SystemError::Store(error) if error.is_elsewhere() => Exit::Owned,
                 SystemError::Store(StoreError::Deleted { .. }) => Exit::Usage,
                 SystemError::Store(_) | SystemError::Pinned { .. } => Exit::Store,
                 SystemError::Definition(_)

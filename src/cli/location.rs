@@ -151,12 +151,19 @@ async fn verify_file(path: &Path) -> Result<String, StoreError> {
 }
 
 #[cfg(feature = "postgres")]
-async fn database(address: &str) -> Result<crate::stores::PostgresStore, StoreError> {
+fn database_options() -> crate::stores::postgres::Options {
     let mut options = crate::stores::postgres::Options::default();
     // As in libpq's programs, so that no password has to stand in an argument, which others can
     // read.
     options.password = crate::environment::variable("PGPASSWORD");
-    crate::stores::PostgresStore::open_with(address, &options).await
+    let migrates = crate::environment::variable("GHOSTLIGHT_MIGRATE");
+    options.migrate = migrates.as_deref() != Some("never");
+    options
+}
+
+#[cfg(feature = "postgres")]
+async fn database(address: &str) -> Result<crate::stores::PostgresStore, StoreError> {
+    crate::stores::PostgresStore::open_with(address, &database_options()).await
 }
 
 #[cfg(feature = "postgres")]
@@ -189,6 +196,49 @@ async fn verify_database(address: &str) -> Result<String, StoreError> {
     open_database(address).await.map(|_| String::new())
 }
 
+/// Migrations of a store, each in words, and the store's version afterwards.
+pub(super) struct Migrations {
+    pub(super) steps: Vec<String>,
+    pub(super) version: u32,
+}
+
+/// Applies the pending migrations of a database, or only lists them. `None` for a file.
+#[cfg(feature = "postgres")]
+pub(super) async fn migrate(
+    location: &Location,
+    only_list: bool,
+) -> Result<Option<Migrations>, StoreError> {
+    use crate::stores::PostgresStore;
+
+    let Location::Postgres(address) = location else {
+        return Ok(None);
+    };
+    let options = database_options();
+    let before = match only_list {
+        true => PostgresStore::schema_version(address, &options).await?,
+        false => PostgresStore::migrate(address, &options).await?,
+    };
+    let steps = before.pending().into_iter();
+    let steps = steps.map(|(number, about)| format!("{number}  {about}"));
+    let version = match only_list {
+        true => before.found,
+        false => before.known,
+    };
+    let steps = steps.collect();
+    Ok(Some(Migrations { steps, version }))
+}
+
+#[cfg(not(feature = "postgres"))]
+pub(super) async fn migrate(
+    location: &Location,
+    _only_list: bool,
+) -> Result<Option<Migrations>, StoreError> {
+    match location {
+        Location::File(_) => Ok(None),
+        Location::Postgres(address) => open_database(address).await.map(|_| None),
+    }
+}
+
 /// The processes that have the store at this address open, one a line.
 #[cfg(feature = "postgres")]
 pub(super) async fn nodes(location: &Location) -> Result<Option<Vec<String>>, StoreError> {
@@ -203,7 +253,19 @@ pub(super) async fn nodes(location: &Location) -> Result<Option<Vec<String>>, St
         .filter(|node| !node.is_this);
     let line = |node: crate::stores::postgres::NodeStatus| {
         let lives = if node.lives { "lives" } else { "is gone" };
-        format!("{:<36} {lives:<8} {} open runs", node.id, node.open_runs)
+        let team = |carried: &ghostlight_actors::contract::CarriedTeam| match carried.version {
+            0 => carried.team.clone(),
+            version => format!("{} (version {version})", carried.team),
+        };
+        let teams: Vec<String> = node.carries.iter().map(team).collect();
+        let teams = match teams.is_empty() {
+            true => "no team".to_owned(),
+            false => teams.join(", "),
+        };
+        format!(
+            "{:<36} {lives:<8} {} open runs, {teams}",
+            node.id, node.open_runs
+        )
     };
     Ok(Some(nodes.map(line).collect()))
 }

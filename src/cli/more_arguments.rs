@@ -168,7 +168,17 @@ pub(super) struct Copy {
     pub(super) to: PathBuf,
 }
 
-/// `ghostlight nodes`
+/// `ghostlight migrate`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Migrate {
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    /// Only list the migrations that are not applied yet; exits with 1 if there are any
+    #[arg(long)]
+    pub(super) pending: bool,
+}
+
+/// `ghostlight nodes` and `ghostlight verify`
 #[derive(Clone, Debug, Args)]
 pub(super) struct Nodes {
     #[command(flatten)]

@@ -20,7 +20,7 @@ use std::{
 
 use ghostlight::{
     actor::recording,
-    contract::{RunFilter, StoreHandle},
+    contract::{RunFilter, Store as _, StoreHandle},
     run::{Recording, replay},
     stores::SqliteStore,
     testing::InMemoryStore,
@@ -130,7 +130,13 @@ async fn stores_of_every_format_are_opened_and_their_runs_replay() {
         let copy = std::env::temp_dir().join(format!("ghostlight-golden-{}", std::process::id()));
         fs::create_dir_all(&copy).unwrap();
         fs::copy(format.join("store.db"), copy.join("store.db")).unwrap();
+        let unchanged = SqliteStore::open_read_only(copy.join("store.db")).unwrap();
+        unchanged.verify().await.unwrap();
+        let listed = unchanged.runs(RunFilter::default()).await.unwrap();
+        assert!(!listed.is_empty());
+        unchanged.close().await.unwrap();
         let store = SqliteStore::open(copy.join("store.db")).unwrap();
+        assert_eq!(store.runs(RunFilter::default()).await.unwrap(), listed);
         store.verify().await.unwrap();
         let store = StoreHandle::new(store);
         let mut filter = RunFilter::default();

@@ -324,9 +324,13 @@ impl AgentState {
         // The conversation before a quarantined turn differs from the session's by now.
         let aside = self.session.as_ref().filter(|s| s.has_aside(run));
         let aside = aside.map(|session| session.id.clone());
+        let held = self.session.as_ref().and_then(|session| {
+            let (_, claim) = session.loaded.as_ref()?;
+            Some((session.id.clone().into(), claim.epoch))
+        });
         let (services, myself) = (self.shared.services.clone(), myself.clone());
         self.loads.spawn(async move {
-            let loaded = load_run(&services, run, claim, aside, known).await;
+            let loaded = load_run(&services, run, claim, held, aside, known).await;
             let _ = myself.cast(AgentMessage::RunLoaded(Box::new((run, loaded))));
         });
     }
@@ -472,10 +476,12 @@ impl AgentState {
         } = loaded;
         let history = own_history.unwrap_or(history);
         let team = self.shared.team(&row.team);
+        let version = team.as_ref().map_or(0, |team| team.pinned.team.version);
         let registry = team.map_or_else(|| services.registry.clone(), |team| team.registry);
         let door = (sender, commands);
         let mut task = RunTask::new(row, claim, recorded, pinned, history, registry, ports, door);
         task.inbox_is_empty = inbox_is_empty;
+        task.version = version;
         if hosted.child.is_none() && hosted.route.cancelled.is_cancelled() {
             // An earlier life was being cancelled. Only a cancellation that is recorded or still in
             // the inbox counts: no run above this one can cancel it.

@@ -140,6 +140,7 @@ impl Run {
             history: history.len() as u64 + u64::from(from.is_some()),
             definition: definition.as_ref().map(|(digest, _)| *digest),
             team: session.team.clone(),
+            version: entry.pinned.team.version,
             now: shared.services.clock.now(),
         };
         let forked = fork(&recording, self.id, options.at, &branch)?;
@@ -267,7 +268,7 @@ impl ForkedRun {
 
     /// Its row in the index.
     fn row(&self, branch: &Branch) -> RunRow {
-        let mut row = row_of(self.run, &self.start);
+        let mut row = row_of(self.run, &self.start, branch.version);
         if self.run == branch.run {
             row.session = Some(branch.session.clone());
         }

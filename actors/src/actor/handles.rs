@@ -78,7 +78,7 @@ impl Session {
             observers.subscribe(RunId::of_turn(&self.id, id))
         });
         let run = match shared.say(&self.id, turn.clone()).await {
-            Err(SystemError::Store(StoreError::Owned { .. })) => {
+            Err(SystemError::Store(error)) if error.is_elsewhere() => {
                 shared.say_elsewhere(&self.id, turn).await?
             }
             said => said?,

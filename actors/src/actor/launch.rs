@@ -6,6 +6,7 @@ use super::{
     SystemError,
     loaded::{Claiming, Loaded, LoadedSession, RecoveredSession, read_journal},
     services::Services,
+    shared::check_code,
 };
 use crate::{
     contract::{Claim, RunRow, StoreError, StoreHandle, StoredLine},
@@ -21,11 +22,13 @@ const TOGETHER_MAX: usize = 2048;
 
 /// Claims a run, which closes the epoch of its earlier owner, and reads its journal. A run that
 /// went on in another journal is followed there. `aside` names the session of a quarantined turn's
-/// run: its conversation is read as it was when the turn began.
+/// run: its conversation is read as it was when the turn began. `held` is the run's session with the
+/// epoch in which this process has it.
 pub(crate) async fn load_run(
     services: &Services,
     run: RunId,
     claim: Claiming,
+    held: Option<(JournalId, u64)>,
     aside: Option<SessionId>,
     known: Option<(Digest, Arc<Pinned>)>,
 ) -> Result<Loaded, SystemError> {
@@ -52,7 +55,14 @@ pub(crate) async fn load_run(
         } else {
             let journal = journal.clone();
             match claim {
-                Claiming::Free => services.store.claim(journal, false).await?,
+                Claiming::Free => match services.store.claim(journal.clone(), false).await {
+                    // Its owner seemed to be dead when this process got the session, and lives
+                    // again. The run belongs to the process that has its session.
+                    Err(StoreError::Owned { .. }) if let Some((session, epoch)) = held.clone() => {
+                        services.store.claim_below(journal, session, epoch).await?
+                    }
+                    claimed => claimed?,
+                },
                 Claiming::TakeOver => services.store.claim(journal, true).await?,
                 Claiming::Below(parent, epoch) => {
                     let above = JournalId::Run(parent);
@@ -242,10 +252,12 @@ const UNMADE: Claim = Claim {
 
 /// Folds a session's journal, from its checkpoint if that can be read, and claims it; a newer
 /// program's session is not touched. With `may_make` a new session is not claimed: the commit of
-/// its first turn makes it, or is refused.
+/// its first turn makes it, or is refused. A session whose open run was carried by later code than
+/// this `version` of its team's is left to a process that has that code, like one that is owned.
 pub(crate) async fn load_session(
     services: &Services,
     session: &SessionId,
+    version: u32,
     take_over: bool,
     may_make: bool,
 ) -> Result<LoadedSession, StoreError> {
@@ -254,6 +266,11 @@ pub(crate) async fn load_session(
     if may_make && fold.entries == 0 {
         let claim = UNMADE;
         return Ok(LoadedSession { fold, claim, kept });
+    }
+    if let Some(open) = fold.open
+        && let Some(row) = services.store.run(open).await?
+    {
+        check_code(&row, version)?;
     }
     let claim = services.store.claim(journal.clone(), take_over).await?;
     if fold.entries > claim.entries {

@@ -16,7 +16,8 @@ pub struct Limits {
     pub admissions: usize,
     /// How many turns wait in one session.
     pub queued_turns: usize,
-    /// How many root runs are live at once; past it new turns are refused.
+    /// How many root runs are live at once; past it new turns are refused, and interrupted runs are left to other
+    /// processes or wait for the next [`recover`](crate::actor::System::recover).
     pub live_runs: usize,
     /// How long a run that waits for the outside stays in memory before it sleeps.
     pub linger: Duration,

@@ -83,7 +83,8 @@ pub(crate) async fn read_journal(
 }
 
 /// The definition of the team to which a run is pinned, read from the store: a run can be resumed
-/// without the file from which its team came.
+/// without the file from which its team came. It has the version of the code that has carried the
+/// run.
 ///
 /// # Errors
 /// [`SystemError::UnknownRun`], [`SystemError::Pinned`], and what the store fails with.
@@ -95,5 +96,9 @@ pub async fn pinned_team(store: &StoreHandle, run: RunId) -> Result<TeamSpec, Sy
     let bytes = store.blob(start.definition).await?;
     let bytes = bytes.ok_or_else(|| missing(format!("no blob {}", start.definition)))?;
     let pinned = Pinned::decode(&bytes).map_err(|error| missing(error.to_string()))?;
-    Ok(pinned.team)
+    let mut team = pinned.team;
+    if let Some(row) = store.run(run).await? {
+        team.version = team.version.max(row.version);
+    }
+    Ok(team)
 }

@@ -19,7 +19,7 @@ use super::{
     volatile::VolatileTeams,
 };
 use crate::{
-    contract::{ClockJump, RunRow, StoreError},
+    contract::{CarriedTeam, ClockJump, RunRow, StoreError},
     definition::{Pinned, TeamSpec},
     run::Registry,
     vocabulary::{Digest, RunId, SessionId, Timestamp},
@@ -80,6 +80,11 @@ impl TeamEntry {
         }
     }
 
+    /// Refuses a run that later code of this team has carried.
+    pub(super) fn check_code_of(&self, row: &RunRow) -> Result<(), StoreError> {
+        check_code(row, self.spec.version)
+    }
+
     /// Another definition of this team, with its code: its bytes, and their hash.
     pub(super) fn pin_other(&self, other: &TeamSpec) -> Result<(Digest, Arc<[u8]>), SystemError> {
         let (spec, team) = (&self.spec, other.name.clone());
@@ -115,6 +120,19 @@ impl TeamEntry {
     }
 }
 
+/// Refuses a run that later code than this version of its team's has carried.
+pub(super) fn check_code(row: &RunRow, known: u32) -> Result<(), StoreError> {
+    if row.version <= known {
+        return Ok(());
+    }
+    Err(StoreError::LaterCode {
+        journal: row.run.into(),
+        team: row.team.clone(),
+        version: row.version,
+        known,
+    })
+}
+
 impl Shared {
     pub(crate) fn team(&self, name: &str) -> Option<TeamEntry> {
         let entry = self.teams.read().get(name).cloned()?;
@@ -124,6 +142,30 @@ impl Shared {
         // If two callers see the change at once, either may win: both have read the toolsets since.
         self.teams.write().insert(name.to_owned(), changed.clone());
         Some(changed)
+    }
+
+    /// The version of a team's code in this process; 0 for a team that it does not have.
+    pub(crate) fn version_of(&self, team: &str) -> u32 {
+        let teams = self.teams.read();
+        teams.get(team).map_or(0, |entry| entry.spec.version)
+    }
+
+    /// Whether this process has the code that a root run needs: its team, in no older version than
+    /// the one that carried the run.
+    pub(crate) fn carries(&self, session: &SessionId, row: &RunRow) -> bool {
+        let teams = self.teams.read();
+        let team = teams.get(&session.team);
+        team.is_some_and(|entry| entry.check_code_of(row).is_ok())
+    }
+
+    /// Tells the other processes which teams this one carries.
+    pub(super) async fn announce(&self) -> Result<(), StoreError> {
+        let carried = |(team, entry): (&String, &TeamEntry)| CarriedTeam {
+            team: team.clone(),
+            version: entry.spec.version,
+        };
+        let carried = self.teams.read().iter().map(carried).collect();
+        self.services.store.announce(carried).await
     }
 
     /// How many turns are on their way into sessions.

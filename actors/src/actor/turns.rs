@@ -101,10 +101,8 @@ impl Shared {
             if clock.monotonic().since(looked) >= OWNER_LOOK {
                 looked = clock.monotonic();
                 match self.say(session, turn.clone()).await {
-                    Err(
-                        SystemError::Store(StoreError::Owned { .. })
-                        | SystemError::Overloaded { .. },
-                    ) => {}
+                    Err(SystemError::Store(error)) if error.is_elsewhere() => {}
+                    Err(SystemError::Overloaded { .. }) => {}
                     said => {
                         self.settle(run, &mine, None).await?;
                         return said;
@@ -188,9 +186,8 @@ impl Shared {
             Ok(steered) => Some(Ok(steered)),
             // The process that carries the session sees the post as well, and so does the next such
             // process.
-            Err(SystemError::Store(StoreError::Owned { .. }) | SystemError::Stopped) => {
-                return Ok(());
-            }
+            Err(SystemError::Store(error)) if error.is_elsewhere() => return Ok(()),
+            Err(SystemError::Stopped) => return Ok(()),
             Err(error) => Some(Err(error.to_string())),
         };
         self.settle(run, &item.id, told.map(|told| (told, now)))

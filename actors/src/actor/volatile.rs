@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::retention::Retention;
 use crate::{
     contract::{
-        Append, Batch, Claim, Committed, Deleted, Expiry, InMemoryStore, InboxItem, RunFilter,
-        RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoreHandle,
-        StoredLine, TreeLine, artifact_scopes,
+        Append, Batch, CarriedTeam, Claim, Committed, Deleted, Expiry, InMemoryStore, InboxItem,
+        RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError,
+        StoreHandle, StoredLine, TreeLine, artifact_scopes,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -182,6 +182,10 @@ impl Store for VolatileTeams {
             claims.push(self.claim(journal, false).await);
         }
         Ok(claims)
+    }
+
+    async fn announce(&self, carried: Vec<CarriedTeam>) -> Result<(), StoreError> {
+        self.durable.announce(carried).await
     }
 
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {

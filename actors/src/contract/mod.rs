@@ -51,8 +51,8 @@ pub use origin::Origin;
 pub use run_status::RunStatus;
 pub use session_row::{SessionFilter, SessionRow};
 pub use store::{
-    Append, Batch, Claim, Committed, Expected, RunFilter, RunRow, StateSlot, StateValue,
-    StateWrite, Store, StoredLine, TreeLine,
+    Append, Batch, CarriedTeam, Claim, Committed, Expected, RunFilter, RunRow, StateSlot,
+    StateValue, StateWrite, Store, StoredLine, TreeLine,
 };
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;

@@ -76,6 +76,16 @@ pub trait Store: Send + Sync + 'static {
         async move { Ok(vec![false; journals.len()]) }
     }
 
+    /// Tells the other processes which teams this one carries, in place of what it told before. The default, for
+    /// stores that do not list processes, tells nobody.
+    fn announce(
+        &self,
+        carried: Vec<CarriedTeam>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let _ = carried;
+        async { Ok(()) }
+    }
+
     /// The first entries of several journals, at most `limit` of each. An unreadable journal does not hinder the
     /// others.
     fn read_all(
@@ -379,6 +389,15 @@ pub struct Claim {
     pub entries: u64,
 }
 
+/// A team that a process carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CarriedTeam {
+    /// Its name.
+    pub team: String,
+    /// The version of its code: see [`TeamSpec::version`](crate::definition::TeamSpec::version).
+    pub version: u32,
+}
+
 /// What the index knows of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -391,8 +410,14 @@ pub struct RunRow {
     pub parent: Option<RunId>,
     /// The session that it belongs to.
     pub session: Option<SessionId>,
+    /// The owner of its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// The team.
     pub team: String,
+    /// The highest version of the team's code that has carried it. Processes with older code leave it alone.
+    #[serde(default)]
+    pub version: u32,
     /// The agent that carries it.
     pub agent: String,
     /// The agents from the root's to this one.
@@ -418,7 +443,9 @@ impl RunRow {
             root: run,
             parent: None,
             session: None,
+            owner: None,
             team: team.into(),
+            version: 0,
             path: vec![agent.clone()],
             agent,
             status: RunStatus::Running,

@@ -17,6 +17,21 @@ pub enum StoreError {
         /// Its owner, in words.
         owner: String,
     },
+    /// A process with later code of the journal's team has carried it, and this process leaves it to such processes.
+    #[error(
+        "{journal} was carried by version {version} of the code of team {team:?}, and this process has \
+         version {known}: a process that has the later version goes on with it"
+    )]
+    LaterCode {
+        /// The journal.
+        journal: JournalId,
+        /// The team.
+        team: String,
+        /// The version that the journal needs.
+        version: u32,
+        /// The version of this process.
+        known: u32,
+    },
     /// The journal was claimed again since, so this owner may not write any more.
     #[error("{journal} has moved to epoch {current}; epoch {epoch} may not write to it any more")]
     Stale {
@@ -112,6 +127,18 @@ pub enum StoreError {
         /// The latest version that this program knows.
         known: u32,
     },
+    /// An earlier version of the program made the store, and opening it was not to change it.
+    #[error(
+        "{place} has format version {found}, and this program needs {known}: run `ghostlight migrate` first"
+    )]
+    TooOld {
+        /// Where.
+        place: String,
+        /// The version of what is stored; 0 where there is nothing yet.
+        found: u32,
+        /// The version that this program needs.
+        known: u32,
+    },
     /// A later program wrote the journal, or a part of it. The journal is left alone.
     #[error(
         "{place} was written by a newer program ({reason}; this one knows formats up to {known}): \
@@ -161,6 +188,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the journal is for another process: one owns it, or has the code that it needs.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::Owned { .. } | Self::LaterCode { .. })
+    }
+
     /// Whether this program cannot read what is stored, however often it tries.
     pub(crate) fn is_about_what_is_stored(&self) -> bool {
         matches!(self, Self::Newer { .. } | Self::Damaged { .. })

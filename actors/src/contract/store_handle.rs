@@ -3,8 +3,9 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    Batch, BoxFuture, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, RunFilter, RunRow,
-    SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+    Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, InboxItem, Inventory,
+    RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError,
+    StoredLine, TreeLine,
 };
 use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
 
@@ -54,6 +55,8 @@ erased_store! {
     fn claim_all(journals: Vec<JournalId>) -> Vec<Result<Claim, StoreError>>;
     /// See [`Store::held_elsewhere`].
     fn held_elsewhere(journals: Vec<JournalId>) -> Vec<bool>;
+    /// See [`Store::announce`].
+    fn announce(carried: Vec<CarriedTeam>) -> ();
     /// See [`Store::read_all`].
     fn read_all(journals: Vec<JournalId>, limit: usize) -> Vec<Result<Vec<StoredLine>, StoreError>>;
     /// See [`Store::read`].

@@ -20,6 +20,10 @@ use crate::vocabulary::{Budget, CallLimits, ToolFilter};
 pub struct TeamSpec {
     /// The name; the root agent's when left out.
     pub name: String,
+    /// The version of the team's code. A process takes up a run only if it has this version of the code that last
+    /// carried the run, or a later one: raise it with each change of code that older processes must not go on from.
+    #[serde(skip_serializing_if = "is_default")]
+    pub version: u32,
     /// What every agent is told before its own instructions.
     pub instructions: String,
     /// The models, by the names that agents use.

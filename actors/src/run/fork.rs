@@ -86,6 +86,8 @@ pub(crate) struct Branch {
     pub(crate) definition: Option<Digest>,
     /// The team's name.
     pub(crate) team: String,
+    /// The version of the team's code in this process.
+    pub(crate) version: u32,
     pub(crate) now: Timestamp,
 }
 

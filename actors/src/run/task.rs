@@ -69,6 +69,8 @@ pub(crate) struct RunTask {
     pub when_recovered: Option<oneshot::Sender<()>>,
     /// Whether the inbox is known to be empty. The run is told of every later item.
     pub inbox_is_empty: bool,
+    /// The version of the team's code in this process.
+    pub version: u32,
     /// How long a root run that waits for the outside stays in memory.
     pub linger: Duration,
     /// The bound on the journal's entries.
@@ -156,6 +158,7 @@ impl RunTask {
             lost: None,
             when_recovered: None,
             inbox_is_empty: false,
+            version: 0,
             linger: Duration::ZERO,
             max_entries: 100_000,
             poison_after: 0,
@@ -174,10 +177,14 @@ impl RunTask {
 
 /// The first entry of a child run, with its row. A child that outlives its parent has a session of
 /// its own, whose first entry is added.
-pub(crate) fn first_entries(run: RunId, start: &RunStart) -> Result<Vec<Append>, StoreError> {
+pub(crate) fn first_entries(
+    run: RunId,
+    start: &RunStart,
+    version: u32,
+) -> Result<Vec<Append>, StoreError> {
     let first = Entry::RunStarted(Box::new(start.clone()));
     let line = Line::encode(start.at, &first)?;
-    let mut appends = vec![Append::new(run, 0, 1, vec![line]).row(row_of(run, start))];
+    let mut appends = vec![Append::new(run, 0, 1, vec![line]).row(row_of(run, start, version))];
     if let Some(session) = &start.session {
         let turn = SessionTurn::new(run.to_string(), run, start.input.clone());
         let line = Line::encode(start.at, &Entry::TurnStarted(Box::new(turn)))?;
@@ -187,14 +194,16 @@ pub(crate) fn first_entries(run: RunId, start: &RunStart) -> Result<Vec<Append>,
     Ok(appends)
 }
 
-/// The row of a run that begins now.
-pub(crate) fn row_of(run: RunId, start: &RunStart) -> RunRow {
+/// The row of a run that begins now, carried by this version of its team's code.
+pub(crate) fn row_of(run: RunId, start: &RunStart, version: u32) -> RunRow {
     let mut row = RunRow::new(run, start.team.clone(), start.agent.clone());
     row.root = start.root;
     // A run that outlives its parent is a root and has no parent in the index.
     let below = start.parent.filter(|_| !start.when_parent_ends.outlives());
     row.parent = below.map(|(parent, _)| parent);
     row.session.clone_from(&start.session);
+    row.owner.clone_from(&start.owner);
+    row.version = version;
     row.path.clone_from(&start.path);
     row.title = start.input.content().chars().take(120).collect();
     (row.started_at, row.updated_at) = (start.at, start.at);
@@ -216,6 +225,7 @@ struct Carrier {
     lost: Option<String>,
     when_recovered: Option<oneshot::Sender<()>>,
     inbox_is_empty: bool,
+    version: u32,
     poison_after: u32,
     transfers: u32,
 }
@@ -272,6 +282,7 @@ impl Carrier {
             lost: task.lost,
             when_recovered: task.when_recovered,
             inbox_is_empty: task.inbox_is_empty,
+            version: task.version,
             poison_after: task.poison_after,
         }))
     }
@@ -299,8 +310,12 @@ impl Carrier {
                 Some(_) => RunStatus::Cancelling,
                 None => RunStatus::Running,
             };
-            if self.driver.journal.row.status != status {
-                self.driver.journal.change_row(|row| row.status = status);
+            let row = &self.driver.journal.row;
+            let version = row.version.max(self.version);
+            if (row.status, row.version) != (status, version) {
+                self.driver
+                    .journal
+                    .change_row(|row| (row.status, row.version) = (status, version));
             }
             self.driver.journal.flush();
             if let Some(told) = self.when_recovered.take() {

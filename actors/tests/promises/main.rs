@@ -72,6 +72,7 @@ mod redefined_forks;
 mod reloading;
 mod replay;
 mod retention;
+mod rolling_upgrade;
 mod schedules;
 mod secrets;
 mod session_deletion;

@@ -8,7 +8,7 @@ use ghostlight_actors::{
     run::{Agent, RunContext},
     session::Turn,
     testing::{Reply, ScriptedModel},
-    vocabulary::{Effect, Entry, JournalId, ModelResponse, Outcome, StopReason, Timestamp},
+    vocabulary::{Effect, Entry, JournalId, ModelResponse, Outcome, RunId, StopReason, Timestamp},
 };
 
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
 const RUNS: usize = 300;
 const CANCELLED: usize = 7;
 const ELSEWHERE: usize = 9;
+const HALF_ELSEWHERE: usize = 11;
 
 fn worker(stage: &Stage) -> Agent {
     Agent::from_fn("worker", |cx: RunContext| async move {
@@ -97,7 +98,13 @@ async fn all_go_on_whatever_became_of_some_of_them() {
     let item = InboxItem::new("cancel", Timestamp::default(), body);
     stage.store.post(runs[CANCELLED], item).await.unwrap();
     let elsewhere = stage.store.another_process();
+    let session = system.session("worker", ELSEWHERE.to_string());
+    let taken = JournalId::Session(session.id().clone());
+    elsewhere.claim(taken, false).await.unwrap();
     let taken = JournalId::Run(runs[ELSEWHERE]);
+    elsewhere.claim(taken, false).await.unwrap();
+    // A process that seemed to be dead, and lives, has a run without its session: the run goes with the session.
+    let taken = JournalId::Run(runs[HALF_ELSEWHERE]);
     elsewhere.claim(taken, false).await.unwrap();
 
     let answering = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("done")));
@@ -121,4 +128,47 @@ async fn all_go_on_whatever_became_of_some_of_them() {
         assert_eq!(activations(&stage.entries(*run).await), 1, "run {number}");
     }
     assert_eq!(stage.log.count("note"), RUNS, "no call was made twice");
+}
+
+/// Of the runs of two tenants a process takes up one of each in turn, and no more than it may carry.
+#[tokio::test(start_paused = true)]
+async fn many_runs_of_one_tenant_do_not_hold_up_those_of_another() {
+    let mut stage = Stage::new();
+    let hanging = || ScriptedModel::from_reply_fn(|_, _| Reply::Hang);
+    let system = stage.start_with(worker(&stage), hanging()).await;
+    let (mut of_acme, mut of_zeta) = (Vec::new(), Vec::new());
+    for number in 0..RUNS {
+        // Those of the other tenant are neither the oldest nor the newest.
+        let (owner, runs) = match number {
+            100..103 => (format!("zeta/{number}"), &mut of_zeta),
+            _ => (format!("acme/{number}"), &mut of_acme),
+        };
+        let turn = Turn::text("go").owner(owner);
+        let session = system.session("worker", number.to_string());
+        runs.push(session.send(turn).await.unwrap().id());
+    }
+    pause(1000).await;
+    stage.crash(&system).await;
+    stage.limits.live_runs = 8;
+    let bounded = stage.start_with(worker(&stage), hanging()).await;
+    let other = stage.store.another_process();
+    for _ in 0..3 {
+        pause(2000).await;
+        bounded.recover().await.unwrap();
+        let held = async |runs: &[RunId]| {
+            let journals = runs.iter().map(|run| (*run).into()).collect();
+            let held = other.held_elsewhere(journals).await.unwrap();
+            held.into_iter().filter(|held| *held).count()
+        };
+        assert_eq!((held(&of_zeta).await, held(&of_acme).await), (3, 5));
+    }
+    // What it leaves goes on elsewhere.
+    let mut beside = Stage::new();
+    beside.store = other;
+    let answering = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("done")));
+    let beside = beside.start_with(worker(&stage), answering).await;
+    assert_eq!(
+        outcome(&beside.run(of_acme[RUNS - 10])).await.text(),
+        "done"
+    );
 }

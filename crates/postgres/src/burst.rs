@@ -84,6 +84,8 @@ pub(crate) async fn write(
                 column(&runs, |run| run.row.wake_at.map(|at| at.0.cast_signed())),
                 column(&runs, |run| run.row.started_at.0.cast_signed()),
                 column(&runs, |run| run.row.updated_at.0.cast_signed()),
+                column(&runs, |run| run.row.owner.as_deref().map(stored)),
+                column(&runs, |run| i64::from(run.row.version)),
             ],
         );
     }

@@ -151,17 +151,19 @@ statements! {
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], \
              $7::bytea[])";
     put_runs = "INSERT INTO runs(run, root, parent, session_team, session_key, team, agent, path, status, title, \
-             wake_at, started_at, updated_at) \
+             wake_at, started_at, updated_at, owner, version) \
          SELECT run, root, parent, session_team, session_key, team, agent, path, status, title, wake_at, \
-             started_at, updated_at \
+             started_at, updated_at, owner, version \
          FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], \
-             $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[]) WITH ORDINALITY \
+             $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], \
+             $15::bigint[]) WITH ORDINALITY \
              AS new(run, root, parent, session_team, session_key, team, agent, path, status, title, wake_at, \
-             started_at, updated_at, place) ORDER BY place \
+             started_at, updated_at, owner, version, place) ORDER BY place \
          ON CONFLICT (run) DO UPDATE SET root = excluded.root, parent = excluded.parent, \
              session_team = excluded.session_team, session_key = excluded.session_key, team = excluded.team, \
              agent = excluded.agent, path = excluded.path, status = excluded.status, title = excluded.title, \
-             wake_at = excluded.wake_at, started_at = excluded.started_at, updated_at = excluded.updated_at";
+             wake_at = excluded.wake_at, started_at = excluded.started_at, updated_at = excluded.updated_at, \
+             owner = excluded.owner, version = excluded.version";
     put_state = "INSERT INTO state(scope, key, value, version) \
          SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) \
          ON CONFLICT (scope, key) DO UPDATE SET value = excluded.value, version = excluded.version";

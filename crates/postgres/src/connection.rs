@@ -5,10 +5,13 @@ use std::{str::FromStr as _, sync::Arc, time::Duration};
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use ghostlight_actors::contract::StoreError;
 use rustls_platform_verifier::BuilderVerifierExt as _;
-use tokio_postgres::{Config, config::Host};
+use tokio_postgres::{Client, Config, config::Host};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::{Options, fault};
+use crate::{
+    Options,
+    fault::{self, Fault},
+};
 
 /// How long a connection may be silent before it is considered broken.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -72,6 +75,16 @@ impl Address {
         let place = format!("postgres://{}/{database} ({schema})", hosts.join(","));
         let tls = tls().map_err(|reason| unread(format!("setting up TLS: {reason}")))?;
         Ok(Self { config, tls, place })
+    }
+
+    /// One connection. It ends when the client is dropped.
+    pub(crate) async fn connect(&self) -> Result<Client, Fault> {
+        let (client, connection) = self.config.connect(self.tls.clone()).await?;
+        tokio::spawn(async move {
+            // The next request reports why the connection broke.
+            let _ = connection.await;
+        });
+        Ok(client)
     }
 
     pub(crate) fn pool(&self, connections: usize) -> Result<Pool, StoreError> {

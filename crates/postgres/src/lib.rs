@@ -19,13 +19,15 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, RunFilter, RunRow,
-        SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+        Batch, CarriedTeam, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, RunFilter,
+        RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine,
+        TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 use serde::{Deserialize, Serialize};
 
+pub use self::schema::SchemaVersion;
 use self::{
     committer::{Committer, Told, Work},
     connection::Address,
@@ -51,6 +53,9 @@ pub struct Options {
     /// How long a read waits for an unreachable database before it fails, in milliseconds. Commits
     /// wait until the store is closed.
     pub patience_ms: u64,
+    /// Whether opening a store makes its tables and migrates those of an earlier program. Without it such a store is
+    /// refused as [`StoreError::TooOld`], and [`PostgresStore::migrate`] is called beforehand.
+    pub migrate: bool,
     /// The password, if the address contains none.
     #[serde(skip)]
     pub password: Option<String>,
@@ -63,6 +68,7 @@ impl Default for Options {
             readers: 8,
             lease_ms: 5_000,
             patience_ms: 30_000,
+            migrate: true,
             password: None,
         }
     }
@@ -75,6 +81,7 @@ impl fmt::Debug for Options {
             .field("readers", &self.readers)
             .field("lease_ms", &self.lease_ms)
             .field("patience_ms", &self.patience_ms)
+            .field("migrate", &self.migrate)
             .finish_non_exhaustive()
     }
 }
@@ -99,6 +106,8 @@ pub struct NodeStatus {
     pub lives: bool,
     /// The number of its journals whose runs have not ended.
     pub open_runs: u64,
+    /// The teams that it carries. What a process announces is read here within a third of its lease.
+    pub carries: Vec<CarriedTeam>,
     /// Whether it is this process.
     pub is_this: bool,
 }
@@ -126,7 +135,8 @@ impl PostgresStore {
     ///
     /// # Errors
     /// [`StoreError::Io`] if the address is invalid or the database cannot be reached;
-    /// [`StoreError::TooNew`] for tables of a later program.
+    /// [`StoreError::TooNew`] for tables of a later program, and [`StoreError::TooOld`] for those of an earlier one
+    /// without [`Options::migrate`].
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         Self::open_with(url, &Options::default()).await
     }
@@ -146,7 +156,12 @@ impl PostgresStore {
         };
         let prepared = async {
             let mut client = readers.client().await?;
-            schema::prepare(&mut client, &options.schema, &address.place).await?;
+            match options.migrate {
+                true => {
+                    schema::prepare(&mut client, &options.schema, &address.place).await?;
+                }
+                false => schema::check(&client, &address.place).await?,
+            }
             // Statements that were prepared before the tables existed must be prepared again.
             drop(deadpool_postgres::Object::take(client));
             let lease = Duration::from_millis(options.lease_ms.max(300));
@@ -163,6 +178,32 @@ impl PostgresStore {
         Ok(Self {
             inner: Arc::new(inner),
         })
+    }
+
+    /// The versions of the tables in the database at this address. Nothing is changed.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] if the address is invalid or the database cannot be reached.
+    pub async fn schema_version(url: &str, options: &Options) -> Result<SchemaVersion, StoreError> {
+        let address = Address::read(url, options)?;
+        let read = async { schema::version(&address.connect().await?).await };
+        read.await.map_err(|fault| fault.at(&address.place))
+    }
+
+    /// Makes the tables in the database at this address, or migrates those of an earlier program, all steps or none;
+    /// returns the versions before. Several processes may do so at once, and processes of the earlier program that
+    /// have the store open go on.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] if the address is invalid or the database cannot be reached or refuses;
+    /// [`StoreError::TooNew`] for tables of a later program.
+    pub async fn migrate(url: &str, options: &Options) -> Result<SchemaVersion, StoreError> {
+        let address = Address::read(url, options)?;
+        let migrated = async {
+            let mut client = address.connect().await?;
+            schema::prepare(&mut client, &options.schema, &address.place).await
+        };
+        migrated.await.map_err(|fault| fault.at(&address.place))
     }
 
     /// Whether the last attempted commit reached the database, for a readiness probe.
@@ -182,7 +223,7 @@ impl PostgresStore {
     pub async fn nodes(&self) -> Result<Vec<NodeStatus>, StoreError> {
         let select = format!(
             "SELECT id, node_lives(id), (SELECT count(*) FROM journals AS j JOIN runs AS r ON r.run = j.key \
-                 WHERE j.owner = nodes.id AND r.{}) FROM nodes ORDER BY opened_at, id",
+                 WHERE j.owner = nodes.id AND r.{}), carries FROM nodes ORDER BY opened_at, id",
             rows::OPEN
         );
         let read = async {
@@ -194,6 +235,8 @@ impl PostgresStore {
                     id,
                     lives: row.try_get(1)?,
                     open_runs: rows::count(row, 2)?,
+                    // A later program may tell more than this one can read.
+                    carries: serde_json::from_str(row.try_get(3)?).unwrap_or_default(),
                 })
             };
             found.iter().map(status).collect::<Result<_, Fault>>()
@@ -318,6 +361,20 @@ impl Store for PostgresStore {
         journals: Vec<JournalId>,
     ) -> Result<Vec<Result<Claim, StoreError>>, StoreError> {
         self.claims(journals, false, None).await
+    }
+
+    async fn announce(&self, carried: Vec<CarriedTeam>) -> Result<(), StoreError> {
+        let carries = serde_json::to_string(&carried);
+        let carries = carries.map_err(|error| StoreError::Unwritable {
+            reason: format!("the teams of this process: {error}"),
+        })?;
+        let (node, tell) = (
+            &self.inner.node,
+            "UPDATE nodes SET carries = $2 WHERE id = $1",
+        );
+        node.announce(carries.clone());
+        self.told(self.inner.readers.rows(tell, &[&node.id, &carries]).await)
+            .map(drop)
     }
 
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {

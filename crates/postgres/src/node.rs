@@ -6,8 +6,9 @@
 //! Lock and lease only decide when other nodes *may* claim; the former owner is fenced by the epoch
 //! in each append.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::{sync::oneshot, task::JoinHandle, time};
 use tokio_postgres::Client;
 
@@ -23,7 +24,9 @@ const COMMITS_KEPT: i64 = 100_000;
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) id: String,
-    closing: parking_lot::Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
+    /// What this process carries, as JSON.
+    carries: Arc<Mutex<String>>,
+    closing: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
     task: JoinHandle<()>,
 }
 
@@ -37,8 +40,10 @@ impl Node {
     /// Registers under an id that is never reused, and renews the lease from then on.
     pub(crate) async fn register(address: Address, lease: Duration) -> Result<Self, Fault> {
         let id = format!("{}-{:016x}", std::process::id(), rand::random::<u64>());
+        let carries = Arc::new(Mutex::new("[]".to_owned()));
         let registration = Registration {
             id: id.clone(),
+            carries: carries.clone(),
             address,
             lease,
         };
@@ -47,9 +52,15 @@ impl Node {
         let task = tokio::spawn(registration.keep(first, close));
         Ok(Self {
             id,
-            closing: parking_lot::Mutex::new(Some(closing)),
+            carries,
+            closing: Mutex::new(Some(closing)),
             task,
         })
+    }
+
+    /// Sets what this process carries, as JSON; each renewal of the lease tells it anew.
+    pub(crate) fn announce(&self, carries: String) {
+        *self.carries.lock() = carries;
     }
 
     /// Releases all journals of this process.
@@ -85,6 +96,7 @@ impl Drop for Line {
 
 struct Registration {
     id: String,
+    carries: Arc<Mutex<String>>,
     address: Address,
     lease: Duration,
 }
@@ -141,20 +153,22 @@ impl Registration {
                 break number;
             }
         };
-        let begin = "INSERT INTO nodes(id, number, lease_until) \
-             VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond') \
+        let begin = "INSERT INTO nodes(id, number, lease_until, carries) \
+             VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond', $4) \
              ON CONFLICT (id) DO UPDATE SET number = excluded.number, lease_until = excluded.lease_until";
-        let lease = self.lease.as_millis() as f64;
+        let (lease, carries) = (self.lease.as_millis() as f64, self.carries.lock().clone());
         line.client
-            .execute(begin, &[&self.id, &number, &lease])
+            .execute(begin, &[&self.id, &number, &lease, &carries])
             .await?;
         Ok(line)
     }
 
     async fn renew(&self, line: &Line) -> Result<(), Fault> {
-        let renew = "UPDATE nodes SET lease_until = clock_timestamp() + $2 * interval '1 millisecond' WHERE id = $1";
-        let lease = self.lease.as_millis() as f64;
-        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&self.id, &lease];
+        let renew = "UPDATE nodes SET lease_until = clock_timestamp() + $2 * interval '1 millisecond', \
+             carries = $3 WHERE id = $1";
+        let (lease, carries) = (self.lease.as_millis() as f64, self.carries.lock().clone());
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+            [&self.id, &lease, &carries];
         let renewed = line.client.execute(renew, &parameters);
         let in_time = time::timeout(self.lease / 3, renewed).await;
         let rows = in_time.map_err(|_| Fault::Away("no answer in time".to_owned()))??;

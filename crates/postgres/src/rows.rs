@@ -18,7 +18,7 @@ pub(crate) const AWAKE: &str = "(status IN ('running', 'cancelling') \
 
 /// The columns of a run, in the order of [`run`].
 pub(crate) const RUN_COLUMNS: &str = "run, root, parent, session_team, session_key, team, agent, path, status, \
-     title, wake_at, started_at, updated_at";
+     title, wake_at, started_at, updated_at, owner, version";
 
 /// A number as PostgreSQL stores it; a larger number than it can store becomes its largest.
 pub(crate) fn number(number: u64) -> i64 {
@@ -82,6 +82,9 @@ pub(crate) fn run(row: &Row) -> Result<RunRow, Fault> {
     found.wake_at = time(10)?;
     found.started_at = time(11)?.unwrap_or_default();
     found.updated_at = time(12)?.unwrap_or_default();
+    let owner: Option<&str> = row.try_get(13)?;
+    found.owner = owner.map(text::read);
+    found.version = u32::try_from(row.try_get::<_, i64>(14)?).map_err(|_| odd("version"))?;
     Ok(found)
 }
 

@@ -1,20 +1,80 @@
 //! The tables and their versions.
 
 use ghostlight_actors::contract::StoreError;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, GenericClient};
 
 use crate::fault::Fault;
 
 /// The migration at each index leads from that version to the next. A released migration is never
 /// changed; new ones are appended.
-const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
 /// The lock that one process holds while it creates or migrates the tables.
 const LOCK: i64 = 0x6768_7374_0000_0001;
 
-/// Creates the tables, or migrates them to the version of this program. Several processes may do so
-/// at once.
-pub(crate) async fn prepare(client: &mut Client, schema: &str, place: &str) -> Result<(), Fault> {
+/// The versions of the tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SchemaVersion {
+    /// The version that the database has; 0 where the tables are not made yet.
+    pub found: u32,
+    /// The version that this program needs.
+    pub known: u32,
+}
+
+impl SchemaVersion {
+    /// The migrations that are not applied yet: the version to which each leads, and what it is for.
+    pub fn pending(&self) -> Vec<(u32, &'static str)> {
+        let steps = (1..).zip(MIGRATIONS).skip(self.found as usize);
+        // The first line says it, as a comment.
+        let about = |sql: &'static str| sql.lines().next().unwrap_or_default();
+        let about = |sql| about(sql).trim_start_matches("-- ");
+        steps.map(|(number, sql)| (number, about(sql))).collect()
+    }
+}
+
+/// The versions of the tables as they are. Nothing is changed.
+pub(crate) async fn version(client: &impl GenericClient) -> Result<SchemaVersion, Fault> {
+    let is_there = "SELECT to_regclass('version') IS NOT NULL";
+    let found = match client.query_one(is_there, &[]).await?.try_get(0)? {
+        true => {
+            let found = "SELECT coalesce(max(number), 0) FROM version";
+            client.query_one(found, &[]).await?.try_get::<_, i32>(0)?
+        }
+        false => 0,
+    };
+    Ok(SchemaVersion {
+        found: found.cast_unsigned(),
+        known: u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX),
+    })
+}
+
+/// Refuses tables of another version than this program's.
+pub(crate) async fn check(client: &Client, place: &str) -> Result<(), Fault> {
+    let SchemaVersion { found, known } = version(client).await?;
+    let place = place.to_owned();
+    match found.cmp(&known) {
+        std::cmp::Ordering::Less => Err(Fault::Told(StoreError::TooOld {
+            place,
+            found,
+            known,
+        })),
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Greater => Err(Fault::Told(StoreError::TooNew {
+            place,
+            found,
+            known,
+        })),
+    }
+}
+
+/// Creates the tables, or migrates them to the version of this program, all steps or none. Several
+/// processes may do so at once. Returns the versions before.
+pub(crate) async fn prepare(
+    client: &mut Client,
+    schema: &str,
+    place: &str,
+) -> Result<SchemaVersion, Fault> {
     let transaction = client.transaction().await?;
     transaction
         .execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])
@@ -33,19 +93,15 @@ pub(crate) async fn prepare(client: &mut Client, schema: &str, place: &str) -> R
     transaction
         .batch_execute("CREATE TABLE IF NOT EXISTS version(number integer NOT NULL)")
         .await?;
-    let row = transaction
-        .query_one("SELECT coalesce(max(number), 0) FROM version", &[])
-        .await?;
-    let found = row.try_get::<_, i32>(0)?.cast_unsigned();
-    let known = u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX);
-    if found > known {
+    let before = version(&transaction).await?;
+    if before.found > before.known {
         return Err(Fault::Told(StoreError::TooNew {
             place: place.to_owned(),
-            found,
-            known,
+            found: before.found,
+            known: before.known,
         }));
     }
-    for (step, number) in MIGRATIONS.iter().zip(1..).skip(found as usize) {
+    for (step, number) in MIGRATIONS.iter().zip(1..).skip(before.found as usize) {
         transaction.batch_execute(step).await?;
         let number: i32 = number;
         transaction
@@ -53,5 +109,5 @@ pub(crate) async fn prepare(client: &mut Client, schema: &str, place: &str) -> R
             .await?;
     }
     transaction.commit().await?;
-    Ok(())
+    Ok(before)
 }

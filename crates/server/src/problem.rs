@@ -157,7 +157,7 @@ impl Problem {
     fn of_store(error: &StoreError) -> Self {
         match error {
             StoreError::Deleted { .. } => Self::new(StatusCode::GONE, "deleted", error.to_string()),
-            StoreError::Owned { .. } => Self::conflict(error.to_string()),
+            error if error.is_elsewhere() => Self::conflict(error.to_string()),
             StoreError::Closed => Self::stopping(),
             error => Self::internal(error),
         }

@@ -20,6 +20,7 @@ mod listening;
 mod mcp;
 #[cfg(feature = "memory")]
 mod memory;
+mod migrate;
 mod names;
 mod nodes;
 #[cfg(feature = "server")]
@@ -108,6 +109,8 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Doctor(arguments) => doctor::doctor(arguments, registry).await,
         Command::Copy(arguments) => copy::copy(arguments).await,
         Command::Nodes(arguments) => nodes::nodes(arguments).await,
+        Command::Migrate(arguments) => migrate::migrate(arguments).await,
+        Command::Verify(arguments) => migrate::verify(arguments).await,
         Command::Completions(arguments) => shell::completions(&arguments),
         Command::Man(arguments) => shell::man(&arguments),
     }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use ghostlight_actors::{
     actor::{Limits, System, SystemError},
-    contract::{RunFilter, RunRow, RunStatus},
+    contract::{RunFilter, RunRow, RunStatus, StoreError},
     run::{Registry, Team},
     vocabulary::RunId,
 };
@@ -57,6 +57,7 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
     let team = Team { spec, registry };
     let mut limits = Limits::default();
     limits.retention = arguments.retention.retention();
+    limits.live_runs = arguments.live_runs.unwrap_or(limits.live_runs);
     let system = System::builder(keeping.store.clone())
         .limits(limits)
         .team(team);
@@ -111,18 +112,36 @@ async fn keep(
             biased;
             () = interrupt.fired() => goes_on = false,
             () = failed(listening) => goes_on = false,
-            _ = recover.tick() => system.recover().await?,
+            _ = recover.tick() => {
+                let recovered = system.recover().await;
+                unless_away(keeping, recovered.map_err(Failure::from))?;
+            }
             _ = look.tick() => {
                 if let Some(told) = watched.look(system).await {
                     super::note(&told);
                 }
             }
         }
-        for row in watch.rows(keeping).await?.iter().rev() {
+        let rows = watch.rows(keeping).await;
+        for row in unless_away(keeping, rows)?.iter().rev() {
             watch.tell(row)?;
         }
     }
     Ok(Exit::Done)
+}
+
+/// The result, or nothing while a database is out of reach: it comes back, and what is under way waits for it. A file
+/// that cannot be read any more does not come back.
+fn unless_away<T: Default>(keeping: &Keeping, result: Result<T, Failure>) -> Result<T, Failure> {
+    match result {
+        Err(Failure::System(SystemError::Store(StoreError::Io { place, reason })))
+            if keeping.store.description().starts_with("postgres://") =>
+        {
+            tracing::warn!(place, reason, "the database is away");
+            Ok(T::default())
+        }
+        result => result,
+    }
 }
 
 /// The HTTP server, if there is one.

@@ -121,11 +121,12 @@ pub(super) fn open_read_only(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let connection = open_settled(path, flags);
-    match connection {
+    let connection = match open_settled(path, flags) {
         Err(fault) if is_read_only_mount(&fault, path) => open_unchanging(path, flags),
         connection => connection,
-    }
+    }?;
+    super::schema::show_as_current(&connection)?;
+    Ok(connection)
 }
 
 fn open_settled(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {

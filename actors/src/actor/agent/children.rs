@@ -151,7 +151,7 @@ impl AgentState {
             self.load(myself, run, Claiming::Free);
             return;
         }
-        let row = row_of(run, &child.start);
+        let row = row_of(run, &child.start, self.shared.version_of(&child.start.team));
         let recorded = Recorded::begun(RunStart::clone(&child.start));
         let pinned = child.pinned.clone();
         let claim = Claim {

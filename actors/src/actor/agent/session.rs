@@ -140,8 +140,11 @@ impl AgentState {
         let (services, id) = (self.shared.services.clone(), session.id.clone());
         let take_over = session.wakes.iter().any(|(_, take_over, _)| *take_over);
         let may_make = !session.is_made && !take_over;
+        let version = self.shared.version_of(&id.team);
         let mut loading =
-            Box::pin(async move { load_session(&services, &id, take_over, may_make).await });
+            Box::pin(
+                async move { load_session(&services, &id, version, take_over, may_make).await },
+            );
         // A store in memory answers at once, and needs no task that waits for it.
         let Some(loaded) = (&mut loading).now_or_never() else {
             let myself = myself.clone();
@@ -274,7 +277,7 @@ impl AgentState {
         let start = first_start(run, &turn, &team, fold, id, now);
         let mut said = SessionTurn::new(turn_id, run, turn.message);
         said.owner = turn.owner;
-        let row = row_of(run, &start);
+        let row = row_of(run, &start, team.pinned.team.version);
         let turn_started = Line::encode(now, &Entry::TurnStarted(Box::new(said.clone())));
         let run_started = Line::encode(now, &Entry::RunStarted(Box::new(start.clone())));
         let (turn_started, run_started) = match (turn_started, run_started) {
@@ -363,7 +366,7 @@ impl AgentState {
         else {
             return;
         };
-        let row = row_of(run, &start);
+        let row = row_of(run, &start, pinned.team.version);
         let claim = Claim {
             epoch: 1,
             entries: 1,

@@ -246,6 +246,7 @@ impl SystemBuilder {
         shared.services.companions.below(root.clone());
         let _ = shared.root.set(root);
         let system = System(shared, Acting::default());
+        system.0.announce().await?;
         if recover {
             system.0.declare_schedules().await?;
             system.recover().await?;

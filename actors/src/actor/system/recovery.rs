@@ -1,7 +1,10 @@
 //! How runs go on that no process carries: woken one by one, resumed by name, or recovered
 //! together.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use tokio::{sync::oneshot, task::JoinSet};
 
@@ -17,6 +20,23 @@ use crate::{
 
 /// How many interrupted runs are claimed and read together.
 const TAKEN_UP_TOGETHER: usize = 128;
+
+/// Runs in the order in which they are taken up: one of each team and tenant in turn, the oldest
+/// first, so that many runs of one do not hold up those of another. A tenant is the part of the
+/// owner's name before its first `/`. `rows` begins with the newest.
+fn in_turns(rows: Vec<(SessionId, RunRow)>) -> Vec<(SessionId, RunRow)> {
+    let mut counts: HashMap<(String, String), usize> = HashMap::new();
+    let placed = rows.into_iter().rev().map(|(session, row)| {
+        let owner = row.owner.as_deref().unwrap_or_default();
+        let tenant = owner.split('/').next().unwrap_or_default();
+        let count = counts.entry((session.team.clone(), tenant.to_owned()));
+        let place = count.and_modify(|count| *count += 1).or_default();
+        (*place, (session, row))
+    });
+    let mut placed: Vec<(usize, (SessionId, RunRow))> = placed.collect();
+    placed.sort_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, row)| row).collect()
+}
 
 impl Shared {
     /// The root run that carries a run's tree now, if the tree has not ended.
@@ -63,8 +83,10 @@ impl Shared {
         if root.status == RunStatus::Parked && !self.is_to_be_cancelled(root.run).await {
             return;
         }
-        let Some(session) = root.session else { return };
-        if self.team(&session.team).is_none() {
+        let Some(session) = root.session.clone() else {
+            return;
+        };
+        if !self.carries(&session, &root) {
             return;
         }
         if let Ok(agent) = self.agent_of(&session).await {
@@ -127,13 +149,14 @@ impl System {
             let team = root.team;
             return Err(SystemError::OutOfReach { run, team });
         }
-        let Some(session) = root.session else {
+        let Some(session) = root.session.clone() else {
             return Err(SystemError::UnknownRun(run));
         };
-        if self.0.team(&session.team).is_none() {
+        let Some(team) = self.0.team(&session.team) else {
             let (name, known) = (session.team, self.0.team_names());
             return Err(SystemError::UnknownTeam { name, known });
-        }
+        };
+        team.check_code_of(&root)?;
         self.0.services.previewer.live.retry_tree(root.root);
         let agent = self.0.agent_of(&session).await?;
         let (sender, receiver) = oneshot::channel();
@@ -187,7 +210,13 @@ impl System {
     }
 
     /// Recovers the open runs of this System's teams that no living process carries. Sleeping runs
-    /// sleep on until their time.
+    /// sleep on until their time. Runs that later code of their team has carried
+    /// ([`TeamSpec::version`](crate::definition::TeamSpec::version)) are left to the processes that
+    /// have it.
+    ///
+    /// The runs of each team and tenant are taken up in turn, the oldest first, until as many are
+    /// live as [`Limits::live_runs`](crate::actor::Limits) allows. The others are left to other
+    /// processes, or to the next call.
     ///
     /// A System does so when it [starts](super::SystemBuilder::start). If several processes share a
     /// store, a process that calls it again from time to time recovers the runs of processes that
@@ -206,18 +235,24 @@ impl System {
                 continue;
             };
             match row.wake_at.filter(|_| row.status == RunStatus::Waiting) {
-                _ if self.0.team(&session.team).is_none() => {}
+                _ if !self.0.carries(&session, &row) => {}
                 Some(at) => self.0.wake_later(at, row.run),
                 None => interrupted.push((session, row)),
             }
         }
         // A living process carries its runs itself, and is checked again as long as it lives.
         if !interrupted.is_empty() {
-            let journals = interrupted.iter().map(|(_, row)| row.run.into()).collect();
+            // A run goes with its session, whoever has the run's own journal.
+            let sessions = interrupted.iter();
+            let journals = sessions
+                .map(|(session, _)| session.clone().into())
+                .collect();
             let held = self.0.services.store.held_elsewhere(journals).await;
             let mut held = held.unwrap_or_default().into_iter();
             interrupted.retain(|_| !held.next().unwrap_or_default());
         }
+        let mut interrupted = in_turns(interrupted);
+        interrupted.truncate(self.0.limits.live_runs.saturating_sub(live.roots()));
         // While the store reads one group, others are decoded.
         let mut groups: JoinSet<Result<(), SystemError>> = JoinSet::new();
         let mut interrupted = interrupted.into_iter();

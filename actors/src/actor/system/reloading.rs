@@ -63,6 +63,7 @@ impl System {
         }
         let registry = entry.registry.clone();
         shared.teams.write().insert(name, entry);
+        shared.announce().await?;
         before.registry.close_toolsets(Some(&registry)).await;
         if shared.keeps_schedules {
             shared.declare_schedules().await?;

@@ -314,7 +314,7 @@ impl Driver {
         let mut first = RunStart::clone(&start.start);
         (first.budget, first.at) = (budget, self.journal.now());
         start.start = Arc::new(first);
-        let first = match task::first_entries(run, &start.start) {
+        let first = match task::first_entries(run, &start.start, self.journal.row.version) {
             Ok(first) => first,
             Err(error) => return self.journal.fail(error),
         };

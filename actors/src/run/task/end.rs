@@ -198,7 +198,7 @@ impl Carrier {
             // it there, and an agent that goes on for ever is not one tree that grows for ever.
             start.root = next;
         }
-        let row = row_of(next, &start);
+        let row = row_of(next, &start, self.driver.journal.row.version);
         let line = match Line::encode(now, &Entry::RunStarted(Box::new(start))) {
             Ok(line) => line,
             Err(error) => return RunExit::Store(error),

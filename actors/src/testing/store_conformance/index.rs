@@ -15,6 +15,8 @@ pub(super) async fn rows(place: &impl Place) -> Checked {
     full.path = vec!["desk".to_owned(), "writer".to_owned()];
     full.title = "“80 €”\u{0}".to_owned();
     full.wake_at = Some(Timestamp(77));
+    full.owner = Some("acme/ада\u{0}".to_owned());
+    full.version = u32::MAX;
     commit(&store, making(full.clone(), &["a"])).await?;
     same!(
         store.run(run(1)).await?,

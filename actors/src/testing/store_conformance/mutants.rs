@@ -53,6 +53,7 @@ enum Flaw {
     ListsNoTakenItems,
     KeepsWhatASessionHad,
     KeepsSessionsInSilence,
+    ForgetsCode,
 }
 
 #[derive(Debug)]
@@ -192,7 +193,11 @@ impl Store for Mutant {
     }
 
     async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
-        self.0.run(run).await
+        let mut found = self.0.run(run).await?;
+        if self.has(Flaw::ForgetsCode) {
+            found.iter_mut().for_each(|row| row.version = 0);
+        }
+        Ok(found)
     }
 
     async fn runs(&self, mut filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
@@ -416,6 +421,7 @@ async fn a_store_that_breaks_a_promise_is_told_which() {
         (Flaw::ListsNoTakenItems, "listed by name"),
         (Flaw::KeepsWhatASessionHad, "a session is deleted"),
         (Flaw::KeepsSessionsInSilence, "is carried is not deleted"),
+        (Flaw::ForgetsCode, "the latest that was committed"),
     ];
     for (flaw, promise) in cases {
         let checked = check(async || Laboratory(InMemoryStore::new(), flaw)).await;

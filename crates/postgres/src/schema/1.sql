@@ -1,3 +1,4 @@
+-- The tables.
 -- Times are milliseconds since 1970-01-01 UTC, but for leases, which are the database's own time.
 
 -- The end of the store: one row, whose lock each commit takes, so that commits have one order.

@@ -1,10 +1,13 @@
 //! The store in PostgreSQL keeps its promises, against real servers.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod chaos;
 mod conformance;
 mod copying;
+mod fleet;
 mod nodes;
 mod outages;
 mod proxy;
 #[allow(dead_code)]
 mod server;
+mod upgrade;

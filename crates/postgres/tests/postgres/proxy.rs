@@ -14,6 +14,10 @@ pub(crate) enum Way {
     Open,
     /// Nothing passes, and nobody is told.
     Frozen,
+    /// The server hears nothing, and nobody is told.
+    Mute,
+    /// The server's answers are not heard, and nobody is told.
+    Deaf,
     /// Each connection ends, and none begins.
     Cut,
     /// Each connection ends after so many more answers of the server.
@@ -70,7 +74,10 @@ async fn carry(client: TcpStream, port: u16, ways: Arc<watch::Sender<Way>>) {
     let up = async move {
         let mut buffer = vec![0; 64 << 10];
         while let Ok(read @ 1..) = from_client.read(&mut buffer).await {
-            let frozen = requests.wait_for(|way| *way != Way::Frozen).await.is_err();
+            let frozen = requests
+                .wait_for(|way| !matches!(way, Way::Frozen | Way::Mute))
+                .await
+                .is_err();
             if frozen || to_server.write_all(&buffer[..read]).await.is_err() {
                 return;
             }
@@ -81,7 +88,7 @@ async fn carry(client: TcpStream, port: u16, ways: Arc<watch::Sender<Way>>) {
         let mut left = None;
         while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
             let way = answers
-                .wait_for(|way| *way != Way::Frozen)
+                .wait_for(|way| !matches!(way, Way::Frozen | Way::Deaf))
                 .await
                 .map(|way| *way);
             match way {
