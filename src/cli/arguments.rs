@@ -67,7 +67,7 @@ pub(super) enum Command {
     /// Give a team something to do, and print its answer
     Run(Run),
     /// Stay: keep a team's schedules and its open runs going, until Ctrl-C
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Make, list or revoke API keys of `serve --listen`
     #[cfg(feature = "server")]
     Key(super::server_arguments::Key),

@@ -72,7 +72,7 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
     match command {
         Command::Chat(arguments) => chat::chat(arguments, registry).await,
         Command::Run(arguments) => run::run(arguments, registry).await,
-        Command::Serve(arguments) => serve::serve(arguments, registry).await,
+        Command::Serve(arguments) => serve::serve(*arguments, registry).await,
         #[cfg(feature = "server")]
         Command::Key(arguments) => key::key(&arguments),
         #[cfg(feature = "server")]

@@ -76,10 +76,9 @@ pub(super) fn result_of(result: &ToolResult, id: String) -> Event {
     if !result.attachments.is_empty() {
         let mut parts = vec![json!({ "type": "text", "text": result.text })];
         for data in &result.attachments {
-            let kind = match data.media_type.split('/').next() {
-                Some(kind @ ("image" | "audio" | "video")) => kind,
-                _ => "document",
-            };
+            let kind = data.media_type.split('/').next();
+            let kind = kind.filter(|kind| matches!(*kind, "image" | "audio" | "video"));
+            let kind = kind.unwrap_or("document");
             let source = match &data.source {
                 DataSource::Base64(value) => {
                     json!({ "type": "data", "value": value, "mimeType": data.media_type })

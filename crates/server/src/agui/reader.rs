@@ -206,11 +206,9 @@ impl Reader {
                 let step_name = self.step(run, *step);
                 events.push(Event::StepStarted { step_name });
             }
-            Recorded::StepEnded { step, .. } => {
-                if self.line(run).steps.remove(step) {
-                    let step_name = self.step(run, *step);
-                    events.push(Event::StepFinished { step_name });
-                }
+            Recorded::StepEnded { step, .. } if self.line(run).steps.remove(step) => {
+                let step_name = self.step(run, *step);
+                events.push(Event::StepFinished { step_name });
             }
             Recorded::Preview(preview) => self.preview(record, preview, &mut events),
             Recorded::ModelCalled {

@@ -45,7 +45,7 @@ impl Reader {
     /// The beginnings of subagents and steps that have not ended, those of a parent at the front.
     fn under_way(&self) -> Vec<(RunId, Event)> {
         let mut events = Vec::new();
-        for run in self.from_the_root() {
+        for run in self.runs_down() {
             let Some(line) = self.lines.get(&run) else {
                 continue;
             };
@@ -61,7 +61,7 @@ impl Reader {
     }
 
     /// The runs under way, parents before their children.
-    fn from_the_root(&self) -> Vec<RunId> {
+    fn runs_down(&self) -> Vec<RunId> {
         let mut runs: Vec<RunId> = vec![self.root];
         let mut place = 0;
         while let Some(parent) = runs.get(place).copied() {
@@ -111,7 +111,7 @@ impl Reader {
     /// Ends everything that is open below the end of the client's run, children before their parents.
     pub(super) fn suspend(&mut self) -> Vec<Told> {
         let mut told = Vec::new();
-        for run in self.from_the_root().into_iter().rev() {
+        for run in self.runs_down().into_iter().rev() {
             let mut events = Vec::new();
             let kept = self.lines.get(&run).map(|line| line.steps.clone());
             self.close(run, &mut events);
