@@ -140,8 +140,8 @@ async fn many_runs_of_one_tenant_do_not_hold_up_those_of_another() {
     for number in 0..RUNS {
         // Those of the other tenant are neither the oldest nor the newest.
         let (owner, runs) = match number {
-            100..103 => (format!("zeta/{number}"), &mut of_zeta),
-            _ => (format!("acme/{number}"), &mut of_acme),
+            100..103 => (format!("zeta:{number}"), &mut of_zeta),
+            _ => (format!("acme:{number}"), &mut of_acme),
         };
         let turn = Turn::text("go").owner(owner);
         let session = system.session("worker", number.to_string());

@@ -23,12 +23,12 @@ const TAKEN_UP_TOGETHER: usize = 128;
 
 /// Runs in the order in which they are taken up: one of each team and tenant in turn, the oldest
 /// first, so that many runs of one do not hold up those of another. A tenant is the part of the
-/// owner's name before its first `/`. `rows` begins with the newest.
+/// owner's name before its first `:`. `rows` begins with the newest.
 fn in_turns(rows: Vec<(SessionId, RunRow)>) -> Vec<(SessionId, RunRow)> {
     let mut counts: HashMap<(String, String), usize> = HashMap::new();
     let placed = rows.into_iter().rev().map(|(session, row)| {
         let owner = row.owner.as_deref().unwrap_or_default();
-        let tenant = owner.split('/').next().unwrap_or_default();
+        let tenant = owner.split(':').next().unwrap_or_default();
         let count = counts.entry((session.team.clone(), tenant.to_owned()));
         let place = count.and_modify(|count| *count += 1).or_default();
         (*place, (session, row))
