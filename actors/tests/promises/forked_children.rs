@@ -1,14 +1,14 @@
-//! A fork keeps the children that came to their ends before its place.
+//! A fork keeps the children that came to their ends before its place, and none that its run let go.
 
 use std::time::Duration;
 
 use ghostlight_actors::{
     actor::Fork,
     run::{Agent, RunContext},
-    vocabulary::Outcome,
+    vocabulary::{Effect, Outcome},
 };
 
-use crate::stage::{Stage, ask, pause, text};
+use crate::stage::{Stage, ask, call, pause, text};
 
 #[tokio::test(start_paused = true)]
 async fn a_run_is_forked_behind_the_end_of_a_child_that_was_stopped() {
@@ -32,4 +32,41 @@ async fn a_run_is_forked_behind_the_end_of_a_child_that_was_stopped() {
     pause(10_000).await;
     let fork = run.fork(Fork::latest()).await.unwrap();
     assert_eq!(text(&fork).await, text(&run).await);
+}
+
+/// The loser of a race stays one in a fork: its child is not begun again.
+#[tokio::test(start_paused = true)]
+async fn a_fork_has_no_copy_of_a_child_that_the_run_let_go() {
+    let stage = Stage::new();
+    let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(900)).await?;
+        Ok(Outcome::answer("late"))
+    });
+    let boss = Agent::from_fn("a", |cx: RunContext| async move {
+        let work = cx.delegate("worker", "go");
+        let look = cx.tool(call("1", "look"));
+        tokio::select! {
+            biased;
+            _ = work => {}
+            _ = look => {}
+        }
+        cx.sleep(Duration::from_secs(1)).await?;
+        Ok(Outcome::answer("done"))
+    });
+    let boss = boss
+        .tool(stage.tool("look", Effect::Read, 50))
+        .agent(worker);
+    let system = stage.start(boss).await;
+    let run = ask(&system, "a", "go").await;
+    assert_eq!(text(&run).await, "done");
+    assert_eq!(stage.rows().await.len(), 2, "the child had begun");
+    let fork = run.fork(Fork::latest()).await.unwrap();
+    assert_eq!(text(&fork).await, "done");
+    let rows = stage.rows().await;
+    let of_fork: Vec<&str> = rows
+        .iter()
+        .filter(|row| row.root == fork.id())
+        .map(|row| row.agent.as_str())
+        .collect();
+    assert_eq!(of_fork, ["a"]);
 }
