@@ -1,12 +1,17 @@
 //! Group commit, and what outlives a crash.
 
-use std::{pin::pin, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future;
 use ghostlight::stores::{SqliteStore, sqlite::Options};
-use ghostlight_actors::contract::Store;
+use ghostlight_actors::{
+    contract::{
+        Append, Batch, Expected, InboxBody, InboxItem, RunRow, StateWrite, Store, StoreError,
+    },
+    vocabulary::{Digest, Timestamp},
+};
 
-use crate::{appending, commit, folder::Folder, making, run, texts};
+use crate::{appending, commit, folder::Folder, lines, making, run, texts};
 
 /// How many transactions the store has seen.
 fn transactions(folder: &Folder) -> u64 {
@@ -50,6 +55,89 @@ async fn what_changes_nothing_is_no_commit() {
     store.commit(vec![]).await.unwrap();
     store.commit(vec![Default::default()]).await.unwrap();
     assert_eq!(transactions(&folder), 1);
+}
+
+/// Whatever changes the store takes part in the chain of commits, by which an older copy of the file is recognised.
+#[tokio::test]
+async fn each_change_alone_is_a_commit() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.store()).unwrap();
+    commit(&store, making(1, &["made"])).await.unwrap();
+    let mut before = transactions(&folder);
+    let mut is_next = |what: &str| {
+        let now = transactions(&folder);
+        assert_eq!(now, before + 1, "{what}");
+        before = now;
+    };
+    let item = |id: &str| InboxItem::new(id, Timestamp(1), InboxBody::Retry);
+    store.post(run(1), item("a")).await.unwrap();
+    is_next("a post");
+    store.claim(run(1).into(), false).await.unwrap();
+    is_next("a claim");
+    let mut batch = Batch::default();
+    batch.posts.push((run(1), item("b")));
+    commit(&store, batch).await.unwrap();
+    is_next("a post in a batch");
+    let mut batch = Batch::default();
+    batch.taken.push((run(1), "a".to_owned()));
+    commit(&store, batch).await.unwrap();
+    is_next("an item that is taken");
+    let mut batch = Batch::default();
+    batch.writes.push(StateWrite {
+        scope: "scope".to_owned(),
+        key: "key".to_owned(),
+        value: serde_json::value::to_raw_value("value").ok(),
+        expected: Expected::Any,
+    });
+    commit(&store, batch).await.unwrap();
+    is_next("a change of state");
+    let mut batch = Batch::default();
+    batch.blobs.push((Digest::of(b"blob"), Arc::from(*b"blob")));
+    commit(&store, batch).await.unwrap();
+    is_next("a blob");
+    // The same item again changes nothing.
+    store.post(run(1), item("b")).await.unwrap();
+    assert_eq!(transactions(&folder), before);
+}
+
+/// A child may be recorded before its root, by a process that ends then.
+#[tokio::test]
+async fn a_root_that_only_its_child_named_keeps_its_place_over_a_restart() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.store()).unwrap();
+    let mut row = RunRow::new(run(2), "team", "child");
+    (row.root, row.parent) = (run(1), Some(run(1)));
+    let child = Append::new(run(2), 0, 1, lines(&["child"])).row(row);
+    commit(&store, Batch::of(child)).await.unwrap();
+    drop(store);
+    let store = SqliteStore::open(folder.store()).unwrap();
+    commit(&store, making(3, &["another"])).await.unwrap();
+    commit(&store, making(1, &["root"])).await.unwrap();
+    let of_tree = store.read_tree(run(1), 0, usize::MAX).await.unwrap();
+    let runs: Vec<_> = of_tree.iter().map(|line| line.run).collect();
+    assert_eq!(runs, [run(2), run(1)]);
+    assert_eq!(
+        store.read_tree(run(3), 0, usize::MAX).await.unwrap().len(),
+        1
+    );
+    store.verify().await.unwrap();
+}
+
+/// A life of a run that a later one of the same process replaced takes no child any more.
+#[tokio::test]
+async fn an_earlier_life_of_a_run_claims_nothing_below_it() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.store()).unwrap();
+    commit(&store, making(1, &["above"])).await.unwrap();
+    commit(&store, making(2, &["below"])).await.unwrap();
+    let above = store.claim(run(1).into(), false).await.unwrap().epoch;
+    let below = |epoch| store.claim_below(run(2).into(), run(1).into(), epoch);
+    let refused = below(above - 1).await.unwrap_err();
+    assert!(
+        matches!(refused, StoreError::Stale { current, .. } if current == above),
+        "{refused}"
+    );
+    assert_eq!(below(above).await.unwrap().epoch, 2);
 }
 
 #[tokio::test]

@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(seen(Sees::Last(9)), with(&words));
         assert_eq!(seen(Sees::Request), with(&[]));
         // A message with calls only says nothing.
-        let mut silent = Message::assistant("").by("desk");
+        let mut silent = Message::assistant("").by("clerk");
         let call = ToolCall::new("2", "look", "{}");
         silent.parts = vec![Part::ToolCall(call.clone())];
         let result = ToolResult::new(&call, ToolStatus::Success, "found");
