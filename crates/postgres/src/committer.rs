@@ -215,6 +215,8 @@ impl Service {
 
     /// Retries until the database has accepted or refused the requests.
     async fn carry(&mut self, works: &[Work]) -> Result<Vec<Told>, StoreError> {
+        // Requests that were refused while their commit was in doubt have had their answer.
+        self.doubtful = None;
         let mut pause = Duration::from_millis(10);
         loop {
             self.health.check()?;
@@ -287,9 +289,10 @@ impl Service {
             journal: row.try_get(3)?,
             mark: count(&row, 4)?,
         };
-        if let Some(done) = self.find_out(link, tail).await? {
+        if self.find_out(link, tail).await? {
+            // The answer to this may be lost too: only then is the outcome forgotten.
             client.batch_execute("ROLLBACK").await?;
-            return Ok(done);
+            return Ok(self.settle());
         }
         let node = self.node.clone();
         let mut group = Group::new(&node, tail);
@@ -311,13 +314,20 @@ impl Service {
             told,
         });
         client.batch_execute("COMMIT").await?;
-        self.last = Some((commit, digest));
-        Ok(self.doubtful.take().map_or_else(Vec::new, |done| done.told))
+        Ok(self.settle())
     }
 
-    /// Finds out whether the commit with the unknown outcome happened; refuses a database that lost
-    /// commits.
-    async fn find_out(&mut self, link: &Link, tail: Tail) -> Result<Option<Vec<Told>>, Fault> {
+    /// Takes note that the doubtful commit happened, and returns its results.
+    fn settle(&mut self) -> Vec<Told> {
+        let Some(done) = self.doubtful.take() else {
+            return Vec::new();
+        };
+        self.last = Some((done.number, done.digest));
+        done.told
+    }
+
+    /// Whether the commit with the unknown outcome happened; refuses a database that lost commits.
+    async fn find_out(&self, link: &Link, tail: Tail) -> Result<bool, Fault> {
         let found = async |wanted: u64| {
             if wanted == tail.commit {
                 return Ok(Some(tail.digest));
@@ -343,14 +353,10 @@ impl Service {
                 }));
             }
         }
-        let Some(doubtful) = self.doubtful.take() else {
-            return Ok(None);
-        };
-        if found(doubtful.number).await? == Some(doubtful.digest) {
-            self.last = Some((doubtful.number, doubtful.digest));
-            return Ok(Some(doubtful.told));
+        match &self.doubtful {
+            Some(doubtful) => Ok(found(doubtful.number).await? == Some(doubtful.digest)),
+            None => Ok(false),
         }
-        Ok(None)
     }
 }
 

@@ -121,6 +121,32 @@ async fn a_commit_whose_answer_was_lost_is_neither_lost_nor_made_twice() {
     assert_eq!(texts(&store, 1).await, numbers(sequence));
 }
 
+/// The connection that finds out what became of a commit breaks as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_is_found_again_when_the_connection_that_found_it_breaks() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let proxy = Proxy::to(server.port()).await;
+    let store = PostgresStore::open(&server.url_at(proxy.port))
+        .await
+        .unwrap();
+    make(&store, 1).await.unwrap();
+    for sequence in 1..5 {
+        proxy.set(Way::CutAnswersTo(&["COMMIT", "ROLLBACK"]));
+        let appended = {
+            let store = store.clone();
+            tokio::spawn(async move { append(&store, 1, sequence, 1).await })
+        };
+        // Several connections may be ended so before the way is open again.
+        proxy.wait_until_cut("ROLLBACK").await;
+        proxy.set(Way::Open);
+        appended.await.unwrap().unwrap();
+    }
+    assert_eq!(texts(&store, 1).await, numbers(5));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_wait_for_a_while_and_then_say_what_is_wrong() {
     if is_left_out() {

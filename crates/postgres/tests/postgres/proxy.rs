@@ -1,6 +1,10 @@
 //! A way to the server that can be cut and frozen.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -22,11 +26,15 @@ pub(crate) enum Way {
     Cut,
     /// Each connection ends after so many more answers of the server.
     CutAfter(u32),
+    /// Each connection ends when the server has been told one of these, before its answer.
+    CutAnswersTo(&'static [&'static str]),
 }
 
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     way: Arc<watch::Sender<Way>>,
+    /// What the server was told before a connection was ended.
+    cut: Arc<Mutex<Vec<&'static str>>>,
     task: JoinHandle<()>,
 }
 
@@ -41,20 +49,35 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let own = listener.local_addr().unwrap().port();
         let way = Arc::new(watch::channel(Way::Open).0);
-        let ways = way.clone();
+        let cut = Arc::new(Mutex::new(Vec::new()));
+        let (ways, cuts) = (way.clone(), cut.clone());
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if *ways.borrow() == Way::Cut {
                     continue;
                 }
-                tokio::spawn(carry(client, port, ways.clone()));
+                tokio::spawn(carry(client, port, ways.clone(), cuts.clone()));
             }
         });
         Self {
             port: own,
             way,
+            cut,
             task,
         }
+    }
+
+    /// Returns when one more connection was ended after the server had been told this.
+    pub(crate) async fn wait_until_cut(&self, told: &str) {
+        let seen = self.cuts(told);
+        while self.cuts(told) == seen {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn cuts(&self, told: &str) -> usize {
+        let cut = self.cut.lock().unwrap();
+        cut.iter().filter(|text| **text == told).count()
     }
 
     pub(crate) fn set(&self, way: Way) {
@@ -62,7 +85,12 @@ impl Proxy {
     }
 }
 
-async fn carry(client: TcpStream, port: u16, ways: Arc<watch::Sender<Way>>) {
+async fn carry(
+    client: TcpStream,
+    port: u16,
+    ways: Arc<watch::Sender<Way>>,
+    cuts: Arc<Mutex<Vec<&'static str>>>,
+) {
     let server: SocketAddr = ([127, 0, 0, 1], port).into();
     let Ok(server) = TcpStream::connect(server).await else {
         return;
@@ -71,6 +99,8 @@ async fn carry(client: TcpStream, port: u16, ways: Arc<watch::Sender<Way>>) {
     let (mut from_server, mut to_server) = server.into_split();
     let mut requests = ways.subscribe();
     let mut answers = ways.subscribe();
+    let last_told = Arc::new(Mutex::new(Vec::new()));
+    let told = last_told.clone();
     let up = async move {
         let mut buffer = vec![0; 64 << 10];
         while let Ok(read @ 1..) = from_client.read(&mut buffer).await {
@@ -78,6 +108,7 @@ async fn carry(client: TcpStream, port: u16, ways: Arc<watch::Sender<Way>>) {
                 .wait_for(|way| !matches!(way, Way::Frozen | Way::Mute))
                 .await
                 .is_err();
+            *told.lock().unwrap() = buffer[..read].to_vec();
             if frozen || to_server.write_all(&buffer[..read]).await.is_err() {
                 return;
             }
@@ -98,6 +129,13 @@ async fn carry(client: TcpStream, port: u16, ways: Arc<watch::Sender<Way>>) {
                         return;
                     }
                     *left -= 1;
+                }
+                Ok(Way::CutAnswersTo(texts)) => {
+                    let told = String::from_utf8_lossy(&last_told.lock().unwrap()).into_owned();
+                    if let Some(text) = texts.iter().find(|text| told.contains(**text)) {
+                        cuts.lock().unwrap().push(text);
+                        return;
+                    }
                 }
                 Ok(_) => {}
                 Err(_) => return,
