@@ -4,7 +4,6 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, builder::NonEmptyStringValueParser};
 use ghostlight_actors::{
-    actor::Retention,
     safety::redact_json,
     vocabulary::{Budget, OperationId},
 };
@@ -17,7 +16,9 @@ use super::{
         Catalogue, Chat, Check, Completions, Copy, Doctor, Draw, Init, Man, Migrate, Nodes, State,
         Steer, Tell,
     },
+    retention_arguments::{Prune, RetentionArguments},
     session_arguments::{Session, Sessions},
+    when::age,
 };
 
 const AFTER_HELP: &str = "\
@@ -226,55 +227,6 @@ pub(super) struct Serve {
     pub(super) live_runs: Option<usize>,
     #[command(flatten)]
     pub(super) model: ModelArguments,
-    #[command(flatten)]
-    pub(super) store: StoreArguments,
-    #[command(flatten)]
-    pub(super) show: ShowArguments,
-}
-
-/// Which ended runs are kept.
-#[derive(Clone, Copy, Debug, Args)]
-pub(super) struct RetentionArguments {
-    /// Delete runs that ended longer ago than this, such as 90m, 12h, 30d
-    #[arg(long, value_name = "AGE", value_parser = age)]
-    pub(super) older_than: Option<Duration>,
-    /// Keep so many runs that ended last
-    #[arg(long, value_name = "NUMBER")]
-    pub(super) keep: Option<usize>,
-}
-
-impl RetentionArguments {
-    pub(super) fn retention(self) -> Retention {
-        let mut retention = Retention::default();
-        (retention.older_than, retention.keep) = (self.older_than, self.keep);
-        retention
-    }
-}
-
-/// A number with its unit.
-pub(super) fn age(text: &str) -> Result<Duration, String> {
-    let number = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let seconds = match &text[number.len()..] {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        "w" => 604_800,
-        _ => return Err("give a number with s, m, h, d or w, such as 30d".to_owned()),
-    };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| format!("`{text}` has no whole number"))?;
-    Ok(Duration::from_secs(number.saturating_mul(seconds)))
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Prune {
-    #[command(flatten)]
-    pub(super) retention: RetentionArguments,
-    /// Only list what would be deleted
-    #[arg(long)]
-    pub(super) dry_run: bool,
     #[command(flatten)]
     pub(super) store: StoreArguments,
     #[command(flatten)]
@@ -576,30 +528,6 @@ mod tests {
             "ab --approve --deny",
         ] {
             assert!(answer(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn an_age_is_a_number_with_a_unit() {
-        for (text, seconds) in [
-            ("10s", 10),
-            ("90m", 5_400),
-            ("12h", 43_200),
-            ("30d", 2_592_000),
-        ] {
-            assert_eq!(age(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        assert_eq!(age("2w"), age("14d"));
-        for wrong in [
-            "",
-            "30",
-            "d",
-            "-3d",
-            "3 d",
-            "3days",
-            "99999999999999999999d",
-        ] {
-            assert!(age(wrong).is_err(), "{wrong}");
         }
     }
 

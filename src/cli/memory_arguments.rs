@@ -5,7 +5,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use ghostlight_actors::vocabulary::{Scope, SessionId};
 
-use super::arguments::{Secrets, ShowArguments, StoreArguments, age};
+use super::{
+    arguments::{Secrets, ShowArguments, StoreArguments},
+    when::age,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct Memory {

@@ -21,6 +21,7 @@ mod memory_arguments;
 mod more_arguments;
 mod plain_text;
 mod questions;
+mod retention_arguments;
 mod screen;
 #[cfg(feature = "server")]
 mod server_arguments;

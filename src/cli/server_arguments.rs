@@ -4,7 +4,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::arguments::{ShowArguments, StoreArguments, age};
+use super::{
+    arguments::{ShowArguments, StoreArguments},
+    when::age,
+};
 use crate::server::{Quota, QuotaFor, Scope, Visibility};
 
 /// How `serve` answers over HTTP.

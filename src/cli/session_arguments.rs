@@ -5,7 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use ghostlight_actors::vocabulary::SessionId;
 
-use super::arguments::{Secrets, ShowArguments, StoreArguments, age};
+use super::{
+    arguments::{Secrets, ShowArguments, StoreArguments},
+    when::age,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct Sessions {

@@ -1,4 +1,6 @@
-//! Times in words.
+//! Times in words, and ages as people write them.
+
+use std::time::Duration;
 
 use ghostlight_actors::vocabulary::Timestamp;
 use jiff::tz::TimeZone;
@@ -45,6 +47,23 @@ pub(super) fn since(then: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// The length of time that a number with a unit tells, such as `30d`.
+pub(super) fn age(text: &str) -> Result<Duration, String> {
+    let number = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let seconds = match &text[number.len()..] {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return Err("give a number with s, m, h, d or w, such as 30d".to_owned()),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| format!("`{text}` has no whole number"))?;
+    Ok(Duration::from_secs(number.saturating_mul(seconds)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,5 +105,29 @@ mod tests {
         assert_eq!(ago(then, Timestamp(0)), "0 s ago", "clocks may differ");
         assert_eq!(since(then, Timestamp(1_000_012)), "+0.012 s");
         assert_eq!(since(then, after(3_661)), "+1:01:01");
+    }
+
+    #[test]
+    fn an_age_is_a_number_with_a_unit() {
+        for (text, seconds) in [
+            ("10s", 10),
+            ("90m", 5_400),
+            ("12h", 43_200),
+            ("30d", 2_592_000),
+        ] {
+            assert_eq!(age(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        assert_eq!(age("2w"), age("14d"));
+        for wrong in [
+            "",
+            "30",
+            "d",
+            "-3d",
+            "3 d",
+            "3days",
+            "99999999999999999999d",
+        ] {
+            assert!(age(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -1,18 +1,13 @@
 //! `ghostlight mcp`.
 
-use ghostlight_actors::{
-    actor::{System, SystemError},
-    definition::TeamSpec,
-    run::{Registry, Team},
-};
+use ghostlight_actors::{definition::TeamSpec, run::Registry};
 use ghostlight_mcp::McpServer;
 
+use super::standard_streams;
 use crate::{
     cli::{
-        default_model,
         exit::{Exit, Failure},
         interrupt::Interrupt,
-        keeping::Keeping,
         more_arguments::Mcp,
     },
     config, mcp,
@@ -20,36 +15,23 @@ use crate::{
 
 /// Serves a team on the standard streams, until the client closes them.
 pub(super) async fn serve(arguments: Mcp, registry: Registry) -> Result<Exit, Failure> {
-    let mut file = config::load(&arguments.team_file)?;
+    let file = config::load(&arguments.team_file)?;
     if let Some(server) = &arguments.sign_in {
         return sign_in(file.spec(), server).await;
     }
-    default_model::define(file.spec_mut(), &registry, &arguments.model)?;
-    let keeping = Keeping::open(&arguments.store).await?;
-    let spec = file.spec().clone();
-    let model = default_model::describe(&spec, &registry);
-    let mut interrupt = Interrupt::new()?;
-    let (name, description) = (spec.name.clone(), described(&spec));
-    let system = System::builder(keeping.store.clone()).team(Team { spec, registry });
-    let system = system.start().await.map_err(|error| match error {
-        SystemError::Definition(error) => Failure::Config(file.locate(&error)),
-        error => error.into(),
-    })?;
-    let system = system.as_operator();
-    super::note(&format!(
-        "team {name}, model {model}, in {}; an MCP client speaks on the standard streams",
-        keeping.store.description(),
-    ));
-    let server = McpServer::new(system.clone()).team(name, description);
-    let result = tokio::select! {
-        biased;
-        () = interrupt.fired() => Ok(Exit::Done),
-        served = server.serve_stdio() => match served {
-            Ok(()) => Ok(Exit::Done),
-            Err(error) => Err(Failure::Usage(error.to_string())),
+    let settings = (&arguments.model, &arguments.store);
+    standard_streams::serve(
+        file,
+        registry,
+        settings,
+        "an MCP client",
+        async |system, team| {
+            let description = described(&team);
+            let server = McpServer::new(system).team(team.name, description);
+            server.serve_stdio().await
         },
-    };
-    super::stop(&system, &mut interrupt, result).await
+    )
+    .await
 }
 
 /// The description of a team for a client's model.

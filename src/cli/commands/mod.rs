@@ -35,6 +35,8 @@ mod serve;
 mod sessions;
 mod shell;
 mod show;
+#[cfg(any(feature = "acp", feature = "mcp"))]
+mod standard_streams;
 mod steer;
 mod team_file;
 

@@ -3,10 +3,10 @@
 use ghostlight_actors::contract::{Clock as _, SystemClock};
 
 use crate::cli::{
-    arguments::Prune,
     exit::{Exit, Failure},
     follow::print_json,
     keeping::Keeping,
+    retention_arguments::Prune,
 };
 
 /// Deletes ended runs, or lists those that would be deleted.
