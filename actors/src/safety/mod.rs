@@ -1,4 +1,4 @@
-//! What may be shown, and what may come in. Showing never changes what is executed.
+//! Texts that are shown to people, and texts that come in from outside. Showing never changes what is executed.
 //!
 //! - [`redact`] removes secrets and paths from logs, traces and audits.
 //! - [`visible`] shows a text to the person who decides about it: nothing is taken out, and each character

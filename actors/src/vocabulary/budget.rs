@@ -132,7 +132,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// What a run has consumed. It is computed from the journal, so replay charges nothing.
+/// The consumption of a run. It is computed from the journal, so replay charges nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spent {

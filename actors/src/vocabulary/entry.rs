@@ -115,10 +115,10 @@ pub enum Entry {
     Granted {
         /// The operation that begins the child.
         op: OperationId,
-        /// What is reserved for the child. When the child has ended, the part that it did not consume is returned; a
+        /// The part of the budget that is reserved for the child. When the child has ended, the part that it did not consume is returned; a
         /// child that outlives its parent keeps the whole.
         budget: Budget,
-        /// What happens to the child when this run ends first.
+        /// The fate of the child when this run ends first.
         when_parent_ends: ParentPolicy,
     },
     /// The child run of this operation ended, and no operation's result says so. The reserved budget is returned, and

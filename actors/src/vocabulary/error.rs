@@ -144,9 +144,9 @@ pub enum AgentError {
     Diverged {
         /// The operation.
         at: OperationId,
-        /// What the journal has at this place.
+        /// The operation that the journal has at this place.
         recorded: String,
-        /// What the code asks for.
+        /// The operation that the code asks for.
         found: String,
     },
     /// The run has ended, or another process has taken it over.

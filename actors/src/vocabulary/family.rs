@@ -62,7 +62,7 @@ impl Family {
         self == Self::Tool
     }
 
-    /// What a call consumed that began and has no known result.
+    /// The consumption of a call that began and has no known result.
     pub fn consumed(self) -> Spent {
         match self {
             Self::Tool => Spent::one(Resource::ToolCalls),

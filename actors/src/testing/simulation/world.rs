@@ -64,7 +64,7 @@ pub(super) struct Begin {
     pub(super) effect: Effect,
 }
 
-/// What the world was told, and what it answered.
+/// The requests that the world got, and its answers.
 #[derive(Default)]
 pub(super) struct Ledger {
     /// Turns whose sender heard that they are recorded, by session and number.
