@@ -51,8 +51,8 @@ pub(super) struct HttpArguments {
     /// The certificate's private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub(super) tls_key: Option<PathBuf>,
-    /// How much each subject, the team, or each subject at the team may use, such as subject=100/1h or
-    /// team=2000000tokens/1d; may be given several times
+    /// How much each subject, each tenant, the team, or each subject at the team may use, such as subject=100/1h,
+    /// team=2000000tokens/1d or tenant=20.00cost/1d; may be given several times
     #[arg(long, value_name = "WHOSE=QUOTA", value_parser = quota, requires = "listen")]
     pub(super) quota: Vec<(QuotaFor, Quota)>,
     /// A host to which requests may have answers posted, such as example.org or *.example.org; may be given several times
@@ -149,10 +149,13 @@ pub(super) enum KeyCommand {
             default_value = "read,run"
         )]
         scopes: Vec<Scope>,
+        /// The tenant of that subject: subjects of two tenants share nothing, whatever they are called [default: none]
+        #[arg(long, value_name = "NAME")]
+        tenant: Option<String>,
         /// When it ends, such as 12h or 90d [default: never]
         #[arg(long, value_name = "AGE", value_parser = age)]
         expires: Option<Duration>,
-        /// How much may be used with it, such as 100/1h or 200000tokens/1d; may be given several times
+        /// How much may be used with it, such as 100/1h, 200000tokens/1d or 2.50cost/1d; may be given several times
         #[arg(long, value_name = "QUOTA")]
         quota: Vec<Quota>,
         #[command(flatten)]

@@ -32,7 +32,7 @@ pub(crate) async fn counts(settings: Value, cx: RunContext) -> Result<Outcome, A
 }
 
 #[cfg(all(unix, feature = "server"))]
-mod over_http {
+pub(crate) mod over_http {
     use std::{
         collections::BTreeSet,
         fs,
@@ -57,7 +57,7 @@ mod over_http {
     use crate::own_command::{Desk, Started};
 
     /// An address at which nobody listens.
-    fn free() -> SocketAddr {
+    pub(crate) fn free() -> SocketAddr {
         TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -87,20 +87,33 @@ mod over_http {
     }
 
     /// The status and the JSON of an answer; nothing where the server is not there.
-    fn ask(
+    pub(crate) fn ask(
         to: SocketAddr,
         method: &str,
         path: &str,
         more: &str,
         body: &str,
     ) -> Option<(u16, Value)> {
+        let (status, _, body) = exchange(to, method, path, more, body)?;
+        Some((status, body))
+    }
+
+    /// The same, with the head of the answer.
+    pub(crate) fn exchange(
+        to: SocketAddr,
+        method: &str,
+        path: &str,
+        more: &str,
+        body: &str,
+    ) -> Option<(u16, String, Value)> {
         let mut text = String::new();
         open(to, method, path, more, body)?
             .read_to_string(&mut text)
             .ok()?;
         let status = text.split(' ').nth(1)?.parse().ok()?;
-        let body = text.split_once("\r\n\r\n")?.1;
-        Some((status, serde_json::from_str(body).unwrap_or_default()))
+        let (head, body) = text.split_once("\r\n\r\n")?;
+        let body = serde_json::from_str(body).unwrap_or_default();
+        Some((status, head.to_owned(), body))
     }
 
     fn until_answered(to: SocketAddr, method: &str, path: &str, body: &str) -> Value {

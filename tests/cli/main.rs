@@ -19,6 +19,8 @@ mod mistakes;
 mod own_command;
 mod page;
 mod pruning;
+#[cfg(all(unix, feature = "server"))]
+mod quotas;
 mod running;
 mod serving;
 mod sessions;

@@ -175,11 +175,11 @@ pub(crate) fn written(name: &str) -> Option<String> {
     (1..=MAX_NAME).contains(&text.len()).then_some(text)
 }
 
-/// What is wrong with a subject's name; `None` for a valid one.
-pub(crate) fn fault_of_subject(subject: &str) -> Option<&'static str> {
+/// What is wrong with the name of a key's subject or tenant; `None` for a valid one.
+pub(crate) fn fault_of_name(name: &str) -> Option<&'static str> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
-    let fits = (1..=64).contains(&subject.len()) && subject.chars().all(fits);
-    (!fits).then_some("a subject is 1 to 64 of A-Z a-z 0-9 . _ @ + -")
+    let fits = (1..=64).contains(&name.len()) && name.chars().all(fits);
+    (!fits).then_some("give 1 to 64 of A-Z a-z 0-9 . _ @ + -")
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use crate::{
-    caller::{Caller, Holder, Scope, fault_of_subject},
+    caller::{Caller, Holder, Scope, fault_of_name},
     quotas::Quota,
 };
 
@@ -64,8 +64,11 @@ pub enum KeyError {
 pub struct Key {
     /// Its id, which is a part of the key.
     pub id: String,
-    /// The owner of the sessions that it begins.
+    /// The owner of the sessions that it begins, within its tenant.
     pub subject: String,
+    /// The tenant of that subject.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// What its holder may do.
     pub scopes: Vec<Scope>,
     /// When it was made, in milliseconds since 1970.
@@ -84,9 +87,69 @@ pub struct Key {
 }
 
 impl Key {
+    /// The name of its subject in the store: after its tenant, such as `acme:ada`, where it has one.
+    pub fn owner(&self) -> String {
+        Holder::qualified(self.tenant.as_deref(), &self.subject)
+    }
+
     /// Whether it is accepted at this time.
     pub fn is_valid_at(&self, now_ms: u64) -> bool {
         self.revoked_at_ms.is_none() && self.expires_at_ms.is_none_or(|end| now_ms < end)
+    }
+}
+
+/// What a key is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeySpec {
+    /// The owner of the sessions that it begins: 1 to 64 of `A-Z a-z 0-9 . _ @ + -`.
+    pub subject: String,
+    /// The tenant of that subject, of the same characters. Subjects of two tenants are always different, even if their
+    /// names are the same. It is the tenant that tokens of an [`Issuer`](crate::Issuer) name.
+    pub tenant: Option<String>,
+    /// What its holder may do.
+    pub scopes: Vec<Scope>,
+    /// How long it is accepted; for ever, when left out.
+    pub life: Option<Duration>,
+    /// The quotas of the key, beside those of its subject and its tenant.
+    pub quotas: Vec<Quota>,
+}
+
+impl KeySpec {
+    /// A key for this subject without a tenant, an end or quotas.
+    pub fn new(subject: impl Into<String>, scopes: &[Scope]) -> Self {
+        Self {
+            subject: subject.into(),
+            tenant: None,
+            scopes: scopes.to_vec(),
+            life: None,
+            quotas: Vec::new(),
+        }
+    }
+
+    /// Why no such key can be made.
+    fn fault(&self) -> Option<String> {
+        let names = [
+            ("subject", Some(&self.subject)),
+            ("tenant", self.tenant.as_ref()),
+        ];
+        for (what, name) in names {
+            if let Some((name, fault)) = name.and_then(|name| Some((name, fault_of_name(name)?))) {
+                return Some(format!("{name:?} is no {what}: {fault}"));
+            }
+        }
+        let is_admin = self.scopes.contains(&Scope::Admin);
+        let fault = match self.scopes.is_empty() {
+            true => "a key without a scope opens nothing",
+            false if is_admin && !self.quotas.is_empty() => {
+                "a key with the scope admin has no quotas: leave one of the two out"
+            }
+            false if is_admin && self.tenant.is_some() => {
+                "a key with the scope admin sees all tenants: leave one of the two out"
+            }
+            false => return None,
+        };
+        Some(fault.to_owned())
     }
 }
 
@@ -162,44 +225,29 @@ impl KeyFile {
         Ok(document.keys)
     }
 
-    /// Makes a key for a subject.
+    /// Makes a key for a subject without a tenant or quotas.
     ///
     /// # Errors
-    /// When the subject or the scopes are invalid, or the file cannot be written.
+    /// As [`make`](Self::make).
     pub fn add(
         &self,
         subject: &str,
         scopes: &[Scope],
         life: Option<Duration>,
     ) -> Result<NewKey, KeyError> {
-        self.add_with_quotas(subject, scopes, life, &[])
+        let mut spec = KeySpec::new(subject, scopes);
+        spec.life = life;
+        self.make(&spec)
     }
 
-    /// The same, with quotas for the key. A key with the scope `admin` has no bounds, so quotas for it are an error.
+    /// Makes a key.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
-    pub fn add_with_quotas(
-        &self,
-        subject: &str,
-        scopes: &[Scope],
-        life: Option<Duration>,
-        quotas: &[Quota],
-    ) -> Result<NewKey, KeyError> {
-        if let Some(fault) = fault_of_subject(subject) {
-            return Err(KeyError::Invalid(format!(
-                "{subject:?} is no subject: {fault}"
-            )));
-        }
-        if scopes.is_empty() {
-            return Err(KeyError::Invalid(
-                "a key without a scope opens nothing".to_owned(),
-            ));
-        }
-        if !quotas.is_empty() && scopes.contains(&Scope::Admin) {
-            return Err(KeyError::Invalid(
-                "a key with the scope admin has no quotas: leave one of the two out".to_owned(),
-            ));
+    /// [`KeyError::Invalid`] for a name with other characters, for no scopes, and for a key with the scope `admin` that has
+    /// a tenant or quotas, since it has no bounds; and when the file cannot be written.
+    pub fn make(&self, spec: &KeySpec) -> Result<NewKey, KeyError> {
+        if let Some(fault) = spec.fault() {
+            return Err(KeyError::Invalid(fault));
         }
         let (mut id, mut secret) = ([0; 6], [0; 32]);
         let random = SystemRandom::new();
@@ -210,16 +258,19 @@ impl KeyFile {
         let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
         let secret = URL_SAFE_NO_PAD.encode(secret);
         let now = now_ms();
-        let mut scopes = scopes.to_vec();
+        let mut scopes = spec.scopes.clone();
         scopes.sort_unstable();
         scopes.dedup();
         let key = Key {
-            subject: subject.to_owned(),
+            subject: spec.subject.clone(),
+            tenant: spec.tenant.clone(),
             scopes,
             created_at_ms: now,
-            expires_at_ms: life.map(|life| now.saturating_add(life.as_millis() as u64)),
+            expires_at_ms: spec
+                .life
+                .map(|life| now.saturating_add(life.as_millis() as u64)),
             revoked_at_ms: None,
-            quotas: quotas.to_vec(),
+            quotas: spec.quotas.clone(),
             hash: URL_SAFE_NO_PAD.encode(hmac::sign(&hashing(), secret.as_bytes())),
             id: id.clone(),
         };
@@ -316,8 +367,8 @@ impl KeyFile {
             return Ok(None);
         }
         Ok(Some(Caller::of(Holder {
-            subject: key.subject,
-            tenant: None,
+            subject: key.owner(),
+            tenant: key.tenant,
             scopes: key.scopes,
             key: Some((key.id, key.quotas)),
         })))

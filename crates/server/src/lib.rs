@@ -61,7 +61,7 @@ pub use caller::Scope;
 pub use deliveries::{Deliveries, DeliveryError, DeliverySettings};
 pub use endpoint::{Access, Endpoint};
 pub use issuer::Issuer;
-pub use keys::{Key, KeyError, KeyFile, NewKey};
+pub use keys::{Key, KeyError, KeyFile, KeySpec, NewKey};
 pub use limits::ServerLimits;
 pub use page::PageFile;
 pub use problem::Problem;

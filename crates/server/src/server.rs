@@ -285,7 +285,7 @@ impl Server {
     }
 
     /// Limits the use by each subject, tenant or team, or by each subject at each team. Several quotas apply at once,
-    /// and those of a [key](KeyFile::add_with_quotas) beside them. The use is kept in the System's store, so a restart
+    /// and those of a [key](crate::KeySpec::quotas) beside them. The use is kept in the System's store, so a restart
     /// loses nothing, and all servers over one store share it. A turn beyond a quota is answered with 429 and takes
     /// nothing; a recorded turn costs nothing when it is sent again. The operator has only the quotas of teams.
     #[must_use]

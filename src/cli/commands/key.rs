@@ -19,22 +19,22 @@ use crate::{
         when,
     },
     files,
-    server::{self, KeyError, KeyFile},
+    server::{self, KeyError, KeyFile, KeySpec},
 };
 
-/// The key file that was named, or the one beside the store.
-pub(super) fn file_of(named: Option<PathBuf>, store: &StoreArguments) -> Result<KeyFile, Failure> {
+/// The key file that was named, or the one beside the store; `None` for a database, which has no place beside it.
+pub(super) fn file_of(
+    named: Option<PathBuf>,
+    store: &StoreArguments,
+) -> Result<Option<KeyFile>, Failure> {
     let path = match named {
-        Some(path) => path,
+        Some(path) => Some(path),
         None => match location_of(store)? {
-            Location::File(path) => path.with_extension("keys.json"),
-            Location::Postgres(_) => {
-                let message = "beside a database there is no file of keys: name one with --keys";
-                return Err(Failure::Usage(message.to_owned()));
-            }
+            Location::File(path) => Some(path.with_extension("keys.json")),
+            Location::Postgres(_) => None,
         },
     };
-    Ok(KeyFile::open(path))
+    Ok(path.map(KeyFile::open))
 }
 
 impl From<KeyError> for Failure {
@@ -44,7 +44,10 @@ impl From<KeyError> for Failure {
 }
 
 fn file(arguments: &KeyArguments) -> Result<KeyFile, Failure> {
-    file_of(arguments.keys.clone(), &arguments.store)
+    file_of(arguments.keys.clone(), &arguments.store)?.ok_or_else(|| {
+        let message = "beside a database there is no file of keys: name one with --keys";
+        Failure::Usage(message.to_owned())
+    })
 }
 
 pub(super) fn key(arguments: &Key) -> Result<Exit, Failure> {
@@ -52,6 +55,7 @@ pub(super) fn key(arguments: &Key) -> Result<Exit, Failure> {
         KeyCommand::Add {
             subject,
             scopes,
+            tenant,
             expires,
             quota,
             keys,
@@ -60,11 +64,16 @@ pub(super) fn key(arguments: &Key) -> Result<Exit, Failure> {
             if let Some(folder) = keys.path().parent().filter(|folder| !folder.exists()) {
                 files::make_private_folder(folder)?;
             }
-            let new = keys.add_with_quotas(subject, scopes, *expires, quota)?;
+            let mut spec = KeySpec::new(subject, scopes);
+            spec.tenant.clone_from(tenant);
+            spec.life = *expires;
+            spec.quotas.clone_from(quota);
+            let new = keys.make(&spec)?;
             super::print(&new.secret)?;
             super::note(&format!(
-                "key {} of {subject} ({}); it is shown this once",
+                "key {} of {} ({}); it is shown this once",
                 new.key.id,
+                new.key.owner(),
                 scopes_of(&new.key),
             ));
         }
@@ -83,6 +92,7 @@ pub(super) fn key(arguments: &Key) -> Result<Exit, Failure> {
                     print_json(&json!({
                         "id": key.id,
                         "subject": key.subject,
+                        "tenant": key.tenant,
                         "scopes": key.scopes,
                         "created_at": key.created_at_ms,
                         "expires_at": key.expires_at_ms,
@@ -94,7 +104,8 @@ pub(super) fn key(arguments: &Key) -> Result<Exit, Failure> {
                     let scopes = scopes_of(&key);
                     super::print(&format!(
                         "{}  {:20}  {scopes:20}  {state}",
-                        key.id, key.subject
+                        key.id,
+                        key.owner()
                     ))?;
                 }
             }
@@ -103,7 +114,8 @@ pub(super) fn key(arguments: &Key) -> Result<Exit, Failure> {
             let key = file(keys)?.revoke(id)?;
             super::note(&format!(
                 "key {} of {} opens nothing any more",
-                key.id, key.subject
+                key.id,
+                key.owner()
             ));
         }
     }

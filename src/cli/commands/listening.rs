@@ -2,7 +2,7 @@
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
-use ghostlight_actors::{actor::System, run::Registry};
+use ghostlight_actors::{actor::System, definition::TeamSpec, run::Registry};
 use rustls::{
     ServerConfig,
     crypto::ring,
@@ -20,7 +20,7 @@ use crate::{
     cli::{arguments::StoreArguments, exit::Failure, server_arguments::HttpArguments},
     config,
     models::client::http_client,
-    server::{Issuer, KeyFile, Server, page},
+    server::{Issuer, KeyFile, Measure, Quota, Server, page},
 };
 #[cfg(feature = "mcp")]
 use crate::{
@@ -50,8 +50,8 @@ impl Served {
         let mut keys = None;
         if let Some(address) = arguments.listen {
             let file = key::file_of(arguments.keys.clone(), store)?;
-            let has_keys = arguments.keys.is_some() || file.path().exists();
-            let is_guarded = has_keys || arguments.issuer.is_some();
+            keys = file.filter(|file| arguments.keys.is_some() || file.path().exists());
+            let is_guarded = keys.is_some() || arguments.issuer.is_some();
             #[cfg(feature = "anp")]
             let is_guarded = is_guarded || !arguments.did.is_empty();
             if !is_guarded && !address.ip().is_loopback() {
@@ -60,7 +60,6 @@ impl Served {
                      (`ghostlight key add NAME`), or listen at 127.0.0.1"
                 )));
             }
-            keys = has_keys.then_some(file);
         }
         let tls = match (&arguments.tls_certificate, &arguments.tls_key) {
             (Some(certificate), Some(key)) => Some(Arc::new(tls(certificate, key)?)),
@@ -157,6 +156,17 @@ fn tls(certificate: &Path, key: &Path) -> Result<ServerConfig, Failure> {
         .map_err(|error| failed(certificate, &error))
 }
 
+/// Whether any model of a team costs something.
+fn has_prices(team: &TeamSpec) -> bool {
+    let mut models = team.models.values();
+    models.any(|model| {
+        model
+            .settings
+            .get("prices")
+            .is_some_and(|prices| !prices.is_null())
+    }) || team.interceptors.iter().any(|one| one.name == "prices")
+}
+
 /// A running server.
 pub(super) struct Listening {
     stop: oneshot::Sender<()>,
@@ -190,6 +200,12 @@ impl Listening {
         }
         for (whose, quota) in &arguments.quota {
             server = server.quota(*whose, *quota);
+        }
+        let counts_money = |(_, quota): &(_, Quota)| quota.measure == Measure::Cost;
+        if arguments.quota.iter().any(counts_money) && !system.teams().iter().any(has_prices) {
+            super::note(
+                "no model of the team has prices, so no quota in money is ever used up: set `prices` of its models",
+            );
         }
         if let Some(address) = &arguments.address {
             server = server.address(address);

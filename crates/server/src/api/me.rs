@@ -60,9 +60,9 @@ struct Me {
 struct QuotaView {
     /// What the quota belongs to: `key`, `subject` or `tenant`.
     whose: &'static str,
-    /// The quota as text, such as `100turns/3600s`.
+    /// The quota as text, such as `100turns/3600s`, `5000tokens/60s` or `2.5cost/86400s`.
     quota: String,
-    /// How many turns or tokens are left.
+    /// How many turns or tokens are left, or how much money in millionths of the currency.
     left: u64,
     /// In how many seconds the whole amount is available again.
     full_in_s: u64,

@@ -24,6 +24,7 @@ use crate::{
     address::{Path, Query},
     body::Json as Body,
     problem::Problem,
+    quotas::Use,
     sse::wants_stream,
     waiting::{Waited, wait},
 };
@@ -200,7 +201,7 @@ impl Asked {
             () = self.state.stopping.cancelled() => return Err(Problem::stopping().into()),
         };
         match (&sent, admission) {
-            (Ok(run), Some(admission)) => quotas.follow(admission, run, 0),
+            (Ok(run), Some(admission)) => quotas.follow(admission, run, Use::default()),
             // The turn may be recorded; its quotas are settled when that is known.
             (Err(SystemError::Stopped | SystemError::Store(_)), _) | (_, None) => {}
             (Err(_), Some(admission)) => quotas.give_back(admission).await,

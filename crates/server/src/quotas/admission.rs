@@ -10,17 +10,21 @@ use ghostlight_actors::{
     actor::{Run, System, SystemError},
     contract::StoreError,
     session::Turn,
-    vocabulary::{RunId, SessionId},
+    vocabulary::{Budget, RunId, SessionId},
 };
 
 use super::{
+    bucket::Use,
     ledger::{Act, Buckets, Ledger, Slot, now_ms},
-    quota::{Measure, Quota, QuotaFor},
+    quota::{Quota, QuotaFor},
 };
 use crate::{access::fresh_id, caller::Caller, problem::Problem};
 
-/// How many tokens a turn reserves if its budget does not bound them.
-const RESERVED: u64 = 4_096;
+/// What a turn reserves of that which its budget does not bound: some tokens, and a hundredth of the currency.
+const RESERVED: Use = Use {
+    tokens: 4_096,
+    cost_micros: 10_000,
+};
 /// The shortest time between two searches of a quota for ended turns that still have reservations.
 const SWEEP: Duration = Duration::from_secs(1);
 /// How many quotas are remembered with the time of their last search.
@@ -71,18 +75,14 @@ impl Quotas {
         if self.system.store().run(run).await?.is_some() {
             return Ok(None);
         }
-        let mut tokens = turn.budget.tokens;
-        if buckets
-            .values()
-            .any(|quota| quota.measure == Measure::Tokens)
-        {
+        let mut budget = turn.budget;
+        if buckets.values().any(|quota| quota.measure.is_settled()) {
             let teams = self.system.teams();
             let team = teams.iter().find(|team| team.name == session.team);
-            let of_team = team.and_then(|team| team.budget.tokens);
-            tokens = tokens.into_iter().chain(of_team).min();
+            budget = team.map_or(budget, |team| budget.narrowed(&team.budget));
         }
         let id = run.to_string();
-        self.take(id, buckets, tokens, slot).await.map(Some)
+        self.take(id, buckets, &budget, slot).await.map(Some)
     }
 
     /// The same for a run that begins without a turn, such as a fork.
@@ -97,7 +97,8 @@ impl Quotas {
             return Ok(None);
         }
         let id = format!("fork-{}", fresh_id()?);
-        self.take(id, buckets, None, slot).await.map(Some)
+        let budget = Budget::default();
+        self.take(id, buckets, &budget, slot).await.map(Some)
     }
 
     /// The buckets that pay for a caller's turn.
@@ -130,11 +131,13 @@ impl Quotas {
         &self,
         id: String,
         buckets: Buckets,
-        tokens: Option<u64>,
+        budget: &Budget,
         slot: &Slot,
     ) -> Result<Admission, Problem> {
-        let tokens = u32::try_from(tokens.unwrap_or(RESERVED)).unwrap_or(u32::MAX);
-        let act = Act::Take(tokens);
+        let act = Act::Take(Use {
+            tokens: budget.tokens.unwrap_or(RESERVED.tokens),
+            cost_micros: budget.cost_micros.unwrap_or(RESERVED.cost_micros),
+        });
         // Reservations that an earlier process left are settled first.
         self.sweep(&buckets, Duration::MAX).await?;
         let mut standing = self.ledger.change(&id, buckets.clone(), act).await?;
@@ -151,9 +154,9 @@ impl Quotas {
 
     /// Settles a turn when its run has ended, in a task of its own. Should the process die before that, the next
     /// request that uses the quota settles the reservation.
-    pub(crate) fn follow(&self, admission: Admission, run: &Run, before: u64) {
+    pub(crate) fn follow(&self, admission: Admission, run: &Run, before: Use) {
         let Admission { id, mut buckets } = admission;
-        buckets.retain(|_, quota| quota.measure == Measure::Tokens);
+        buckets.retain(|_, quota| quota.measure.is_settled());
         if buckets.is_empty() {
             return;
         }
@@ -164,10 +167,10 @@ impl Quotas {
                 let (Ok(_) | Err(SystemError::Failed { .. })) = run.outcome().await else {
                     return;
                 };
-                used(&run).await.map(|used| used.saturating_sub(before))
+                used(&run).await.map(|used| used.less(before))
             } else {
                 // The turn joined a run that was under way, and that run's own turn pays.
-                Ok(0)
+                Ok(Use::default())
             };
             let settled = match used {
                 Ok(used) => quotas.ledger.change(&id, buckets, Act::Settle(used)).await,
@@ -210,12 +213,15 @@ impl Quotas {
     ) -> Result<Option<axum::response::Response>, Problem> {
         use axum::response::IntoResponse as _;
         let quota = Quota {
-            measure: Measure::Turns,
+            measure: super::Measure::Turns,
             amount: 1,
             window_s: seconds,
         };
         let buckets = Buckets::from([(format!("{quota}/messenger/{who}"), quota)]);
-        let standing = self.ledger.change(id, buckets, Act::Take(0)).await?;
+        let standing = self
+            .ledger
+            .change(id, buckets, Act::Take(Use::default()))
+            .await?;
         let refused = standing.and_then(|standing| {
             let mut refused = standing.refusal()?.into_response();
             standing.tell(refused.headers_mut());
@@ -236,12 +242,11 @@ impl Quotas {
     async fn sweep(&self, buckets: &Buckets, since: Duration) -> Result<bool, StoreError> {
         let mut any = false;
         for (name, quota) in buckets {
-            if quota.measure != Measure::Tokens || !self.is_due(name, since) {
+            if !quota.measure.is_settled() || !self.is_due(name, since) {
                 continue;
             }
             let bucket = self.ledger.bucket(name, *quota).await?;
-            let window_ms = u64::from(quota.window_s) * 1_000;
-            for (id, tokens, at_ms) in bucket.reservations() {
+            for (id, reserved, at_ms) in bucket.reservations() {
                 let run = id.parse::<RunId>().ok();
                 let row = match run {
                     Some(run) => self.system.store().run(run).await?,
@@ -254,7 +259,9 @@ impl Quotas {
                     (_, Some(_)) => None,
                     // A turn that waits for its session, or whose process died, costs what it reserved once the window
                     // is over.
-                    (_, None) if now_ms().saturating_sub(at_ms) > window_ms => Some(tokens.into()),
+                    (_, None) if now_ms().saturating_sub(at_ms) > quota.window_ms() => {
+                        Some(Use::of(reserved))
+                    }
                     (_, None) => None,
                 };
                 if let Some(used) = used {
@@ -280,7 +287,11 @@ impl Quotas {
     }
 }
 
-/// The tokens that a run has consumed.
-pub(crate) async fn used(run: &Run) -> Result<u64, SystemError> {
-    Ok(run.budget().await?.spent.usage.total_tokens())
+/// The tokens and the money that a run has used.
+pub(crate) async fn used(run: &Run) -> Result<Use, SystemError> {
+    let usage = run.budget().await?.spent.usage;
+    Ok(Use {
+        tokens: usage.total_tokens(),
+        cost_micros: usage.cost_micros,
+    })
 }

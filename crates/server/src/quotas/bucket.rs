@@ -9,41 +9,84 @@ use super::quota::{Measure, Quota};
 /// The most turns that may hold reservations of one quota at once.
 pub(super) const MAX_RESERVATIONS: usize = 1_024;
 
-/// The bucket of one quota. One turn or token costs as many units as the window has milliseconds, and each millisecond
-/// refills as many units as the quota allows turns or tokens, so nothing is ever rounded.
+/// The bucket of one quota. One turn, token or millionth of money costs as many units as the window has ticks, and each tick
+/// refills as many units as the quota's amount, so nothing is ever rounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Bucket {
     /// The units that are left; negative if a run consumed more than its reservation.
     units: i64,
     at_ms: u64,
-    /// The tokens that turns under way have reserved.
+    /// The tokens or the money that turns under way have reserved.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     reserved: BTreeMap<String, Reserved>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Reserved {
-    tokens: u32,
+    #[serde(alias = "tokens")]
+    amount: u64,
     at_ms: u64,
 }
 
+/// What a turn reserves, or its run has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Use {
+    pub(super) tokens: u64,
+    pub(super) cost_micros: u64,
+}
+
+impl Use {
+    /// So much of what every quota counts.
+    pub(super) fn of(amount: u64) -> Self {
+        Self {
+            tokens: amount,
+            cost_micros: amount,
+        }
+    }
+
+    pub(super) fn less(self, before: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_sub(before.tokens),
+            cost_micros: self.cost_micros.saturating_sub(before.cost_micros),
+        }
+    }
+
+    fn in_terms_of(self, measure: Measure) -> u64 {
+        match measure {
+            Measure::Turns => 1,
+            Measure::Tokens => self.tokens,
+            Measure::Cost => self.cost_micros,
+        }
+    }
+}
+
 impl Quota {
-    /// The cost of one turn or token, in units.
-    fn cost(self) -> i64 {
-        i64::from(self.window_s) * 1_000
+    pub(super) fn window_ms(self) -> u64 {
+        u64::from(self.window_s) * 1_000
+    }
+
+    /// The shortest time in which a bucket refills, in milliseconds: money has larger amounts.
+    fn tick_ms(self) -> u64 {
+        match self.measure {
+            Measure::Turns | Measure::Tokens => 1,
+            Measure::Cost => 1_000,
+        }
+    }
+
+    /// The units of this amount.
+    fn units(self, amount: u64) -> i64 {
+        let units = (self.window_ms() / self.tick_ms()).saturating_mul(amount);
+        i64::try_from(units).unwrap_or(i64::MAX)
     }
 
     fn capacity(self) -> i64 {
-        self.cost() * i64::from(self.amount)
+        self.units(self.amount)
     }
 
-    /// The amount that a turn takes if it reserves this many tokens.
-    fn wanted(self, tokens: u32) -> u32 {
-        match self.measure {
-            Measure::Turns => 1,
-            Measure::Tokens => tokens.clamp(1, self.amount),
-        }
+    /// The amount that a turn takes if it reserves this much.
+    fn wanted(self, reserved: Use) -> u64 {
+        reserved.in_terms_of(self.measure).clamp(1, self.amount)
     }
 }
 
@@ -58,74 +101,72 @@ impl Bucket {
             };
         };
         // The clock of another process may be ahead; the time that it has filled is not filled again.
-        let passed = now_ms.saturating_sub(bucket.at_ms);
-        let passed = i64::try_from(passed).unwrap_or(i64::MAX);
-        let flown = i64::from(quota.amount).saturating_mul(passed);
+        let ticks = now_ms.saturating_sub(bucket.at_ms) / quota.tick_ms();
+        let flown = i64::try_from(quota.amount.saturating_mul(ticks)).unwrap_or(i64::MAX);
         bucket.units = bucket.units.saturating_add(flown).min(quota.capacity());
         // A clock that is more than a window ahead is wrong, and must not block the quota for longer.
-        let latest = now_ms.saturating_add(quota.cost().unsigned_abs());
-        bucket.at_ms = bucket.at_ms.clamp(now_ms, latest);
+        let latest = now_ms.saturating_add(quota.window_ms());
+        bucket.at_ms = (bucket.at_ms + ticks * quota.tick_ms()).min(latest);
         bucket
     }
 
     /// Whether a turn with this reservation fits. A turn that has a reservation already always fits.
-    pub(super) fn fits(&self, quota: Quota, id: &str, tokens: u32) -> bool {
+    pub(super) fn fits(&self, quota: Quota, id: &str, reserved: Use) -> bool {
         if self.reserved.contains_key(id) {
             return true;
         }
-        let room = quota.measure == Measure::Turns || self.reserved.len() < MAX_RESERVATIONS;
-        room && self.units >= quota.cost() * i64::from(quota.wanted(tokens))
+        let room = !quota.measure.is_settled() || self.reserved.len() < MAX_RESERVATIONS;
+        room && self.units >= quota.units(quota.wanted(reserved))
     }
 
     /// Takes the amount of such a turn.
-    pub(super) fn take(&mut self, quota: Quota, id: &str, tokens: u32, now_ms: u64) {
+    pub(super) fn take(&mut self, quota: Quota, id: &str, reserved: Use, now_ms: u64) {
         if self.reserved.contains_key(id) {
             return;
         }
-        let tokens = quota.wanted(tokens);
-        self.units = self.units.saturating_sub(quota.cost() * i64::from(tokens));
-        if quota.measure == Measure::Tokens {
+        let amount = quota.wanted(reserved);
+        self.units = self.units.saturating_sub(quota.units(amount));
+        if quota.measure.is_settled() {
             let at_ms = now_ms;
             self.reserved
-                .insert(id.to_owned(), Reserved { tokens, at_ms });
+                .insert(id.to_owned(), Reserved { amount, at_ms });
         }
     }
 
     /// Replaces a turn's reservation by its use; once, however often it is called.
-    pub(super) fn settle(&mut self, quota: Quota, id: &str, used: u64) {
+    pub(super) fn settle(&mut self, quota: Quota, id: &str, used: Use) {
         if let Some(reserved) = self.reserved.remove(id) {
-            let used = i64::try_from(used).unwrap_or(i64::MAX);
-            self.add(quota, i64::from(reserved.tokens).saturating_sub(used));
+            let used = quota.units(used.in_terms_of(quota.measure));
+            self.add(quota, quota.units(reserved.amount).saturating_sub(used));
         }
     }
 
     /// Gives back the amount that a turn took without being said.
     pub(super) fn give_back(&mut self, quota: Quota, id: &str) {
-        match quota.measure {
-            Measure::Turns => self.add(quota, 1),
-            Measure::Tokens => self.settle(quota, id, 0),
+        match quota.measure.is_settled() {
+            true => self.settle(quota, id, Use::default()),
+            false => self.add(quota, quota.units(1)),
         }
     }
 
-    fn add(&mut self, quota: Quota, amount: i64) {
-        let units = quota.cost().saturating_mul(amount);
+    fn add(&mut self, quota: Quota, units: i64) {
         self.units = self.units.saturating_add(units).min(quota.capacity());
     }
 
     /// The turns with reservations: each with its amount and time.
-    pub(super) fn reservations(&self) -> impl Iterator<Item = (&str, u32, u64)> {
+    pub(super) fn reservations(&self) -> impl Iterator<Item = (&str, u64, u64)> {
         let reserved = self.reserved.iter();
-        reserved.map(|(id, reserved)| (id.as_str(), reserved.tokens, reserved.at_ms))
+        reserved.map(|(id, reserved)| (id.as_str(), reserved.amount, reserved.at_ms))
     }
 
-    /// How many turns or tokens are left.
+    /// How many turns or tokens, or how much money in millionths, is left.
     pub(super) fn left(&self, quota: Quota) -> u64 {
-        (self.units.max(0) / quota.cost()).unsigned_abs()
+        (self.units.max(0) / quota.units(1)).unsigned_abs()
     }
 
     /// In how many milliseconds such a turn will fit.
-    pub(super) fn fits_in_ms(&self, quota: Quota, tokens: u32) -> u64 {
-        self.holds_in_ms(quota, quota.cost() * i64::from(quota.wanted(tokens)))
+    pub(super) fn fits_in_ms(&self, quota: Quota, reserved: Use) -> u64 {
+        self.holds_in_ms(quota, quota.units(quota.wanted(reserved)))
     }
 
     /// In how many milliseconds the bucket is full again.
@@ -135,7 +176,8 @@ impl Bucket {
 
     fn holds_in_ms(&self, quota: Quota, units: i64) -> u64 {
         let missing = units.saturating_sub(self.units).max(0).unsigned_abs();
-        missing.div_ceil(u64::from(quota.amount))
+        let ticks = missing.div_ceil(quota.amount);
+        ticks.saturating_mul(quota.tick_ms())
     }
 }
 
@@ -153,15 +195,15 @@ mod tests {
         let quota = quota("10/10s");
         let mut bucket = Bucket::now(None, quota, 1_000);
         for _ in 0..10 {
-            assert!(bucket.fits(quota, "a", 0));
-            bucket.take(quota, "a", 0, 1_000);
+            assert!(bucket.fits(quota, "a", Use::of(0)));
+            bucket.take(quota, "a", Use::of(0), 1_000);
         }
-        assert!(!bucket.fits(quota, "a", 0));
-        assert_eq!(bucket.fits_in_ms(quota, 0), 1_000);
+        assert!(!bucket.fits(quota, "a", Use::of(0)));
+        assert_eq!(bucket.fits_in_ms(quota, Use::of(0)), 1_000);
         let later = Bucket::now(Some(bucket.clone()), quota, 1_999);
-        assert!(!later.fits(quota, "a", 0));
+        assert!(!later.fits(quota, "a", Use::of(0)));
         let later = Bucket::now(Some(later), quota, 2_000);
-        assert!(later.fits(quota, "a", 0));
+        assert!(later.fits(quota, "a", Use::of(0)));
         assert_eq!(later.left(quota), 1);
         let full = Bucket::now(Some(later), quota, u64::MAX);
         assert_eq!((full.left(quota), full.full_in_ms(quota)), (10, 0));
@@ -174,35 +216,69 @@ mod tests {
     fn what_was_reserved_is_settled_once_and_a_debt_is_paid_with_time() {
         let quota = quota("100tokens/100s");
         let mut bucket = Bucket::now(None, quota, 0);
-        bucket.take(quota, "a", 40, 0);
-        bucket.take(quota, "a", 40, 0);
+        bucket.take(quota, "a", Use::of(40), 0);
+        bucket.take(quota, "a", Use::of(40), 0);
         assert_eq!(bucket.left(quota), 60, "it was taken once");
-        bucket.take(quota, "b", 60, 0);
-        assert!(!bucket.fits(quota, "c", 1));
-        assert!(bucket.fits(quota, "b", 60), "what it has is its");
-        bucket.settle(quota, "a", 10);
-        bucket.settle(quota, "a", 10);
+        bucket.take(quota, "b", Use::of(60), 0);
+        assert!(!bucket.fits(quota, "c", Use::of(1)));
+        assert!(bucket.fits(quota, "b", Use::of(60)), "what it has is its");
+        bucket.settle(quota, "a", Use::of(10));
+        bucket.settle(quota, "a", Use::of(10));
         assert_eq!(bucket.left(quota), 30);
-        bucket.settle(quota, "b", 110);
+        bucket.settle(quota, "b", Use::of(110));
         assert_eq!(bucket.left(quota), 0, "20 are owed");
-        assert_eq!(bucket.fits_in_ms(quota, 1), 21_000);
-        bucket.settle(quota, "unknown", 1_000);
+        assert_eq!(bucket.fits_in_ms(quota, Use::of(1)), 21_000);
+        bucket.settle(quota, "unknown", Use::of(1_000));
         let later = Bucket::now(Some(bucket), quota, 21_000);
         assert_eq!(later.left(quota), 1);
         // A turn that wants more than the quota ever allows takes the whole quota.
         let full = Bucket::now(None, quota, 0);
-        assert!(full.fits(quota, "d", u32::MAX));
+        assert!(full.fits(quota, "d", Use::of(u64::MAX)));
+    }
+
+    #[test]
+    fn money_is_counted_in_whole_millionths_and_refilled_in_whole_seconds() {
+        let quota = quota("10cost/1d");
+        let of = |cost_micros| Use {
+            tokens: 1_000_000_000,
+            cost_micros,
+        };
+        let mut bucket = Bucket::now(None, quota, 500);
+        bucket.take(quota, "a", of(10_000_000), 500);
+        assert!(!bucket.fits(quota, "b", of(1)));
+        bucket.settle(quota, "a", of(9_999_999));
+        assert_eq!((bucket.left(quota), bucket.full_in_ms(quota)), (1, 1_000));
+        bucket.take(quota, "b", of(1), 500);
+        bucket.settle(quota, "b", of(1));
+        // 115.74 millionths a second: a time that is cut into pieces refills as much.
+        let whole = Bucket::now(Some(bucket.clone()), quota, 10_500);
+        let mut pieces = bucket.clone();
+        for now_ms in (500..=10_500).step_by(7).chain([10_500]) {
+            pieces = Bucket::now(Some(pieces), quota, now_ms);
+        }
+        assert_eq!((whole.left(quota), &whole), (1_157, &pieces));
+        assert_eq!(Bucket::now(Some(bucket), quota, 1_499).left(quota), 0);
+    }
+
+    #[test]
+    fn reservations_of_an_earlier_version_are_read() {
+        let kept = r#"{"units":5,"at_ms":7,"reserved":{"a":{"tokens":40,"at_ms":7}}}"#;
+        let kept: Bucket = serde_json::from_str(kept).unwrap();
+        assert_eq!(kept.reservations().next(), Some(("a", 40, 7)));
     }
 
     #[test]
     fn the_largest_quota_and_the_largest_use_do_not_overflow() {
-        let quota = quota("1000000000tokens/31d");
-        let mut bucket = Bucket::now(None, quota, u64::MAX);
-        bucket.take(quota, "a", u32::MAX, u64::MAX);
-        assert_eq!(bucket.left(quota), 0);
-        bucket.settle(quota, "a", u64::MAX);
-        bucket.take(quota, "b", 1, 0);
-        assert!(!Bucket::now(Some(bucket), quota, 0).fits(quota, "c", 1));
+        for text in ["1000000000tokens/31d", "1000000cost/31d"] {
+            let quota = quota(text);
+            let mut bucket = Bucket::now(None, quota, u64::MAX);
+            bucket.take(quota, "a", Use::of(u64::MAX), u64::MAX);
+            assert_eq!(bucket.left(quota), 0);
+            bucket.settle(quota, "a", Use::of(u64::MAX));
+            bucket.take(quota, "b", Use::of(1), 0);
+            assert!(bucket.fits_in_ms(quota, Use::of(1)) > quota.window_ms());
+            assert!(!Bucket::now(Some(bucket), quota, 0).fits(quota, "c", Use::of(1)));
+        }
     }
 
     proptest::proptest! {
@@ -216,8 +292,8 @@ mod tests {
             for pause in pauses {
                 now += pause;
                 let mut bucket = Bucket::now(kept.take(), quota, now);
-                if bucket.fits(quota, "x", 0) {
-                    bucket.take(quota, "x", 0, now);
+                if bucket.fits(quota, "x", Use::of(0)) {
+                    bucket.take(quota, "x", Use::of(0), now);
                     taken += 1;
                 }
                 kept = Some(bucket);

@@ -12,7 +12,10 @@ use ghostlight_actors::contract::{Batch, Expected, StateWrite, StoreError, Store
 use serde_json::value::to_raw_value;
 use tokio::sync::{Mutex, oneshot};
 
-use super::{bucket::Bucket, quota::Quota};
+use super::{
+    bucket::{Bucket, Use},
+    quota::Quota,
+};
 use crate::problem::Problem;
 
 /// The scope of the buckets in the store; agents have no scope of this name.
@@ -28,10 +31,10 @@ pub(super) type Buckets = BTreeMap<String, Quota>;
 /// A change to the buckets of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// The turn begins and reserves this many tokens: all of its buckets pay, or none.
-    Take(u32),
-    /// Its run has ended, and consumed this many tokens.
-    Settle(u64),
+    /// The turn begins and reserves this much: all of its buckets pay, or none.
+    Take(Use),
+    /// Its run has ended, and used this much.
+    Settle(Use),
     /// The turn was not said.
     GiveBack,
 }
@@ -50,8 +53,8 @@ pub(crate) struct Standing {
 pub(crate) type Slot = Arc<OnceLock<Standing>>;
 
 impl Standing {
-    fn of(quota: Quota, bucket: &Bucket, refused: Option<u32>) -> Self {
-        let retry = refused.map(|tokens| bucket.fits_in_ms(quota, tokens).div_ceil(1_000).max(1));
+    fn of(quota: Quota, bucket: &Bucket, refused: Option<Use>) -> Self {
+        let retry = refused.map(|wanted| bucket.fits_in_ms(quota, wanted).div_ceil(1_000).max(1));
         Self {
             quota,
             left: bucket.left(quota),
@@ -89,9 +92,10 @@ impl Standing {
             window_s,
         } = self.quota;
         let detail = format!(
-            "{amount} {} within {window_s} seconds are allowed, and {} are left: try again in {seconds} seconds",
+            "{} {} within {window_s} seconds are allowed, and {} are left: try again in {seconds} seconds",
+            measure.write(amount),
             measure.as_str(),
-            self.left,
+            measure.write(self.left),
         );
         let status = StatusCode::TOO_MANY_REQUESTS;
         Some(Problem::new(status, "quota-exceeded", detail))
@@ -238,19 +242,19 @@ fn decide<'w>(
 ) -> Option<Standing> {
     let id = wish.id.as_str();
     let refused = match wish.act {
-        Act::Take(tokens) => {
+        Act::Take(wanted) => {
             let fits = wish.buckets.iter().all(|(name, quota)| {
                 let bucket = kept.get(name.as_str());
-                bucket.is_some_and(|(_, bucket)| bucket.fits(*quota, id, tokens))
+                bucket.is_some_and(|(_, bucket)| bucket.fits(*quota, id, wanted))
             });
-            (!fits).then_some(tokens)
+            (!fits).then_some(wanted)
         }
         Act::Settle(_) | Act::GiveBack => None,
     };
     for (name, quota) in wish.buckets.iter().filter(|_| refused.is_none()) {
         if let Some((_, bucket)) = kept.get_mut(name.as_str()) {
             match wish.act {
-                Act::Take(tokens) => bucket.take(*quota, id, tokens, now_ms),
+                Act::Take(wanted) => bucket.take(*quota, id, wanted, now_ms),
                 Act::Settle(used) => bucket.settle(*quota, id, used),
                 Act::GiveBack => bucket.give_back(*quota, id),
             }

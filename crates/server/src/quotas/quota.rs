@@ -6,8 +6,13 @@ use serde::{Deserialize, Serialize};
 
 /// The longest window, in seconds: 31 days.
 const MAX_WINDOW_S: u32 = 31 * 24 * 3_600;
-/// The largest amount: multiplied by the longest window it fits into 62 bits.
-const MAX_AMOUNT: u32 = 1_000_000_000;
+/// The most turns or tokens: multiplied by the milliseconds of the longest window they fit into 62 bits.
+const MAX_AMOUNT: u64 = 1_000_000_000;
+/// The most money, in millionths: multiplied by the seconds of the longest window it fits into 62 bits.
+const MAX_MICROS: u64 = 1_000_000_000_000;
+/// The millionths in one unit of the currency, and how many digits they have.
+const MICROS: u64 = 1_000_000;
+const DIGITS: usize = 6;
 
 /// The unit that a quota counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +24,10 @@ pub enum Measure {
     /// Tokens of model calls, of requests and responses together. They are reserved when a turn begins (what its budget
     /// allows, or 4,096) and settled when its run has ended.
     Tokens,
+    /// What model calls cost, in millionths of the currency of the models' prices. It is reserved when a turn begins (what
+    /// its budget allows, or a hundredth of the currency) and settled when its run has ended. Models without prices cost
+    /// nothing.
+    Cost,
 }
 
 impl Measure {
@@ -27,19 +36,53 @@ impl Measure {
         match self {
             Self::Turns => "turns",
             Self::Tokens => "tokens",
+            Self::Cost => "cost",
+        }
+    }
+
+    /// Whether what a run really used is known only at its end.
+    pub(super) fn is_settled(self) -> bool {
+        self != Self::Turns
+    }
+
+    /// An amount as people write it: money as a decimal number of the currency.
+    pub(super) fn write(self, amount: u64) -> String {
+        if self != Self::Cost {
+            return amount.to_string();
+        }
+        let text = format!("{}.{:06}", amount / MICROS, amount % MICROS);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+
+    /// The amount of a text that [`write`](Self::write) may have written; `None` for any other.
+    fn read(self, text: &str) -> Option<u64> {
+        if self != Self::Cost {
+            return text.parse().ok();
+        }
+        let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+        let is_number = part.len() <= DIGITS && part.bytes().all(|byte| byte.is_ascii_digit());
+        let part: u64 = format!("{part:0<DIGITS$}").parse().ok()?;
+        let whole = whole.parse::<u64>().ok()?.checked_mul(MICROS)?;
+        is_number.then(|| whole.saturating_add(part))
+    }
+
+    fn most(self) -> u64 {
+        match self {
+            Self::Turns | Self::Tokens => MAX_AMOUNT,
+            Self::Cost => MAX_MICROS,
         }
     }
 }
 
-/// An amount within a time. It is parsed from a text such as `100/1h` (turns) or `200000tokens/1d`.
+/// An amount within a time. It is parsed from a text such as `100/1h` (turns), `200000tokens/1d` or `2.50cost/1d` (money).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 #[non_exhaustive]
 pub struct Quota {
     /// The unit.
     pub measure: Measure,
-    /// How much of it is allowed.
-    pub amount: u32,
+    /// How much of it is allowed; money in millionths of the currency.
+    pub amount: u64,
     /// The window, in seconds.
     pub window_s: u32,
 }
@@ -49,7 +92,7 @@ impl Quota {
     ///
     /// # Errors
     /// A message, unless the amount is 1 to 1,000,000,000 and the time a second to 31 days.
-    pub fn turns(amount: u32, window: Duration) -> Result<Self, String> {
+    pub fn turns(amount: u64, window: Duration) -> Result<Self, String> {
         Self::new(Measure::Turns, amount, window)
     }
 
@@ -57,15 +100,25 @@ impl Quota {
     ///
     /// # Errors
     /// As [`turns`](Self::turns).
-    pub fn tokens(amount: u32, window: Duration) -> Result<Self, String> {
+    pub fn tokens(amount: u64, window: Duration) -> Result<Self, String> {
         Self::new(Measure::Tokens, amount, window)
     }
 
-    fn new(measure: Measure, amount: u32, window: Duration) -> Result<Self, String> {
+    /// So much money within this time, in millionths of the currency of the models' prices.
+    ///
+    /// # Errors
+    /// A message, unless the amount is 1 to 1,000,000,000,000 and the time a second to 31 days.
+    pub fn cost(micros: u64, window: Duration) -> Result<Self, String> {
+        Self::new(Measure::Cost, micros, window)
+    }
+
+    fn new(measure: Measure, amount: u64, window: Duration) -> Result<Self, String> {
         let window_s = u32::try_from(window.as_secs()).unwrap_or(u32::MAX);
-        if !(1..=MAX_AMOUNT).contains(&amount) || !(1..=MAX_WINDOW_S).contains(&window_s) {
+        let most = measure.most();
+        if !(1..=most).contains(&amount) || !(1..=MAX_WINDOW_S).contains(&window_s) {
+            let (least, most) = (measure.write(1), measure.write(most));
             return Err(format!(
-                "a quota is 1 to {MAX_AMOUNT} within 1 second to 31 days, such as 100/1h"
+                "a quota is {least} to {most} within 1 second to 31 days, such as 100/1h"
             ));
         }
         Ok(Self {
@@ -78,7 +131,7 @@ impl Quota {
 
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (amount, measure) = (self.amount, self.measure.as_str());
+        let (amount, measure) = (self.measure.write(self.amount), self.measure.as_str());
         write!(f, "{amount}{measure}/{}s", self.window_s)
     }
 }
@@ -103,7 +156,7 @@ impl FromStr for Quota {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "{text:?} is no quota: write it as 100/1h or 200000tokens/1d, with s, m, h, d or w"
+                "{text:?} is no quota: write it as 100/1h, 200000tokens/1d or 2.50cost/1d, with s, m, h, d or w"
             )
         };
         let (amount, window) = text.split_once('/').ok_or_else(wrong)?;
@@ -111,6 +164,7 @@ impl FromStr for Quota {
         let measure = match amount[digits.len()..].trim() {
             "" | "turns" => Measure::Turns,
             "tokens" => Measure::Tokens,
+            "cost" => Measure::Cost,
             _ => return Err(wrong()),
         };
         let number = window.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -124,7 +178,7 @@ impl FromStr for Quota {
         };
         let number: u64 = number.parse().map_err(|_| wrong())?;
         let window = Duration::from_secs(number.saturating_mul(unit));
-        Self::new(measure, digits.parse().map_err(|_| wrong())?, window)
+        Self::new(measure, measure.read(digits).ok_or_else(wrong)?, window)
     }
 }
 
@@ -185,6 +239,9 @@ mod tests {
             ("5turns/10m", Measure::Turns, 5, 600),
             ("200000tokens/1d", Measure::Tokens, 200_000, 86_400),
             ("7 tokens/1w", Measure::Tokens, 7, 604_800),
+            ("2.50cost/1d", Measure::Cost, 2_500_000, 86_400),
+            ("0.000001cost/1s", Measure::Cost, 1, 1),
+            ("1000000cost/31d", Measure::Cost, MAX_MICROS, MAX_WINDOW_S),
         ] {
             let quota: Quota = text.parse().unwrap();
             let read = (quota.measure, quota.amount, quota.window_s);
@@ -205,6 +262,17 @@ mod tests {
             "1/32d",
             "-1/1h",
             "1euro/1h",
+            "1.5/1h",
+            "1.5tokens/1h",
+            "0cost/1h",
+            ".5cost/1h",
+            "1.cost/1h",
+            "1.0000001cost/1h",
+            "1.+5cost/1h",
+            "1.1.1cost/1h",
+            "1000001cost/1h",
+            "99999999999999999999cost/1h",
+            "19000000000000cost/1h",
             "1/1hé",
             "2000000000/1h",
             "99999999999/1h",

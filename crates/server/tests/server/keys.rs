@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use ghostlight_server::{KeyFile, Scope};
+use ghostlight_server::{KeyFile, KeySpec, Scope};
 
-use crate::{client::Client, desk::Desk};
+use crate::{
+    client::Client,
+    desk::{Desk, text_at},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_opens_until_it_is_revoked_or_over_without_a_restart() {
@@ -98,6 +101,14 @@ fn a_file_holds_no_secret_and_is_its_owners() {
         assert!(keys.add(wrong, &[Scope::Read], None).is_err(), "{wrong}");
     }
     assert!(keys.add("ada", &[], None).is_err());
+    let mut spec = KeySpec::new("ada", &[Scope::Read]);
+    for wrong in ["", "a:b", "a/b", "ä"] {
+        spec.tenant = Some(wrong.to_owned());
+        assert!(keys.make(&spec).is_err(), "{wrong}");
+    }
+    let mut admin = KeySpec::new("ada", &[Scope::Admin]);
+    admin.tenant = Some("acme".to_owned());
+    assert!(keys.make(&admin).is_err(), "it sees all tenants");
     assert!(keys.revoke("none").is_err());
     std::fs::remove_dir_all(folder).unwrap();
 }
@@ -118,4 +129,39 @@ fn keys_that_are_made_at_once_are_all_kept() {
     });
     assert_eq!(keys.list().unwrap().len(), 8);
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subjects_of_one_name_in_two_tenants_see_nothing_of_each_other() {
+    let desk = Desk::locked().await;
+    let of = |tenant: Option<&str>| {
+        let mut spec = KeySpec::new("ada", &[Scope::Read, Scope::Run]);
+        spec.tenant = tenant.map(str::to_owned);
+        Client {
+            key: Some(desk.keys.make(&spec).unwrap().secret.into()),
+            ..desk.client.clone()
+        }
+    };
+    let clients = [None, Some("acme"), Some("other")].map(of);
+    let mut runs = Vec::new();
+    for client in &clients {
+        let said = desk.say(client, "s", "ask which?").await.is(202).json();
+        runs.push(text_at(&said, "/run/id"));
+    }
+    for (number, client) in clients.iter().enumerate() {
+        for (other, run) in runs.iter().enumerate() {
+            let status = if other == number { 200 } else { 404 };
+            client.get(&format!("/api/v1/runs/{run}")).await.is(status);
+            let events = format!("/api/v1/runs/{run}/events");
+            client.get(&events).await.is(status);
+        }
+        let seen = client.get("/api/v1/runs").await.is(200).json();
+        assert_eq!(seen["runs"].as_array().unwrap().len(), 1, "{seen}");
+        let asked = client.get("/api/v1/questions").await.is(200).json();
+        assert_eq!(asked.as_array().unwrap().len(), 1, "{asked}");
+    }
+    // Of a key that was made with a tenant the file tells it; a file of an earlier version has none.
+    let kept = desk.keys.list().unwrap();
+    let owners: Vec<String> = kept.iter().rev().take(3).map(|key| key.owner()).collect();
+    assert_eq!(owners, ["other:ada", "acme:ada", "ada"]);
 }

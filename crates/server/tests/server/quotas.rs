@@ -8,7 +8,7 @@ use ghostlight_actors::{
     testing::{InMemoryStore, ScriptedModel},
     vocabulary::{AgentError, ModelResponse, Outcome, Usage},
 };
-use ghostlight_server::{Quota, QuotaFor, Scope, Server};
+use ghostlight_server::{KeyFile, KeySpec, Quota, QuotaFor, Scope, Server};
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinSet};
 
@@ -115,10 +115,9 @@ async fn a_turn_sent_again_costs_nothing_and_what_is_refused_takes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_interface_keeps_to_the_quota_of_a_key_and_says_so_in_its_form() {
     let desk = Desk::locked().await;
-    let key = desk
-        .keys
-        .add_with_quotas("ada", &ALL, None, &[quota("2/1h")])
-        .unwrap();
+    let mut spec = KeySpec::new("ada", &ALL);
+    spec.quotas.push(quota("2/1h"));
+    let key = desk.keys.make(&spec).unwrap();
     let ada = Client {
         key: Some(key.secret),
         ..desk.client.clone()
@@ -163,8 +162,14 @@ async fn call(cx: RunContext) -> Result<Outcome, AgentError> {
 
 /// A System each of whose turns consumes so many tokens.
 async fn consuming(store: InMemoryStore, tokens: u64) -> System {
+    using(store, tokens, 0).await
+}
+
+/// A System each of whose turns consumes so many tokens and so much money.
+async fn using(store: InMemoryStore, output_tokens: u64, cost_micros: u64) -> System {
     let usage = Usage {
-        output_tokens: tokens,
+        output_tokens,
+        cost_micros,
         ..Usage::default()
     };
     let model = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("done"))).usage(usage);
@@ -239,4 +244,88 @@ async fn a_run_that_consumed_more_than_it_reserved_is_paid_before_the_next() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     assert!((71_900..=72_000).contains(&refused), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn money_is_reserved_by_the_budget_settled_at_the_end_and_bounds_all_of_a_tenant() {
+    let store = InMemoryStore::new();
+    let folder = std::env::temp_dir().join(format!("ghostlight-money-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let keys = KeyFile::open(folder.join("keys.json"));
+    let key = |tenant: Option<&str>, subject: &str| {
+        let mut spec = KeySpec::new(subject, &ALL);
+        spec.tenant = tenant.map(str::to_owned);
+        Some(keys.make(&spec).unwrap().secret.into())
+    };
+    let (ada, bob) = (key(Some("acme"), "ada"), key(Some("acme"), "bob"));
+    let (eve, none) = (key(Some("other"), "ada"), key(None, "ada"));
+    let rule = |server: Server| {
+        let server = server.quota(QuotaFor::Tenant, quota("1cost/31d"));
+        server.keys(keys.clone())
+    };
+    // Each turn costs 0.3, which nobody knows before.
+    let client = served(using(store.clone(), 1, 300_000).await, rule).await;
+    let with = |client: &Client, key: &Option<_>| Client {
+        key: key.clone(),
+        ..client.clone()
+    };
+    let budget = json!({ "text": "ask", "budget": { "cost_micros": 600_000 } });
+    let path = "/api/v1/sessions/desk/a/turns?wait=50";
+    let asks = with(&client, &ada).post(path, budget.clone()).await;
+    let asks = asks.is(202).json();
+    // 0.4 are left for the tenant, whoever of it asks.
+    let refused = with(&client, &bob).post(path, budget.clone()).await;
+    let refused = refused.is(429);
+    let seconds: u64 = refused.headers["retry-after"].parse().unwrap();
+    // A fifth of it is missing, which comes back in a fifth of the window.
+    assert!((535_600..=535_700).contains(&seconds), "{seconds}");
+    assert_eq!(
+        refused.headers["ratelimit-policy"],
+        "\"cost\";q=1000000;w=2678400"
+    );
+    let problem = refused.json();
+    assert_eq!(text_at(&problem, "/status"), "429");
+    let detail = text_at(&problem, "/detail");
+    assert!(detail.starts_with("1 cost within"), "{detail}");
+    for other in [&eve, &none] {
+        with(&client, other)
+            .post(path, budget.clone())
+            .await
+            .is(202);
+    }
+    // Another life of the program knows it, and settles it: 0.3 were used of the 0.6.
+    store.crash();
+    let store = store.another_process();
+    let client = served(using(store, 1, 300_000).await, rule).await;
+    let (ada, bob) = (with(&client, &ada), with(&client, &bob));
+    bob.post(path, budget.clone()).await.is(429);
+    let me = bob.get("/api/v1/me").await.is(200).json();
+    assert_eq!(text_at(&me, "/tenant"), "acme");
+    assert_eq!(text_at(&me, "/quotas/0/quota"), "1cost/2678400s");
+    let left: u64 = text_at(&me, "/quotas/0/left").parse().unwrap();
+    assert!((400_000..400_100).contains(&left), "{me}");
+    let answer = json!({ "operation": text_at(&asks, "/questions/0/operation"), "value": "yes" });
+    let answers = format!("/api/v1/runs/{}/answers", text_at(&asks, "/run/id"));
+    ada.post(&answers, answer).await.is(202);
+    let path = "/api/v1/sessions/desk/b/turns?wait=50";
+    let budget = json!({ "text": "well", "budget": { "cost_micros": 600_000 } });
+    let began = Instant::now();
+    let told = loop {
+        let answer = bob.post(path, budget.clone()).await;
+        match answer.status {
+            200 => break answer.headers["ratelimit"].clone(),
+            status => assert_eq!(status, 429, "{answer:?}"),
+        }
+        assert!(began.elapsed() < PATIENCE, "{answer:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert!(told.starts_with("\"cost\";r=100"), "{told}");
+    // Without a budget a turn reserves a hundredth of the currency.
+    let path = "/api/v1/sessions/desk/c/turns";
+    let said = ada.post(path, json!({ "text": "ask" })).await.is(202);
+    let told = &said.headers["ratelimit"];
+    let left = told.strip_prefix("\"cost\";r=").unwrap().split(';').next();
+    let left: u64 = left.unwrap().parse().unwrap();
+    assert!([90, 390].contains(&(left / 1_000)), "{told}");
+    std::fs::remove_dir_all(folder).unwrap();
 }
