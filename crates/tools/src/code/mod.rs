@@ -193,6 +193,7 @@ impl Code {
             network: false,
             required: true,
             alone: true,
+            bubblewrap: false,
             limits: Rlimits {
                 cpu_s: self.timeout_s.ceil() as u64 + 1,
                 memory_bytes: self.memory_bytes,

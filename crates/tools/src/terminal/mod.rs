@@ -86,6 +86,9 @@ pub struct TerminalSettings {
     pub env: BTreeMap<String, String>,
     /// What to do if the machine cannot confine commands.
     pub confinement: Demand,
+    /// Whether commands are confined by bubblewrap as well: in namespaces of their own they see no other files,
+    /// processes and network interfaces. It has to be installed; it is not used when left out.
+    pub bubblewrap: bool,
     /// How long one command may take, in seconds; 60 when left out.
     pub timeout_s: f64,
     /// How many bytes of its output are kept; 64 KiB when left out.
@@ -125,6 +128,7 @@ impl Default for TerminalSettings {
             write: Vec::new(),
             env: BTreeMap::new(),
             confinement: Demand::default(),
+            bubblewrap: false,
             timeout_s: 60.0,
             max_output_bytes: 64 << 10,
             processes: 0,
@@ -168,7 +172,7 @@ pub enum TerminalError {
     /// The machine lacks confinement that the settings demand.
     #[error(
         "commands cannot be confined as `confinement: required` demands: {reason}; run on Linux 6.2 or newer \
-         with Landlock, or set `confinement: best_effort` and trust the commands"
+         with Landlock, install what is missing, or set `confinement: best_effort` and trust the commands"
     )]
     Confinement {
         /// What is missing.
@@ -300,14 +304,26 @@ fn find_launcher(
     root: &Path,
 ) -> Result<(Launcher, Confinement), TerminalError> {
     if settings.confinement == Demand::Off {
-        return Ok((None, Confinement::default()));
+        return match settings.bubblewrap {
+            true => Err(TerminalError::Setting(
+                "`bubblewrap` confines nothing where `confinement` is `off`: leave one of the two out".to_owned(),
+            )),
+            false => Ok((None, Confinement::default())),
+        };
     }
     let required = settings.confinement == Demand::Required;
     let missing = |reason: &str| match required {
         true => Err(TerminalError::Confinement {
             reason: reason.to_owned(),
         }),
-        false => Ok((None, Confinement::default())),
+        false => {
+            let bubblewrap = settings.bubblewrap.then_some(false);
+            let none = Confinement {
+                bubblewrap,
+                ..Confinement::default()
+            };
+            Ok((None, none))
+        }
     };
     let Some(program) = settings.launcher.clone().or_else(launcher::find) else {
         return missing(
@@ -315,7 +331,7 @@ fn find_launcher(
         );
     };
     let probed = std::process::Command::new(&program)
-        .args(launcher::probing())
+        .args(launcher::probing(settings.bubblewrap))
         .env_clear()
         .output();
     let probed = probed.ok().filter(|probed| probed.status.success());
@@ -342,6 +358,7 @@ fn find_launcher(
         network: settings.network,
         required,
         alone: false,
+        bubblewrap: found.bubblewrap == Some(true),
         limits: settings.rlimits,
     };
     let arguments = launcher::arguments(&launch);

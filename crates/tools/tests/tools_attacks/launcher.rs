@@ -25,6 +25,7 @@ fn request() -> Value {
         "network": false,
         "required": false,
         "alone": false,
+        "bubblewrap": false,
         "limits": { "cpu_s": 5, "memory_bytes": 1_u64 << 30, "file_bytes": 0, "open_files": 32, "processes": 256 },
     })
 }
@@ -40,6 +41,7 @@ fn a_request_is_kept_whole_or_refused() {
     ];
     for (field, value) in [
         ("network", json!("no")),
+        ("bubblewrap", json!("bwrap")),
         ("read", json!("/")),
         ("limits", json!(null)),
         ("more", json!(1)),
@@ -48,7 +50,7 @@ fn a_request_is_kept_whole_or_refused() {
         request[field] = value;
         wrong.push(request.to_string());
     }
-    for field in ["required", "alone", "write", "network"] {
+    for field in ["required", "alone", "bubblewrap", "write", "network"] {
         let mut request = request();
         request.as_object_mut().unwrap().remove(field);
         wrong.push(request.to_string());
@@ -64,8 +66,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn no_request_makes_it_panic(text in "[ -~]{0,40}", field in 0_usize..6, value in 0_usize..8, whole in any::<bool>()) {
-        let fields = ["read", "write", "network", "required", "alone", "limits"];
+    fn no_request_makes_it_panic(text in "[ -~]{0,40}", field in 0_usize..7, value in 0_usize..8, whole in any::<bool>()) {
+        let fields = ["read", "write", "network", "required", "alone", "bubblewrap", "limits"];
         let values = [
             json!(null), json!(true), json!([]), json!({}), json!(["\u{0}", "/nowhere", "", "."]), json!(-1),
             json!({ "cpu_s": 0, "memory_bytes": 0, "open_files": 0 }), json!({ "processes": u64::MAX }),

@@ -7,6 +7,8 @@
     missing_docs
 )]
 
+#[cfg(target_os = "linux")]
+mod bubblewrap;
 #[cfg(all(feature = "code", target_os = "linux"))]
 mod code;
 mod files;

@@ -16,29 +16,39 @@ use super::{call, tool};
 
 const SECRET: &str = "the secret outside";
 
-struct Stage {
+pub(super) struct Stage {
     all: TempDir,
-    root: PathBuf,
+    pub(super) root: PathBuf,
+    bubblewrap: bool,
 }
 
 impl Stage {
     fn new() -> Self {
+        Self::with_bubblewrap(false)
+    }
+
+    pub(super) fn with_bubblewrap(bubblewrap: bool) -> Self {
         let all = tempfile::tempdir().unwrap();
         let root = all.path().join("root");
         fs::create_dir_all(root.join("sub")).unwrap();
         fs::write(all.path().join("secret.txt"), SECRET).unwrap();
         fs::write(root.join("a.txt"), "one\ntwo\n").unwrap();
         symlink(all.path(), root.join("out")).unwrap();
-        Self { all, root }
+        Self {
+            all,
+            root,
+            bubblewrap,
+        }
     }
 
     /// Commands of these rules, confined as a user has it.
-    fn settings(&self, commands: Value) -> TerminalSettings {
+    pub(super) fn settings(&self, commands: Value) -> TerminalSettings {
         serde_json::from_value(json!({
             "root": self.root,
             "commands": commands,
             "launcher": env!("CARGO_BIN_EXE_ghostlight-launcher"),
             "timeout_s": 10,
+            "bubblewrap": self.bubblewrap,
         }))
         .unwrap()
     }
@@ -48,7 +58,11 @@ impl Stage {
     }
 }
 
-async fn run(terminal: &Terminal, command: &str, args: &[&str]) -> Result<String, String> {
+pub(super) async fn run(
+    terminal: &Terminal,
+    command: &str,
+    args: &[&str],
+) -> Result<String, String> {
     call(
         &tool(terminal, "run_command"),
         json!({ "command": command, "args": args }),
@@ -208,7 +222,10 @@ async fn no_argument_makes_an_allowed_program_run_or_reach_something_else() {
 
 #[tokio::test]
 async fn what_runs_reaches_only_its_folder() {
-    let stage = Stage::new();
+    reaches_only_its_folder(&Stage::new()).await;
+}
+
+pub(super) async fn reaches_only_its_folder(stage: &Stage) {
     // Whoever allows a shell allows everything but what confinement takes away.
     let terminal = stage.terminal(json!({ "sh": true, "python3": true }));
     assert!(
@@ -310,20 +327,22 @@ async fn what_runs_reaches_only_its_folder() {
 }
 
 /// The processes whose command line holds a text.
-fn running(mark: &str) -> usize {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines
-        .filter(|line| String::from_utf8_lossy(line).contains(mark))
-        .count()
+pub(super) fn running(mark: &str) -> Vec<PathBuf> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let holds = |process: &PathBuf| {
+        let line = fs::read(process.join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(mark)
+    };
+    let processes = processes.map(|process| process.path());
+    processes.filter(holds).collect()
 }
 
-async fn all_end(mark: &str) {
+pub(super) async fn all_end(mark: &str) {
     let until = Instant::now() + Duration::from_secs(10);
-    while running(mark) > 0 {
+    while !running(mark).is_empty() {
         assert!(
             Instant::now() < until,
-            "{} processes of {mark} stayed",
+            "processes of {mark} stayed: {:?}",
             running(mark)
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -332,61 +351,52 @@ async fn all_end(mark: &str) {
 
 #[tokio::test]
 async fn nothing_outlives_its_call() {
-    let stage = Stage::new();
+    none_outlives_its_call(&Stage::new(), "4711").await;
+}
+
+/// The processes of the scripts are known by `mark`.
+pub(super) async fn none_outlives_its_call(stage: &Stage, mark: &str) {
     let mut settings = stage.settings(json!({ "sh": true }));
     settings.timeout_s = 1.0;
     let terminal = Terminal::open(settings).unwrap();
-    for (mark, script, told) in [
-        ("4711.01", "sleep 4711.01", "ended after 1 s"),
+    let scripts = [
+        ("01", "sleep M", "ended after 1 s"),
         (
-            "4711.02",
-            "trap '' TERM INT HUP; while :; do sleep 4711.02; done",
+            "02",
+            "trap '' TERM INT HUP; while :; do sleep M; done",
+            "ended after 1 s",
+        ),
+        ("03", "sleep M & sleep M & wait", "ended after 1 s"),
+        ("04", "nohup sleep M > /dev/null 2>&1 & echo left", "left"),
+        ("05", "(setsid sleep M || sleep M) & echo left", "left"),
+        ("06", "(sleep M &) ; exit 3", "exit code 3"),
+        (
+            "07",
+            "i=0; while [ $i -lt 60 ]; do sleep M & i=$((i+1)); done; wait",
             "ended after 1 s",
         ),
         (
-            "4711.03",
-            "sleep 4711.03 & sleep 4711.03 & wait",
+            "08",
+            "f() { sleep M & if [ $1 -lt 6 ]; then f $(($1+1)) & f $(($1+1)) & fi; wait; }; f 0",
             "ended after 1 s",
         ),
-        (
-            "4711.04",
-            "nohup sleep 4711.04 > /dev/null 2>&1 & echo left",
-            "left",
-        ),
-        (
-            "4711.05",
-            "(setsid sleep 4711.05 || sleep 4711.05) & echo left",
-            "left",
-        ),
-        ("4711.06", "(sleep 4711.06 &) ; exit 3", "exit code 3"),
-        (
-            "4711.07",
-            "i=0; while [ $i -lt 60 ]; do sleep 4711.07 & i=$((i+1)); done; wait",
-            "ended after 1 s",
-        ),
-        (
-            "4711.08",
-            "f() { sleep 4711.08 & if [ $1 -lt 6 ]; then f $(($1+1)) & f $(($1+1)) & fi; wait; }; f 0",
-            "ended after 1 s",
-        ),
-        ("4711.09", "kill -STOP $$", "ended after 1 s"),
-        (
-            "4711.10",
-            "exec 1>&- 2>&-; sleep 4711.10",
-            "ended after 1 s",
-        ),
-    ] {
-        let began = Instant::now();
-        let ended = run(&terminal, "sh", &["-c", script]).await;
-        let text = ended.unwrap_or_else(|failed| failed);
-        assert!(text.contains(told), "{script}: {text}");
-        assert!(
-            began.elapsed() < Duration::from_secs(8),
-            "{script}: {:?}",
-            began.elapsed()
-        );
-        all_end(mark).await;
-    }
+        ("09", "kill -STOP $$; sleep M", "ended after 1 s"),
+        ("10", "exec 1>&- 2>&-; sleep M", "ended after 1 s"),
+    ];
+    let each = scripts.map(|(number, script, told)| {
+        let (terminal, mark) = (&terminal, format!("{mark}.{number}"));
+        async move {
+            let began = Instant::now();
+            let script = script.replace('M', &mark);
+            let ended = run(terminal, "sh", &["-c", &script]).await;
+            let text = ended.unwrap_or_else(|failed| failed);
+            assert!(text.contains(told), "{script}: {text}");
+            let took = began.elapsed();
+            assert!(took < Duration::from_secs(8), "{script}: {took:?}");
+            all_end(&mark).await;
+        }
+    });
+    futures_util::future::join_all(each).await;
 }
 
 #[tokio::test]
@@ -407,7 +417,7 @@ async fn a_call_that_is_cancelled_or_dropped_ends_its_processes() {
         cancel.clone(),
     );
     let (ended, ()) = tokio::join!(run.call(arguments("4712.01"), cx), async {
-        while running("4712.01") == 0 {
+        while running("4712.01").is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         cancel.cancel();
@@ -558,6 +568,7 @@ async fn confinement_that_is_demanded_and_missing_is_refused() {
     let mut settings = stage.settings(json!({ "echo": true }));
     for launcher in ["/bin/true", "/bin/false", "/does/not/exist"] {
         settings.launcher = Some(launcher.into());
+        settings.bubblewrap = launcher == "/bin/false";
         settings.confinement = Demand::Required;
         let refused = Terminal::open(settings.clone()).unwrap_err();
         assert!(
@@ -572,6 +583,7 @@ async fn confinement_that_is_demanded_and_missing_is_refused() {
             .description
             .clone();
         assert!(about.contains("Confined by: none"), "{about}");
+        assert_eq!(about.contains("bubblewrap"), settings.bubblewrap);
         assert!(
             run(&without, "echo", &["still"])
                 .await
