@@ -12,11 +12,13 @@ use super::observers::{Observers, Shown, Subscription};
 use crate::{
     contract::{BoxFuture, Clock, RunStatus, StoreError, StoreHandle, TreeLine},
     run::Observer,
-    vocabulary::{Event, EventRecord, RunId, RunResult},
+    vocabulary::{Event, EventRecord, OperationId, RunId, RunResult},
 };
 
 /// How many entries are read at once.
 const PAGE: usize = 512;
+/// How many operations that ended last are known to a stream.
+const ENDED: usize = 64;
 /// The pause between two looks at a tree that another process carries.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -41,6 +43,8 @@ pub struct EventStream {
     ready: VecDeque<Ready>,
     /// How many entries of each run the reader has passed.
     passed: HashMap<RunId, u64>,
+    /// The calls that ended last. Their previews, which may come to hand later, are not given.
+    called: VecDeque<(RunId, OperationId)>,
     /// A preview that is held until the entries before it are read.
     shown: Option<Shown>,
     previews: bool,
@@ -97,6 +101,7 @@ impl EventStream {
             is_primed: true,
             ready: VecDeque::new(),
             passed: HashMap::new(),
+            called: VecDeque::new(),
             shown: None,
             previews: true,
             gate: None,
@@ -199,6 +204,9 @@ impl EventStream {
             if self.is_ripe()
                 && let Some(shown) = self.shown.take()
             {
+                if self.is_late(&shown) {
+                    continue;
+                }
                 return Some(Ok(EventRecord::clone(&shown.record)));
             }
             self.wait().await;
@@ -236,8 +244,17 @@ impl EventStream {
         if before == 0 || next < before || !self.is_ripe() {
             return None;
         }
-        let shown = self.shown.take()?;
+        let shown = self.shown.take().filter(|shown| !self.is_late(shown))?;
         Some(EventRecord::clone(&shown.record))
+    }
+
+    /// Whether a preview is of a call whose end the reader has passed.
+    fn is_late(&self, shown: &Shown) -> bool {
+        let Event::Preview(preview) = &shown.record.event else {
+            return false;
+        };
+        let call = (shown.record.run, preview.operation());
+        self.called.contains(&call)
     }
 
     /// Whether the reader has passed all that the preview at hand rests on.
@@ -257,6 +274,14 @@ impl EventStream {
             self.passed.insert(ready.run, ready.sequence + 1);
         }
         let record = ready.record?;
+        if let Event::ModelCalled { operation, .. } | Event::ToolCalled { operation, .. } =
+            &record.event
+        {
+            if self.called.len() == ENDED {
+                self.called.pop_front();
+            }
+            self.called.push_back((record.run, *operation));
+        }
         self.ended(&record);
         Some(record)
     }

@@ -377,6 +377,20 @@ pub enum Preview {
     },
 }
 
+impl Preview {
+    /// The operation that is under way.
+    pub fn operation(&self) -> OperationId {
+        match self {
+            Self::ModelStarted { operation, .. }
+            | Self::Delta { operation, .. }
+            | Self::ModelRetry { operation, .. }
+            | Self::ToolStarted { operation, .. }
+            | Self::ToolProgress { operation, .. }
+            | Self::ToolOutput { operation, .. } => *operation,
+        }
+    }
+}
+
 /// An event whose type this version does not know. It survives a round trip unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnknownEvent {

@@ -101,3 +101,41 @@ async fn an_event_stands_after_what_it_rests_on_live_and_later() {
     });
     assert!(pieces.count() >= 3, "nothing is lost");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_comes_late_gets_no_preview_of_a_call_that_it_has_seen_end() {
+    let desk = Agent::from_fn("desk", |cx: RunContext| async move {
+        cx.think().await?;
+        cx.sleep(Duration::from_secs(3_600)).await?;
+        Ok(Outcome::answer("rested"))
+    });
+    let stage = Stage::new();
+    let system = System::builder(stage.store.clone())
+        .clock(stage.clock.clone())
+        .model("default", model())
+        .team(desk.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let turn = Turn::text("When was Ulm founded?").streaming(true);
+    let run = system.session("desk", "ada").send(turn).await.unwrap();
+    let (mut stream, mut text) = (run.events(), run.text_stream());
+    // Both are read only when the model has answered, and the run goes on.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let mut has_ended = false;
+    let a_while = Duration::from_secs(5);
+    while let Ok(event) = tokio::time::timeout(a_while, stream.next()).await {
+        let event = event.unwrap().unwrap().event;
+        has_ended |= matches!(event, Event::ModelCalled { .. });
+        assert!(
+            !has_ended || !matches!(event, Event::Preview(_)),
+            "{event:?}"
+        );
+    }
+    assert!(has_ended);
+    let mut said = String::new();
+    while let Ok(piece) = tokio::time::timeout(a_while, text.next()).await {
+        said += &piece.unwrap().unwrap().text;
+    }
+    assert_eq!(said, "It was in 854, they say.");
+}
