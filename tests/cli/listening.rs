@@ -38,10 +38,6 @@ pub(crate) mod over_http {
         fs,
         io::{BufRead as _, BufReader, Read as _, Write as _},
         net::{SocketAddr, TcpListener, TcpStream},
-        sync::{
-            Arc,
-            atomic::{AtomicBool, Ordering},
-        },
         thread,
         time::{Duration, Instant},
     };
@@ -65,7 +61,7 @@ pub(crate) mod over_http {
     }
 
     /// Sends a request; its answer ends with its connection, which may come to nothing.
-    fn open(
+    pub(crate) fn open(
         to: SocketAddr,
         method: &str,
         path: &str,
@@ -116,7 +112,7 @@ pub(crate) mod over_http {
         Some((status, head.to_owned(), body))
     }
 
-    fn until_answered(to: SocketAddr, method: &str, path: &str, body: &str) -> Value {
+    pub(crate) fn until_answered(to: SocketAddr, method: &str, path: &str, body: &str) -> Value {
         let began = Instant::now();
         loop {
             if let Some((200 | 202, value)) = ask(to, method, path, "", body) {
@@ -130,122 +126,11 @@ pub(crate) mod over_http {
         }
     }
 
-    /// The ids and names of recorded events, read over as many connections as it takes.
-    fn follow(to: SocketAddr, path: &str, cut: &AtomicBool) -> Vec<(String, String)> {
-        let mut seen: Vec<(String, String)> = Vec::new();
-        let began = Instant::now();
-        while seen.last().is_none_or(|(_, name)| name != "run_ended") {
-            assert!(
-                began.elapsed() < Duration::from_secs(200),
-                "no end: {} events",
-                seen.len()
-            );
-            let last = seen
-                .last()
-                .map(|(id, _)| format!("Last-Event-ID: {id}\r\n"));
-            let more = format!("Accept: text/event-stream\r\n{}", last.unwrap_or_default());
-            let Some(reader) = open(to, "GET", path, &more, "") else {
-                thread::sleep(Duration::from_millis(10));
-                continue;
-            };
-            let (mut id, mut name) = (None, String::new());
-            for line in reader.lines() {
-                let Ok(line) = line else { break };
-                match line.split_once(": ") {
-                    Some(("id", value)) => id = Some(value.to_owned()),
-                    Some(("event", value)) => name = value.to_owned(),
-                    _ if line.is_empty() => {
-                        if let Some(id) = id.take() {
-                            seen.push((id, std::mem::take(&mut name)));
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            cut.fetch_or(
-                seen.last().is_none_or(|(_, name)| name != "run_ended"),
-                Ordering::Relaxed,
-            );
-        }
-        seen
-    }
-
-    fn serve(desk: &Desk, to: SocketAddr) -> Started {
+    pub(crate) fn serve(desk: &Desk, to: SocketAddr) -> Started {
         let mut serving = desk.start(&["serve", "team.yaml", "--listen", &to.to_string()]);
         serving.says("Ctrl-C ends it");
         serving.says("listens at");
         serving
-    }
-
-    #[test]
-    fn clients_that_stream_while_the_server_is_killed_see_each_event_once_and_the_same_end() {
-        let desk = Desk::new("counts", json!({ "to": 60 }));
-        let to = free();
-        let mut serving = serve(&desk, to);
-        let cut = Arc::new(AtomicBool::new(false));
-        let mut readers = Vec::new();
-        for number in 0..50 {
-            let cut = cut.clone();
-            readers.push(thread::spawn(move || {
-                // Ten clients say each of five turns: it is one run.
-                let path = format!("/api/v1/sessions/desk/s{}/turns", number % 5);
-                let said = until_answered(to, "POST", &path, r#"{"text":"go","id":"t"}"#);
-                let run = said["run"]["id"].as_str().unwrap().to_owned();
-                let seen = follow(to, &format!("/api/v1/runs/{run}/events"), &cut);
-                (run, seen)
-            }));
-        }
-        for pause in [150, 70, 230, 110] {
-            thread::sleep(Duration::from_millis(pause));
-            serving.signal("KILL");
-            serving.ends();
-            serving = serve(&desk, to);
-        }
-        let mut runs = BTreeSet::new();
-        for reader in readers {
-            let (run, seen) = reader.join().unwrap();
-            let whole = ask(
-                to,
-                "GET",
-                &format!("/api/v1/runs/{run}/events?limit=1000"),
-                "",
-                "",
-            );
-            let (_, whole) = whole.unwrap();
-            let whole: Vec<(String, String)> = whole["events"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|event| {
-                    let name = event["type"].as_str().unwrap().to_owned();
-                    let part = event["part"].as_u64().map(|part| format!(".{part}"));
-                    (
-                        format!("{}{}", event["position"], part.unwrap_or_default()),
-                        name,
-                    )
-                })
-                .collect();
-            assert_eq!(seen, whole);
-            assert_eq!(
-                whole.iter().filter(|(_, name)| name == "custom").count(),
-                60
-            );
-            runs.insert(run);
-        }
-        assert_eq!(runs.len(), 5);
-        assert!(
-            cut.load(Ordering::Relaxed),
-            "no stream was cut off: the kills came too late"
-        );
-        let effects = fs::read_to_string(desk.path("first")).unwrap();
-        let once: BTreeSet<&str> = effects.lines().collect();
-        assert_eq!(
-            once.len(),
-            effects.lines().count(),
-            "something was done twice"
-        );
-        serving.signal("TERM");
-        serving.ends().exits(0);
     }
 
     /// Takes each post, answers every second with success and the others with a failure, and tells what they were: the id,

@@ -12,6 +12,14 @@ mod editors;
 mod files;
 #[cfg(unix)]
 mod hostile;
+#[cfg(all(
+    unix,
+    feature = "a2a",
+    feature = "anp",
+    feature = "mcp",
+    feature = "server"
+))]
+mod killed;
 mod listening;
 #[cfg(feature = "memory")]
 mod memory;
@@ -27,3 +35,4 @@ mod sessions;
 mod setting_up;
 mod speaking;
 mod time_travel;
+mod toiling;

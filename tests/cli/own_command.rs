@@ -21,6 +21,8 @@ use ghostlight_actors::{
 };
 use serde_json::{Value, json};
 
+use crate::listening::counts;
+
 const ARGUMENTS: &str = "GHOSTLIGHT_TEST_ARGUMENTS";
 /// How long a test waits for what must come, on the busiest machine.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -47,7 +49,7 @@ fn registry() -> Registry {
             }))
         }
     };
-    crate::page::register(ghostlight::builtin())
+    crate::toiling::register(crate::page::register(ghostlight::builtin()))
         .provider("typewriter", |settings| {
             let text = |name: &str| settings[name].as_str().unwrap_or_default().to_owned();
             Ok(ModelHandle::new(Typewriter {
@@ -64,10 +66,7 @@ fn registry() -> Registry {
         .behavior("blocks", of(|settings, cx| Box::pin(blocks(settings, cx))))
         .behavior("says", of(|settings, cx| Box::pin(says(settings, cx))))
         .behavior("keeps", of(|settings, cx| Box::pin(keeps(settings, cx))))
-        .behavior(
-            "counts",
-            of(|settings, cx| Box::pin(crate::listening::counts(settings, cx))),
-        )
+        .behavior("counts", of(|settings, cx| Box::pin(counts(settings, cx))))
         .behavior(
             "sleeps",
             of(|_, cx| {
@@ -552,7 +551,8 @@ impl Started {
         let mut said = Vec::new();
         while !String::from_utf8_lossy(&said).contains(text) {
             let mut byte = [0];
-            stderr.read_exact(&mut byte).unwrap();
+            let read = stderr.read_exact(&mut byte);
+            assert!(read.is_ok(), "{}", String::from_utf8_lossy(&said));
             said.extend(byte);
         }
     }

@@ -196,3 +196,22 @@ async fn dropping_the_last_handle_frees_the_store() {
     drop(clone);
     assert_eq!(other.claim(run(1).into(), false).await.unwrap().epoch, 2);
 }
+
+#[tokio::test]
+async fn reads_that_nobody_polls_hold_up_no_other() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.store()).unwrap();
+    commit(&store, making(1, &["made"])).await.unwrap();
+    let mut begun = Vec::new();
+    // As branches of a `select!` that wait for their turn while another branch goes on.
+    for _ in 0..100 {
+        let mut read = Box::pin(store.read(run(1).into(), 0, 1));
+        let _ = futures_util::poll!(read.as_mut());
+        begun.push(read);
+    }
+    let other = tokio::time::timeout(Duration::from_secs(10), texts(&store, 1)).await;
+    assert_eq!(other.expect("a read in time").unwrap(), ["made"]);
+    for read in begun {
+        assert_eq!(read.await.unwrap().len(), 1);
+    }
+}

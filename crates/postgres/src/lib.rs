@@ -26,6 +26,7 @@ use ghostlight_actors::{
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
 
 pub use self::schema::SchemaVersion;
 use self::{
@@ -294,6 +295,27 @@ impl PostgresStore {
         }
     }
 
+    /// Reads in a task of its own, which ends with the caller. A caller that does something else for a while, as a branch
+    /// of a `select!` may, then keeps no connection that others need.
+    async fn reads<T, F>(&self, read: impl FnOnce(Arc<Inner>) -> F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
+        let mut task = JoinSet::new();
+        task.spawn(read(self.inner.clone()));
+        match task.join_next().await {
+            Some(Ok(result)) => self.told(result),
+            ended => Err(StoreError::Io {
+                place: self.inner.health.place.clone(),
+                reason: match ended {
+                    Some(Err(error)) => format!("a read did not end: {error}"),
+                    _ => "a read did not end".to_owned(),
+                },
+            }),
+        }
+    }
+
     fn told<T>(&self, result: Result<T, Fault>) -> Result<T, StoreError> {
         result.map_err(|fault| fault.at(&self.inner.health.place))
     }
@@ -378,8 +400,8 @@ impl Store for PostgresStore {
     }
 
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
-        let inner = &self.inner;
-        self.told(inner.readers.held(&inner.node.id, &journals).await)
+        self.reads(move |inner| async move { inner.readers.held(&inner.node.id, &journals).await })
+            .await
     }
 
     async fn read(
@@ -388,7 +410,8 @@ impl Store for PostgresStore {
         from: u64,
         limit: usize,
     ) -> Result<Vec<StoredLine>, StoreError> {
-        self.told(self.inner.readers.entries(&journal, from, limit).await)
+        self.reads(move |inner| async move { inner.readers.entries(&journal, from, limit).await })
+            .await
     }
 
     async fn read_tree(
@@ -397,31 +420,38 @@ impl Store for PostgresStore {
         after: u64,
         limit: usize,
     ) -> Result<Vec<TreeLine>, StoreError> {
-        self.told(self.inner.readers.tree(root, after, limit).await)
+        self.reads(move |inner| async move { inner.readers.tree(root, after, limit).await })
+            .await
     }
 
     async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
-        self.told(self.inner.readers.run(run).await)
+        self.reads(move |inner| async move { inner.readers.run(run).await })
+            .await
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
-        self.told(self.inner.readers.runs(&filter).await)
+        self.reads(move |inner| async move { inner.readers.runs(&filter).await })
+            .await
     }
 
     async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
-        self.told(self.inner.readers.sessions(&filter).await)
+        self.reads(move |inner| async move { inner.readers.sessions(&filter).await })
+            .await
     }
 
     async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
-        self.told(self.inner.readers.state(&scope, &key).await)
+        self.reads(move |inner| async move { inner.readers.state(&scope, &key).await })
+            .await
     }
 
     async fn scope(&self, scope: String) -> Result<Vec<(String, StateValue)>, StoreError> {
-        self.told(self.inner.readers.scope(&scope).await)
+        self.reads(move |inner| async move { inner.readers.scope(&scope).await })
+            .await
     }
 
     async fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        self.told(self.inner.readers.blob(digest).await)
+        self.reads(move |inner| async move { inner.readers.blob(digest).await })
+            .await
     }
 
     async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
@@ -436,15 +466,18 @@ impl Store for PostgresStore {
         run: RunId,
         after: u64,
     ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
-        self.told(self.inner.readers.inbox_after(run, after).await)
+        self.reads(move |inner| async move { inner.readers.inbox_after(run, after).await })
+            .await
     }
 
     async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
-        self.told(self.inner.readers.posted(after).await)
+        self.reads(move |inner| async move { inner.readers.posted(after).await })
+            .await
     }
 
     async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
-        self.told(self.inner.readers.checkpoint(&session).await)
+        self.reads(move |inner| async move { inner.readers.checkpoint(&session).await })
+            .await
     }
 
     async fn put_checkpoint(
@@ -452,15 +485,16 @@ impl Store for PostgresStore {
         session: SessionId,
         bytes: Option<Vec<u8>>,
     ) -> Result<(), StoreError> {
-        let put = self
-            .inner
-            .readers
-            .put_checkpoint(&session, bytes.as_deref());
-        self.told(put.await)
+        self.reads(move |inner| async move {
+            let put = inner.readers.put_checkpoint(&session, bytes.as_deref());
+            put.await
+        })
+        .await
     }
 
     async fn expired(&self, expiry: Expiry) -> Result<Vec<RunRow>, StoreError> {
-        self.told(self.inner.readers.expired(&expiry).await)
+        self.reads(move |inner| async move { inner.readers.expired(&expiry).await })
+            .await
     }
 
     async fn delete_tree(
@@ -483,7 +517,8 @@ impl Store for PostgresStore {
     }
 
     async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
-        self.told(self.inner.readers.deleted(run).await)
+        self.reads(move |inner| async move { inner.readers.deleted(run).await })
+            .await
     }
 
     async fn drop_blobs(&self) -> Result<u64, StoreError> {
@@ -491,7 +526,8 @@ impl Store for PostgresStore {
     }
 
     async fn inventory(&self) -> Result<Inventory, StoreError> {
-        self.told(inventory::read(&self.inner.readers).await)
+        self.reads(move |inner| async move { inventory::read(&inner.readers).await })
+            .await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -18,7 +18,10 @@ use parking_lot::Mutex;
 use rusqlite::{
     Connection, OpenFlags, Row, config::DbConfig, params, params_from_iter, types::Value,
 };
-use tokio::sync::Semaphore;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+};
 
 use super::{
     absence,
@@ -51,25 +54,40 @@ impl Readers {
         }
     }
 
-    /// Reads on a thread that may block.
+    /// Reads on a thread that may block. A read that has begun ends whether or not its caller polls it: a caller that
+    /// does something else for a while, as a branch of a `select!` may, keeps no place that others need.
     pub(super) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.health.check()?;
-        // The semaphore is never closed.
-        let permit = self.permits.clone().acquire_owned().await.ok();
         let readers = self.clone();
-        let reading = tokio::task::spawn_blocking(move || {
-            let result = readers.with_connection(work);
-            drop(permit);
-            result.map_err(|fault| fault.at(readers.health.place()))
-        });
-        reading.await.unwrap_or_else(|error| {
-            Err(StoreError::Io {
-                place: self.health.place().to_owned(),
-                reason: format!("a read did not end: {error}"),
+        let on_thread = move |permit: Option<OwnedSemaphorePermit>| {
+            tokio::task::spawn_blocking(move || {
+                let result = readers.with_connection(work);
+                drop(permit);
+                result.map_err(|fault| fault.at(readers.health.place()))
             })
+        };
+        let ended = match self.permits.clone().try_acquire_owned() {
+            Ok(permit) => Some(on_thread(Some(permit)).await),
+            Err(_) => {
+                let permits = self.permits.clone();
+                // A task waits for a permit, and ends with this future.
+                let mut task = JoinSet::new();
+                // The semaphore is never closed.
+                task.spawn(async move { on_thread(permits.acquire_owned().await.ok()).await });
+                task.join_next().await.map(Result::flatten)
+            }
+        };
+        let lost = match ended {
+            Some(Ok(result)) => return result,
+            Some(Err(error)) => error.to_string(),
+            None => "its task is gone".to_owned(),
+        };
+        Err(StoreError::Io {
+            place: self.health.place().to_owned(),
+            reason: format!("a read did not end: {lost}"),
         })
     }
 

@@ -182,3 +182,22 @@ async fn two_nodes_that_take_a_journal_from_each_other_lose_nothing() {
         .collect();
     assert_eq!(acknowledged, there);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_that_nobody_polls_hold_up_no_other() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    make(&store, 1).await.unwrap();
+    let mut begun = Vec::new();
+    // As branches of a `select!` that wait for their turn while another branch goes on.
+    for _ in 0..100 {
+        let mut read = Box::pin(store.read(run(1).into(), 0, 1));
+        let _ = std::future::poll_fn(|cx| std::task::Poll::Ready(read.as_mut().poll(cx))).await;
+        begun.push(read);
+    }
+    let other = tokio::time::timeout(Duration::from_secs(10), store.read(run(1).into(), 0, 1));
+    assert_eq!(other.await.expect("a read in time").unwrap().len(), 1);
+}
