@@ -109,6 +109,15 @@ impl Ports for Services {
         self.journal.commit(batch, acknowledge);
     }
 
+    fn term(&self) -> Option<u64> {
+        self.store.term()
+    }
+
+    fn confirm(&self, run: RunId, epoch: u64) -> BoxFuture<'static, Result<u64, StoreError>> {
+        let store = self.store.clone();
+        Box::pin(async move { store.confirm(run.into(), epoch).await })
+    }
+
     fn model(
         &self,
         call: ModelCall,

@@ -170,6 +170,15 @@ impl Store for VolatileTeams {
         ask!(self, held, claim_below(journal, above, epoch))
     }
 
+    fn term(&self) -> Option<u64> {
+        self.durable.term()
+    }
+
+    async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {
+        // What is in memory has no other owner.
+        ask!(self, self.holds(&journal).await?, confirm(journal, epoch))
+    }
+
     async fn claim_all(
         &self,
         journals: Vec<JournalId>,

@@ -67,6 +67,25 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
+    /// The number of the term for which this process surely owns all that it has claimed; `None` while it is not sure,
+    /// since a lease has run out and others may claim its journals. Each time it is sure again, a new term begins. A run
+    /// asks before each effect. By default one term never ends.
+    fn term(&self) -> Option<u64> {
+        Some(0)
+    }
+
+    /// Waits until a term has begun, and returns it if this process still owns the journal with this epoch. A run asks
+    /// before an effect in another term than that of its last append. It is refused as [`StoreError::Stale`] when
+    /// another process has claimed the journal.
+    fn confirm(
+        &self,
+        journal: JournalId,
+        epoch: u64,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send {
+        let _ = (journal, epoch);
+        async { Ok(0) }
+    }
+
     /// Tells for each journal of the list whether another living process owns it, so that a [`claim`](Self::claim)
     /// would be refused now. Nothing is claimed. The default says `false` for all.
     fn held_elsewhere(

@@ -17,6 +17,7 @@ macro_rules! erased_store {
     ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         trait ErasedStore: Send + Sync {
             $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>>;)*
+            fn term(&self) -> Option<u64>;
             fn description(&self) -> String;
         }
 
@@ -24,6 +25,10 @@ macro_rules! erased_store {
             $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>> {
                 Box::pin(Store::$name(self, $($argument),*))
             })*
+
+            fn term(&self) -> Option<u64> {
+                Store::term(self)
+            }
 
             fn description(&self) -> String {
                 Store::description(self)
@@ -53,6 +58,8 @@ erased_store! {
     fn claim_below(journal: JournalId, above: JournalId, epoch: u64) -> Claim;
     /// See [`Store::claim_all`].
     fn claim_all(journals: Vec<JournalId>) -> Vec<Result<Claim, StoreError>>;
+    /// See [`Store::confirm`].
+    fn confirm(journal: JournalId, epoch: u64) -> u64;
     /// See [`Store::held_elsewhere`].
     fn held_elsewhere(journals: Vec<JournalId>) -> Vec<bool>;
     /// See [`Store::announce`].
@@ -107,6 +114,11 @@ impl StoreHandle {
     /// Keeps a store.
     pub fn new(store: impl Store) -> Self {
         Self(Arc::new(store))
+    }
+
+    /// See [`Store::term`].
+    pub fn term(&self) -> Option<u64> {
+        self.0.term()
     }
 
     /// The store's name for people, such as its file.

@@ -25,19 +25,64 @@ use crate::{
 };
 
 /// How far a run's entries are durable.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Durable {
+    run: RunId,
+    epoch: u64,
+    ports: Arc<dyn Ports>,
     entries: AtomicU64,
+    /// The store's term in which this process last proved by an append that it carries the run; [`NO_TERM`] if it
+    /// was in none.
+    term: AtomicU64,
     failed: OnceLock<StoreError>,
     changed: Notify,
     /// Wakes the driver when a commit failed.
     driver: AtomicWaker,
 }
 
+/// No term of the store.
+const NO_TERM: u64 = u64::MAX;
+
 impl Durable {
-    fn acknowledge(&self, entries: u64, result: Result<Committed, StoreError>) {
+    fn new(run: RunId, claim: Claim, ports: Arc<dyn Ports>) -> Self {
+        Self {
+            run,
+            epoch: claim.epoch,
+            entries: AtomicU64::new(claim.entries),
+            term: AtomicU64::new(ports.term().unwrap_or(NO_TERM)),
+            ports,
+            failed: OnceLock::new(),
+            changed: Notify::new(),
+            driver: AtomicWaker::new(),
+        }
+    }
+
+    /// Returns when this process surely carries the run still, so that an effect may begin: a process that was frozen
+    /// since its last append may have been replaced by another one.
+    ///
+    /// # Errors
+    /// The run is lost, or the store failed; the driver is told, and ends everything.
+    pub(crate) async fn confirm(&self) -> Result<(), StoreError> {
+        if self.ports.term() == Some(self.term.load(Ordering::Acquire)) {
+            return Ok(());
+        }
+        match self.ports.confirm(self.run, self.epoch).await {
+            Ok(term) => {
+                self.term.store(term, Ordering::Release);
+                Ok(())
+            }
+            Err(error) => {
+                self.acknowledge((0, NO_TERM), Err(error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes note of a commit's result, and of the term in which it was sent.
+    fn acknowledge(&self, (entries, term): (u64, u64), result: Result<Committed, StoreError>) {
         match result {
             Ok(_) => {
+                self.term.store(term, Ordering::Release);
                 self.entries.fetch_max(entries, Ordering::Release);
             }
             Err(error) => {
@@ -78,13 +123,14 @@ impl Durable {
 struct Acknowledgement {
     durable: Arc<Durable>,
     entries: u64,
+    term: u64,
     given: bool,
 }
 
 impl Acknowledgement {
     fn give(mut self, result: Result<Committed, StoreError>) {
         self.given = true;
-        self.durable.acknowledge(self.entries, result);
+        self.durable.acknowledge((self.entries, self.term), result);
     }
 
     /// Drops the acknowledgement without reporting a failure. The caller handles the refusal.
@@ -97,7 +143,7 @@ impl Drop for Acknowledgement {
     fn drop(&mut self) {
         if !self.given {
             self.durable
-                .acknowledge(self.entries, Err(StoreError::Closed));
+                .acknowledge((self.entries, self.term), Err(StoreError::Closed));
         }
     }
 }
@@ -122,8 +168,6 @@ pub(crate) struct JournalWriter {
 
 impl JournalWriter {
     pub(crate) fn new(run: RunId, row: RunRow, claim: Claim, ports: Arc<dyn Ports>) -> Self {
-        let durable = Durable::default();
-        durable.entries.store(claim.entries, Ordering::Release);
         Self {
             run,
             root: row.root,
@@ -134,7 +178,7 @@ impl JournalWriter {
             taken: Vec::new(),
             row,
             row_changed: false,
-            durable: Arc::new(durable),
+            durable: Arc::new(Durable::new(run, claim, ports.clone())),
             ports,
         }
     }
@@ -167,7 +211,7 @@ impl JournalWriter {
 
     /// Fails the journal like a failed commit, and wakes the driver.
     pub(crate) fn fail(&self, error: StoreError) {
-        self.durable.acknowledge(0, Err(error));
+        self.durable.acknowledge((0, NO_TERM), Err(error));
     }
 
     /// Adds the end of an operation to the next commit. If its result cannot be recorded, the
@@ -272,6 +316,7 @@ impl JournalWriter {
         Acknowledgement {
             durable: self.durable.clone(),
             entries: self.next,
+            term: self.ports.term().unwrap_or(NO_TERM),
             given: false,
         }
     }

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Leg, Ports, ToolEnd,
+    journal::Durable,
     operations::Allowance,
     ports::{ChildStart, StateTurn},
 };
@@ -285,6 +286,7 @@ pub struct OperationContext {
     pub started: Option<Begun>,
     /// The run's bounds and its consumption.
     pub allowance: Allowance,
+    pub(crate) durable: Arc<Durable>,
     pub(crate) leg: Arc<Leg>,
 }
 

@@ -28,6 +28,12 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Commits changes and tells when they are durable.
     fn commit(&self, batch: Batch, acknowledge: Acknowledge);
 
+    /// See [`Store::term`](crate::contract::Store::term).
+    fn term(&self) -> Option<u64>;
+
+    /// See [`Store::confirm`](crate::contract::Store::confirm).
+    fn confirm(&self, run: RunId, epoch: u64) -> BoxFuture<'static, Result<u64, StoreError>>;
+
     /// Asks a model, through its gateway.
     fn model(
         &self,

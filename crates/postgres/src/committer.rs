@@ -9,7 +9,7 @@
 use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
-    contract::{Batch, Claim, Committed, InboxItem, StoreError},
+    contract::{Batch, BoxFuture, Claim, Committed, InboxItem, StoreError},
     vocabulary::{Digest, JournalId, RunId},
 };
 use tokio::{
@@ -75,12 +75,19 @@ impl Drop for Committer {
 }
 
 impl Committer {
-    pub(crate) fn start(address: Address, node: String, health: Arc<Health>) -> Self {
+    /// Starts the task. A database that has not answered for `silence` counts as away.
+    pub(crate) fn start(
+        address: Address,
+        node: String,
+        health: Arc<Health>,
+        silence: Duration,
+    ) -> Self {
         let (sender, requests) = mpsc::unbounded_channel();
         let service = Service {
             address,
             node,
             health: health.clone(),
+            silence,
             link: None,
             last: None,
             doubtful: None,
@@ -188,6 +195,7 @@ struct Service {
     address: Address,
     node: String,
     health: Arc<Health>,
+    silence: Duration,
     link: Option<Link>,
     /// The last commit that this process knows of.
     last: Option<(u64, Digest)>,
@@ -202,10 +210,7 @@ impl Service {
                 .drain(..)
                 .map(|Request { work, reply }| (work, reply))
                 .unzip();
-            let mut told: VecDeque<_> = match self.carry(&works).await {
-                Ok(told) => told.into_iter().map(Ok).collect(),
-                Err(error) => replies.iter().map(|_| Err(error.clone())).collect(),
-            };
+            let mut told = VecDeque::from(self.carry(&works).await);
             for reply in replies {
                 // The caller may have stopped waiting.
                 let _ = reply.send(told.pop_front().unwrap_or(Err(StoreError::Closed)));
@@ -213,14 +218,62 @@ impl Service {
         }
     }
 
+    /// Carries requests in one commit. If the database refuses something in them, such as a key that is too long for
+    /// an index, halves are carried by themselves, until only the refused request or batch is told.
+    fn carry<'s>(&'s mut self, works: &'s [Work]) -> BoxFuture<'s, Vec<Result<Told, StoreError>>> {
+        Box::pin(async move {
+            let refused = match self.together(works).await {
+                Ok(told) => return told.into_iter().map(Ok).collect(),
+                Err(refused) => refused,
+            };
+            match works {
+                _ if !matches!(refused, StoreError::Io { .. }) => {}
+                [] => {}
+                [Work::Commit(batches)] if batches.len() > 1 => {
+                    let (first, second) = batches.split_at(batches.len() / 2);
+                    let mut committed = Vec::with_capacity(batches.len());
+                    for half in [first, second] {
+                        let alone = [Work::Commit(half.to_vec())];
+                        match self.carry(&alone).await.pop() {
+                            Some(Ok(Told::Committed(told))) => committed.extend(told),
+                            Some(Err(error)) => {
+                                committed.extend(half.iter().map(|_| Err(error.clone())))
+                            }
+                            _ => {}
+                        }
+                    }
+                    return vec![Ok(Told::Committed(committed))];
+                }
+                [_] => {}
+                _ => {
+                    let (first, second) = works.split_at(works.len() / 2);
+                    let mut told = self.carry(first).await;
+                    told.extend(self.carry(second).await);
+                    return told;
+                }
+            }
+            works.iter().map(|_| Err(refused.clone())).collect()
+        })
+    }
+
     /// Retries until the database has accepted or refused the requests.
-    async fn carry(&mut self, works: &[Work]) -> Result<Vec<Told>, StoreError> {
+    async fn together(&mut self, works: &[Work]) -> Result<Vec<Told>, StoreError> {
         // Requests that were refused while their commit was in doubt have had their answer.
         self.doubtful = None;
         let mut pause = Duration::from_millis(10);
         loop {
             self.health.check()?;
-            let fault = match self.attempt(works).await {
+            let (health, silence) = (self.health.clone(), self.silence);
+            let silent = async move {
+                time::sleep(silence).await;
+                health.away("it does not answer");
+                std::future::pending().await
+            };
+            let attempted = tokio::select! {
+                attempted = self.attempt(works) => attempted,
+                never = silent => never,
+            };
+            let fault = match attempted {
                 Ok(told) => return Ok(told),
                 Err(fault) => fault,
             };

@@ -45,6 +45,7 @@ impl From<Error> for Fault {
             Some(code) if !is_passing(code) => Self::Refused(text),
             // The program cannot read a value; the database reported no error.
             None if is_about_a_value(&error) => Self::Damaged(text),
+            None if is_unsendable(&error) => Self::Refused(text),
             _ => Self::Away(text),
         }
     }
@@ -58,11 +59,17 @@ fn is_passing(code: &SqlState) -> bool {
         || *code == SqlState::READ_ONLY_SQL_TRANSACTION
         || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
         || *code == SqlState::LOCK_NOT_AVAILABLE
+        || *code == SqlState::IO_ERROR
 }
 
 fn is_about_a_value(error: &Error) -> bool {
     let text = error.to_string();
     text.starts_with("error deserializing column") || text.starts_with("invalid column")
+}
+
+fn is_unsendable(error: &Error) -> bool {
+    let text = error.to_string();
+    text.starts_with("error serializing parameter") || text.starts_with("error encoding message")
 }
 
 /// An error with its causes: on its own it only says "db error".

@@ -155,6 +155,7 @@ impl PostgresStore {
             health: health.clone(),
             patience: Duration::from_millis(options.patience_ms),
         };
+        let lease = Duration::from_millis(options.lease_ms.max(300));
         let prepared = async {
             let mut client = readers.client().await?;
             match options.migrate {
@@ -165,11 +166,10 @@ impl PostgresStore {
             }
             // Statements that were prepared before the tables existed must be prepared again.
             drop(deadpool_postgres::Object::take(client));
-            let lease = Duration::from_millis(options.lease_ms.max(300));
             Node::register(address.clone(), lease).await
         };
         let node = prepared.await.map_err(|fault| fault.at(&health.place))?;
-        let committer = Committer::start(address, node.id.clone(), health.clone());
+        let committer = Committer::start(address, node.id.clone(), health.clone(), lease);
         let inner = Inner {
             health,
             readers,
@@ -207,7 +207,8 @@ impl PostgresStore {
         migrated.await.map_err(|fault| fault.at(&address.place))
     }
 
-    /// Whether the last attempted commit reached the database, for a readiness probe.
+    /// Whether the last attempted commit reached the database, for a readiness probe. A commit that has had no answer
+    /// for the length of a lease has not.
     pub fn is_reached(&self) -> bool {
         self.inner.health.is_reached()
     }
@@ -383,6 +384,31 @@ impl Store for PostgresStore {
         journals: Vec<JournalId>,
     ) -> Result<Vec<Result<Claim, StoreError>>, StoreError> {
         self.claims(journals, false, None).await
+    }
+
+    fn term(&self) -> Option<u64> {
+        self.inner.node.term()
+    }
+
+    async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {
+        let inner = &self.inner;
+        while let Some(term) = inner.node.in_term().await {
+            let owned = self.told(
+                inner
+                    .readers
+                    .is_owned(&inner.node.id, &journal, epoch)
+                    .await,
+            );
+            match owned {
+                // Nobody can have claimed it between the beginning of the term and its end.
+                Ok(()) if inner.node.term() == Some(term) => return Ok(term),
+                Ok(()) => {}
+                // The database went away again.
+                Err(StoreError::Io { .. }) if inner.node.term().is_none() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(StoreError::Closed)
     }
 
     async fn announce(&self, carried: Vec<CarriedTeam>) -> Result<(), StoreError> {

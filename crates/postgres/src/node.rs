@@ -5,11 +5,19 @@
 //! as the server notices its end. The lease ends the ownership of a frozen or disconnected process.
 //! Lock and lease only decide when other nodes *may* claim; the former owner is fenced by the epoch
 //! in each append.
+//!
+//! A frozen process may have been told of an append, and act on it after another process has taken its
+//! place. So the time for which the lease surely held is a *term*, by this process's own clock: it
+//! begins when the lease is made, and ends when the lease is not renewed in time or its connection ends.
 
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::{sync::oneshot, task::JoinHandle, time};
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+    time::{self, Instant},
+};
 use tokio_postgres::Client;
 
 use crate::{connection::Address, fault::Fault};
@@ -26,8 +34,33 @@ pub(crate) struct Node {
     pub(crate) id: String,
     /// What this process carries, as JSON.
     carries: Arc<Mutex<String>>,
+    lease: watch::Receiver<Lease>,
     closing: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
     task: JoinHandle<()>,
+}
+
+/// What this process knows of its lease.
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    term: u64,
+    /// Until when it surely holds; `None` without a connection.
+    until: Option<Instant>,
+}
+
+impl Lease {
+    fn term(&self) -> Option<u64> {
+        self.until
+            .is_some_and(|until| Instant::now() < until)
+            .then_some(self.term)
+    }
+
+    /// Goes on with the current term if it has not ended, and otherwise with the next one.
+    fn renewed(&mut self, until: Instant) {
+        if self.term().is_none() {
+            self.term += 1;
+        }
+        self.until = Some(until);
+    }
 }
 
 impl Drop for Node {
@@ -41,11 +74,16 @@ impl Node {
     pub(crate) async fn register(address: Address, lease: Duration) -> Result<Self, Fault> {
         let id = format!("{}-{:016x}", std::process::id(), rand::random::<u64>());
         let carries = Arc::new(Mutex::new("[]".to_owned()));
+        let (held, lease_held) = watch::channel(Lease {
+            term: 0,
+            until: None,
+        });
         let registration = Registration {
             id: id.clone(),
             carries: carries.clone(),
             address,
             lease,
+            held: Arc::new(held),
         };
         let first = registration.connect().await?;
         let (closing, close) = oneshot::channel();
@@ -53,6 +91,7 @@ impl Node {
         Ok(Self {
             id,
             carries,
+            lease: lease_held,
             closing: Mutex::new(Some(closing)),
             task,
         })
@@ -61,6 +100,19 @@ impl Node {
     /// Sets what this process carries, as JSON; each renewal of the lease tells it anew.
     pub(crate) fn announce(&self, carries: String) {
         *self.carries.lock() = carries;
+    }
+
+    /// See `Store::term`.
+    pub(crate) fn term(&self) -> Option<u64> {
+        self.lease.borrow().term()
+    }
+
+    /// Waits until a term has begun.
+    pub(crate) async fn in_term(&self) -> Option<u64> {
+        let mut lease = self.lease.clone();
+        let held = lease.wait_for(|lease| lease.term().is_some()).await;
+        // Without the task that renews it, the store was closed.
+        held.ok().and_then(|lease| lease.term())
     }
 
     /// Releases all journals of this process.
@@ -94,11 +146,22 @@ impl Drop for Line {
     }
 }
 
+/// Returns when the connection has ended; never without one.
+async fn ended(line: &mut Option<Line>) {
+    match line {
+        Some(line) if !line.carrier.is_finished() => {
+            let _ = (&mut line.carrier).await;
+        }
+        _ => std::future::pending().await,
+    }
+}
+
 struct Registration {
     id: String,
     carries: Arc<Mutex<String>>,
     address: Address,
     lease: Duration,
+    held: Arc<watch::Sender<Lease>>,
 }
 
 impl Registration {
@@ -108,6 +171,7 @@ impl Registration {
         loop {
             tokio::select! {
                 asked = &mut close => {
+                    self.held.send_modify(|lease| lease.until = None);
                     if let (Ok(done), Some(line)) = (asked, &line) {
                         self.remove(line).await;
                         drop(done);
@@ -115,6 +179,8 @@ impl Registration {
                     return;
                 }
                 () = time::sleep(beat) => {}
+                // What this process owns is free from now on, so it registers again at once.
+                () = ended(&mut line) => {}
             }
             let kept = match &line {
                 Some(line) => self.renew(line).await,
@@ -123,6 +189,7 @@ impl Registration {
             if let Err(fault) = kept {
                 tracing::warn!(node = %self.id, ?fault, "the lease was not renewed; connecting again");
                 // The old connection is closed first, which releases the lock of the old number.
+                self.held.send_modify(|lease| lease.until = None);
                 drop(line.take());
                 match time::timeout(self.lease, self.connect()).await {
                     Ok(Ok(again)) => line = Some(again),
@@ -140,9 +207,11 @@ impl Registration {
             .config
             .connect(self.address.tls.clone())
             .await?;
+        let held = self.held.clone();
         let carrier = tokio::spawn(async move {
             // The next renewal reports why the connection broke.
             let _ = connection.await;
+            held.send_modify(|lease| lease.until = None);
         });
         let line = Line { client, carrier };
         let number = loop {
@@ -157,9 +226,11 @@ impl Registration {
              VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond', $4) \
              ON CONFLICT (id) DO UPDATE SET number = excluded.number, lease_until = excluded.lease_until";
         let (lease, carries) = (self.lease.as_millis() as f64, self.carries.lock().clone());
+        let until = Instant::now() + self.lease;
         line.client
             .execute(begin, &[&self.id, &number, &lease, &carries])
             .await?;
+        self.held.send_modify(|lease| lease.renewed(until));
         Ok(line)
     }
 
@@ -169,12 +240,14 @@ impl Registration {
         let (lease, carries) = (self.lease.as_millis() as f64, self.carries.lock().clone());
         let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
             [&self.id, &lease, &carries];
+        let until = Instant::now() + self.lease;
         let renewed = line.client.execute(renew, &parameters);
         let in_time = time::timeout(self.lease / 3, renewed).await;
         let rows = in_time.map_err(|_| Fault::Away("no answer in time".to_owned()))??;
         if rows == 0 {
             return Err(Fault::Away("its row is gone".to_owned()));
         }
+        self.held.send_modify(|lease| lease.renewed(until));
         let forget = "WITH old AS (DELETE FROM nodes WHERE lease_until < clock_timestamp() - interval '1 day') \
              DELETE FROM commits WHERE number < (SELECT commit FROM tail) - $1";
         line.client.execute(forget, &[&COMMITS_KEPT]).await?;

@@ -11,7 +11,7 @@ use deadpool_postgres::{Pool, PoolError};
 use ghostlight_actors::{
     contract::{
         Expiry, InboxItem, Line, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot,
-        StateValue, StoredLine, TreeLine,
+        StateValue, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -47,7 +47,7 @@ impl Readers {
         let mut pause = Duration::from_millis(10);
         loop {
             self.health.check().map_err(Fault::Told)?;
-            match self.once(sql, parameters).await {
+            match self.once(sql, parameters, end).await {
                 Err(Fault::Away(_)) if Instant::now() + pause < end => {}
                 result => return result,
             }
@@ -56,10 +56,24 @@ impl Readers {
         }
     }
 
-    async fn once(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, Fault> {
-        let client = self.client().await?;
-        let statement = client.prepare_cached(sql).await?;
-        Ok(client.query(&statement, parameters).await?)
+    async fn once(
+        &self,
+        sql: &str,
+        parameters: Parameters<'_>,
+        end: Instant,
+    ) -> Result<Vec<Row>, Fault> {
+        let late = |_| Fault::Away("it does not answer".to_owned());
+        let client = time::timeout_at(end, self.client()).await.map_err(late)??;
+        let query = async {
+            let statement = client.prepare_cached(sql).await?;
+            Ok(client.query(&statement, parameters).await?)
+        };
+        let answered = time::timeout_at(end, query).await;
+        answered.unwrap_or_else(|elapsed| {
+            // What waits on this connection must not be answered to somebody else.
+            drop(deadpool_postgres::Object::take(client));
+            Err(late(elapsed))
+        })
     }
 
     pub(crate) async fn client(&self) -> Result<deadpool_postgres::Object, Fault> {
@@ -420,6 +434,30 @@ impl Readers {
             keys?
         };
         Ok(keys.iter().map(|key| held.contains(key)).collect())
+    }
+
+    /// Refuses a journal that another node than this one owns, or that this one owns with another epoch.
+    pub(crate) async fn is_owned(
+        &self,
+        node: &str,
+        journal: &JournalId,
+        epoch: u64,
+    ) -> Result<(), Fault> {
+        let key = journal.to_string();
+        let select = "SELECT epoch, owner FROM journals WHERE key = $1";
+        let found = self.rows(select, &[&stored(&key)]).await?;
+        let (current, owner) = match found.first() {
+            Some(row) => (count(row, 0)?, row.try_get::<_, Option<&str>>(1)?),
+            None => (0, None),
+        };
+        match current == epoch && owner == Some(node) {
+            true => Ok(()),
+            false => Err(Fault::Told(StoreError::Stale {
+                journal: journal.clone(),
+                epoch,
+                current,
+            })),
+        }
     }
 
     /// See `Store::expired`.

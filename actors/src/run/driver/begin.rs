@@ -122,6 +122,7 @@ impl Driver {
             cancelled: cancelled.clone(),
             started: started.clone(),
             allowance: self.ledger.allowance(),
+            durable: self.journal.durable.clone(),
             leg: leg.clone(),
         };
         let under = InFlight::new(identity, cancelled.clone(), resource);
@@ -192,7 +193,9 @@ impl Driver {
         self.acts.push(Box::pin(async move {
             // Pinned here: what is moved into another future has its room twice.
             let gated = pin!(async move {
-                if gate == Gate::Before && durable.reached(mark).await.is_err() {
+                if gate == Gate::Before
+                    && (durable.reached(mark).await.is_err() || durable.confirm().await.is_err())
+                {
                     // The driver hears of the failure by itself and ends everything.
                     return std::future::pending().await;
                 }

@@ -8,10 +8,11 @@ use super::{
     changes::{Changing, TeamToolState},
 };
 use crate::{
-    contract::{Credential, Origin},
+    contract::{Credential, Origin, StoreError},
     run::{
         Act, Arrival, Attempt, Begin, Gate, Operation, OperationContext, Performing, Ports,
-        Progress, RunContext, ToolEnd, ToolInvocation, ToolSlot, Wait, WaitFor, Write, leg::Leg,
+        Progress, RunContext, ToolEnd, ToolInvocation, ToolSlot, Wait, WaitFor, Write,
+        journal::Durable, leg::Leg,
     },
     safety,
     vocabulary::{
@@ -134,6 +135,7 @@ impl CallTool {
             changing: Changing::of(cx.id, &cx.ports, &cx.leg, effect),
             leg: cx.leg,
             ports: cx.ports,
+            durable: cx.durable,
             invocation,
         };
         if !once || in_doubt {
@@ -160,6 +162,7 @@ struct Calling {
     changing: Changing,
     leg: Arc<Leg>,
     ports: Arc<dyn Ports>,
+    durable: Arc<Durable>,
     invocation: ToolInvocation,
 }
 
@@ -183,11 +186,17 @@ impl Calling {
             changing,
             leg,
             ports,
+            durable,
             invocation,
         } = self;
         let (call, definition) = (invocation.call.clone(), invocation.definition.clone());
         let (slot, dry_run) = (invocation.slot.clone(), leg.start.dry_run);
-        let progress = match call_or_reconcile(&*ports, &leg, invocation, in_doubt).await {
+        let called = call_or_reconcile(&*ports, (&leg, &durable), invocation, in_doubt).await;
+        let Ok(called) = called else {
+            // The driver hears of the failure by itself and ends everything.
+            return std::future::pending().await;
+        };
+        let progress = match called {
             // A dry run changes nothing, whatever the tool's definition says.
             ToolEnd::Changing(result, changes) if !dry_run => {
                 Progress::Write(changing.write(result, changes))
@@ -216,12 +225,15 @@ impl Calling {
 
 /// Calls a tool. If an earlier life began this call and did not learn its end, the tool is asked
 /// about it, and called again only if it says that nothing happened.
+///
+/// # Errors
+/// The run was lost to another process while the tool was asked.
 pub(crate) async fn call_or_reconcile(
     ports: &dyn Ports,
-    leg: &Leg,
+    (leg, durable): (&Leg, &Durable),
     invocation: ToolInvocation,
     in_doubt: bool,
-) -> ToolEnd {
+) -> Result<ToolEnd, StoreError> {
     let operation = invocation.operation;
     let asked = match in_doubt {
         true => Some(ports.reconcile(invocation.clone()).await),
@@ -229,11 +241,14 @@ pub(crate) async fn call_or_reconcile(
     };
     let called = match asked.filter(|asked| asked.end != ToolEnd::DidNotHappen) {
         Some(asked) => asked,
-        None => ports.tool(invocation).await,
+        None => {
+            durable.confirm().await?;
+            ports.tool(invocation).await
+        }
     };
     leg.tell(operation, called.told);
     leg.tried(operation, called.tries, in_doubt);
-    called.end
+    Ok(called.end)
 }
 
 /// The result of a call that a dry run does not make.

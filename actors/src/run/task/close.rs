@@ -256,9 +256,12 @@ impl Carrier {
             }
             self.driver.journal.flush();
             let entries = self.driver.journal.entries();
-            self.driver.journal.durable.reached(entries).await?;
+            let durable = self.driver.journal.durable.clone();
+            durable.reached(entries).await?;
+            durable.confirm().await?;
             let ports = &*self.driver.ports;
-            let end = call_or_reconcile(ports, leg, invocation, started && once).await;
+            let asks = started && once;
+            let end = call_or_reconcile(ports, (leg, &durable), invocation, asks).await?;
             let identity = CallIdentity {
                 kind,
                 name: call.name.clone(),

@@ -80,6 +80,11 @@ impl Observer {
         }
     }
 
+    /// Looks at another server from now on.
+    fn follow(&mut self, server: &Server) {
+        *self = Self::of(server);
+    }
+
     pub(crate) async fn rows(&mut self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Vec<Row> {
         let mut refused = None;
         for _ in 0..1_000 {
@@ -111,11 +116,24 @@ impl Observer {
         rows.iter().map(session).collect()
     }
 
-    /// How many runs that are under way belong to this node.
-    async fn carried_by(&mut self, node: &str) -> i64 {
-        let carried = "SELECT count(*) FROM ghostlight.journals AS j JOIN ghostlight.runs AS r ON r.run = j.key \
+    /// Returns when no run that is under way belongs to this dead node any more.
+    async fn wait_until_left(&mut self, node: &str) {
+        let left = "SELECT r.run, s.owner, s.epoch FROM ghostlight.journals AS j \
+             JOIN ghostlight.runs AS r ON r.run = j.key JOIN ghostlight.journals AS s \
+             ON s.key = 'session:' || r.session_team || '/' || r.session_key \
              WHERE j.owner = $1 AND r.status = 'running'";
-        self.rows(carried, &[&node]).await[0].get(0)
+        let begun = Instant::now();
+        loop {
+            let rows = self.rows(left, &[&node]).await;
+            let Some(row) = rows.first() else { return };
+            let (run, owner): (String, Option<String>) = (row.get(0), row.get(1));
+            assert!(
+                begun.elapsed() < Duration::from_secs(300),
+                "{} runs of {node} are left behind: the session of {run} is of {owner:?}",
+                rows.len()
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 }
 
@@ -216,7 +234,7 @@ pub(crate) async fn check(
 /// The sizes of this run: sessions, those of them that work, rounds.
 fn sizes() -> (usize, usize, usize) {
     let Ok(sizes) = std::env::var("GHOSTLIGHT_CHAOS") else {
-        return (1_000, 100, 7);
+        return (1_000, 100, FAILURES.len());
     };
     let sizes: Vec<usize> = sizes.split(',').map(|size| size.parse().unwrap()).collect();
     (sizes[0], sizes[1], sizes[2])
@@ -231,9 +249,11 @@ enum Failure {
     Cut,
     Restarted,
     Terminated,
+    FailedOver,
+    Full,
 }
 
-const FAILURES: [Failure; 7] = [
+const FAILURES: [Failure; 9] = [
     Failure::Killed,
     Failure::Frozen,
     Failure::Mute,
@@ -241,6 +261,8 @@ const FAILURES: [Failure; 7] = [
     Failure::Cut,
     Failure::Restarted,
     Failure::Terminated,
+    Failure::FailedOver,
+    Failure::Full,
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -250,18 +272,23 @@ async fn thousands_of_sessions_come_through_every_failure() {
     }
     let (sessions, working, rounds) = sizes();
     // A server that is crashed syncs.
-    let server = Arc::new(Server::start(&["max_connections = 200"]));
+    let settings = ["max_connections = 200", "max_wal_size = 128MB"];
+    let megabytes = 512 + sessions as u64 / 8;
+    let small = Server::small(&settings, megabytes);
+    let has_disk = small.is_some();
+    let mut server = Arc::new(small.unwrap_or_else(|| Server::start(&settings)));
     let scene = Scene::new();
     let mut proxies = Vec::new();
     for _ in 0..3 {
         proxies.push(Proxy::to(server.port()).await);
     }
+    let urls: Vec<String> = proxies
+        .iter()
+        .map(|proxy| server.url_at(proxy.port))
+        .collect();
     let start = |place: usize, life: usize| {
-        let mut options = scene.options(
-            server.url_at(proxies[place].port),
-            &format!("node-{place}-{life}"),
-            0,
-        );
+        let name = format!("node-{place}-{life}");
+        let mut options = scene.options(urls[place].clone(), &name, 0);
         (options.recover_ms, options.call_ms) = (2_000, 100);
         Node::start(&options)
     };
@@ -298,13 +325,7 @@ async fn thousands_of_sessions_come_through_every_failure() {
                 let dead = nodes[place].id.clone();
                 nodes[place].kill();
                 let killed = Instant::now();
-                while observer.carried_by(&dead).await > 0 {
-                    assert!(
-                        killed.elapsed() < Duration::from_secs(60),
-                        "runs are left behind"
-                    );
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
+                observer.wait_until_left(&dead).await;
                 gone_on.push(killed.elapsed());
                 nodes[place] = start(place, round + 1);
             }
@@ -338,6 +359,44 @@ async fn thousands_of_sessions_come_through_every_failure() {
                 let all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                      WHERE pid <> pg_backend_pid() AND application_name = 'ghostlight'";
                 observer.rows(all, &[]).await;
+            }
+            Failure::FailedOver => {
+                let old = server.clone();
+                let follow = move || {
+                    let replica = old.replica();
+                    old.sql("ALTER SYSTEM SET synchronous_standby_names = '*'");
+                    old.sql("SELECT pg_reload_conf()");
+                    replica
+                };
+                let replica = tokio::task::spawn_blocking(follow).await.unwrap();
+                let follows = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
+                while observer.rows(follows, &[]).await.is_empty() {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                load(&mut observer, &mut nodes, &mut turns, some_time).await;
+                let old = std::mem::replace(&mut server, Arc::new(replica));
+                let new = server.clone();
+                let fail_over = move || {
+                    old.crash();
+                    new.promote();
+                };
+                tokio::task::spawn_blocking(fail_over).await.unwrap();
+                let port = server.port();
+                proxies.iter().for_each(|proxy| proxy.lead_to(port));
+                observer.follow(&server);
+            }
+            Failure::Full if !has_disk => eprintln!("left out: no file system can be mounted"),
+            Failure::Full => {
+                let full = server.clone();
+                tokio::task::spawn_blocking(move || full.fill())
+                    .await
+                    .unwrap();
+                // What is under way comes to a halt, so nothing is looked at meanwhile.
+                tokio::time::sleep(LEASE * 3 / 2).await;
+                let full = server.clone();
+                tokio::task::spawn_blocking(move || full.make_room())
+                    .await
+                    .unwrap();
             }
         }
         load(&mut observer, &mut nodes, &mut turns, some_time).await;
@@ -401,13 +460,7 @@ async fn a_dead_nodes_sessions_go_on_elsewhere_within_five_seconds() {
         let dead = nodes[kill % 3].id.clone();
         nodes[kill % 3].kill();
         let killed = Instant::now();
-        while observer.carried_by(&dead).await > 0 {
-            assert!(
-                killed.elapsed() < Duration::from_secs(60),
-                "runs are left behind"
-            );
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        observer.wait_until_left(&dead).await;
         gone_on.push(killed.elapsed());
         nodes[kill % 3] = start(format!("node-{kill}-again"));
     }

@@ -5,6 +5,7 @@ mod chaos;
 mod conformance;
 mod copying;
 mod fleet;
+mod frozen;
 mod nodes;
 mod outages;
 mod proxy;

@@ -1,10 +1,10 @@
 //! The database goes away and comes back: what was acknowledged is there once, the rest waits, and a database that
 //! lost commits is refused.
 
-use std::{fs, process::Command, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
-    contract::{Append, Batch, Line, RunRow, Store as _, StoreError},
+    contract::{Append, Batch, Expected, Line, RunRow, StateWrite, Store as _, StoreError},
     vocabulary::{RunId, Timestamp},
 };
 use ghostlight_postgres::{Options, PostgresStore};
@@ -155,25 +155,28 @@ async fn reads_wait_for_a_while_and_then_say_what_is_wrong() {
     let server = Server::quick();
     let proxy = Proxy::to(server.port()).await;
     let mut options = Options::default();
-    options.patience_ms = 200;
+    (options.patience_ms, options.lease_ms) = (200, 300);
     let store = PostgresStore::open_with(&server.url_at(proxy.port), &options)
         .await
         .unwrap();
     make(&store, 1).await.unwrap();
-    proxy.set(Way::Cut);
-    let refused = store.read(run(1).into(), 0, 10).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Io { .. }), "{refused}");
-    let waiting = {
-        let store = store.clone();
-        tokio::spawn(async move { append(&store, 1, 1, 1).await })
-    };
-    while store.is_reached() {
-        tokio::task::yield_now().await;
+    // A network that is cut, and a server that does not answer.
+    for (sequence, way) in [(1, Way::Cut), (2, Way::Frozen)] {
+        proxy.set(way);
+        let refused = store.read(run(1).into(), 0, 10).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Io { .. }), "{refused}");
+        let waiting = {
+            let store = store.clone();
+            tokio::spawn(async move { append(&store, 1, sequence, 1).await })
+        };
+        while store.is_reached() {
+            tokio::task::yield_now().await;
+        }
+        proxy.set(Way::Open);
+        waiting.await.unwrap().unwrap();
+        assert!(store.is_reached());
+        assert_eq!(texts(&store, 1).await, numbers(sequence + 1));
     }
-    proxy.set(Way::Open);
-    waiting.await.unwrap().unwrap();
-    assert!(store.is_reached());
-    assert_eq!(texts(&store, 1).await, numbers(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -182,34 +185,140 @@ async fn a_database_that_lost_commits_is_refused_and_not_written_over() {
         return;
     }
     let server = Server::start(&[]);
-    let store = PostgresStore::open(&server.url()).await.unwrap();
+    let proxy = Proxy::to(server.port()).await;
+    let at = server.url_at(proxy.port);
+    let store = PostgresStore::open(&at).await.unwrap();
+    let other = PostgresStore::open(&at).await.unwrap();
     make(&store, 1).await.unwrap();
-    server.crash();
-    let copied = Command::new("cp")
-        .arg("-a")
-        .arg(server.data())
-        .arg(server.data().with_extension("old"))
-        .status()
-        .unwrap();
-    assert!(copied.success());
-    server.restart();
+    make(&other, 2).await.unwrap();
+    let replica = server.replica();
+    let (old, new) = (server.client().await, replica.client().await);
+    let place = "SELECT pg_current_wal_lsn()::text";
+    let place: String = old.query_one(place, &[]).await.unwrap().get(0);
+    let is_there = format!("SELECT pg_last_wal_replay_lsn() >= '{place}'");
+    while !new
+        .query_one(&is_there, &[])
+        .await
+        .unwrap()
+        .get::<_, bool>(0)
+    {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // The replica hears nothing more, and takes the server's place without the last commit.
+    replica.sql("ALTER SYSTEM SET primary_conninfo = ''");
+    replica.sql("SELECT pg_reload_conf()");
+    let hears = "SELECT count(*) FROM pg_stat_replication";
+    while old.query_one(hears, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     append(&store, 1, 1, 1).await.unwrap();
     server.crash();
-    // A fail-over to a replica that lacked the last commit.
-    fs::remove_dir_all(server.data()).unwrap();
-    fs::rename(server.data().with_extension("old"), server.data()).unwrap();
-    server.restart();
+    replica.promote();
+    proxy.lead_to(replica.port());
+
+    // One that saw nothing of the lost commit goes on, also past its number.
+    append(&other, 2, 1, 1).await.unwrap();
+    append(&other, 2, 2, 1).await.unwrap();
     let refused = append(&store, 1, 2, 1).await.unwrap_err();
-    assert!(
-        matches!(refused, StoreError::Truncated { have, expected, .. } if have < expected),
-        "{refused}"
-    );
-    let client = server.client().await;
-    let entries = client
-        .query_one("SELECT count(*) FROM ghostlight.entries", &[])
-        .await
-        .unwrap();
-    assert_eq!(entries.get::<_, i64>(0), 1);
+    assert!(matches!(refused, StoreError::Truncated { .. }), "{refused}");
+    let refused = store.read(run(2).into(), 0, 10).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Truncated { .. }), "{refused}");
+    assert_eq!(texts(&other, 1).await, numbers(1));
+    assert_eq!(texts(&other, 2).await, numbers(3));
+    other.verify().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_the_database_refuses_does_not_hinder_the_others() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    for number in 1..=9 {
+        make(&store, number).await.unwrap();
+    }
+    // No index takes such a key.
+    let long: String = (0..9_000).map(|_| rand::random::<u8>() as char).collect();
+    let write = StateWrite {
+        scope: "scope".to_owned(),
+        key: long.replace('\0', "-"),
+        value: None,
+        expected: Expected::Any,
+    };
+    let batches = |sequence: u64| {
+        let batch = move |number| {
+            let lines = vec![line(&sequence.to_string())];
+            Batch::of(Append::new(run(number), sequence, 1, lines))
+        };
+        let mut batches: Vec<Batch> = (1..=9).map(batch).collect();
+        batches[4].writes.push(write.clone());
+        batches
+    };
+    let told = store.commit(batches(1)).await.unwrap();
+    for (number, told) in (1..=9).zip(told) {
+        assert_eq!(told.is_ok(), number != 5, "batch {number}: {told:?}");
+        let entries = if number == 5 { 1 } else { 2 };
+        assert_eq!(texts(&store, number).await, numbers(entries));
+    }
+    // Requests of different callers stand in one commit too.
+    let callers = batches(1)
+        .into_iter()
+        .enumerate()
+        .map(|(place, mut batch)| {
+            let sequence = if place == 4 { 1 } else { 2 };
+            batch.appends[0].expected = sequence;
+            batch.appends[0].lines = vec![line(&sequence.to_string())];
+            let store = store.clone();
+            async move {
+                store
+                    .commit(vec![batch])
+                    .await
+                    .map(|mut told| told.remove(0))
+            }
+        });
+    let told = futures_util::future::join_all(callers).await;
+    for (number, told) in (1..=9).zip(told) {
+        let is_made = matches!(told, Ok(Ok(_)));
+        assert_eq!(is_made, number != 5, "batch {number}: {told:?}");
+    }
+    store.verify().await.unwrap();
+}
+
+/// The server is stopped by a disk without room, and goes on when there is room again.
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_wait_for_room_on_a_full_disk_and_are_there_once() {
+    if is_left_out() {
+        return;
+    }
+    let settings = ["max_connections = 200", "max_wal_size = 64MB"];
+    let Some(server) = Server::small(&settings, 192) else {
+        eprintln!("left out: no file system can be mounted");
+        return;
+    };
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    make(&store, 1).await.unwrap();
+    server.fill();
+    let writer = {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let long = "x".repeat(1 << 20);
+            for sequence in 1..20 {
+                let lines = vec![line(&sequence.to_string()), line(&long)];
+                let append = Append::new(run(1), sequence * 2 - 1, 1, lines);
+                let committed = store.commit(vec![Batch::of(append)]).await;
+                committed.unwrap().remove(0).unwrap();
+            }
+        })
+    };
+    while store.is_reached() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    server.make_room();
+    writer.await.unwrap();
+    assert!(store.is_reached());
+    let verified = store.verify().await.unwrap();
+    assert_eq!((verified.journals, verified.entries), (1, 39));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,8 +2,10 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex},
-    time::Duration,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU16, Ordering},
+    },
 };
 
 use tokio::{
@@ -26,12 +28,16 @@ pub(crate) enum Way {
     Cut,
     /// Each connection ends after so many more answers of the server.
     CutAfter(u32),
+    /// Answers are held back on a connection whose server was last told one of these.
+    HoldAnswersTo(&'static [&'static str]),
     /// Each connection ends when the server has been told one of these, before its answer.
     CutAnswersTo(&'static [&'static str]),
 }
 
 pub(crate) struct Proxy {
     pub(crate) port: u16,
+    /// The server's port.
+    to: Arc<AtomicU16>,
     way: Arc<watch::Sender<Way>>,
     /// What the server was told before a connection was ended.
     cut: Arc<Mutex<Vec<&'static str>>>,
@@ -50,21 +56,29 @@ impl Proxy {
         let own = listener.local_addr().unwrap().port();
         let way = Arc::new(watch::channel(Way::Open).0);
         let cut = Arc::new(Mutex::new(Vec::new()));
-        let (ways, cuts) = (way.clone(), cut.clone());
+        let to = Arc::new(AtomicU16::new(port));
+        let (ways, cuts, ports) = (way.clone(), cut.clone(), to.clone());
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if *ways.borrow() == Way::Cut {
                     continue;
                 }
+                let port = ports.load(Ordering::SeqCst);
                 tokio::spawn(carry(client, port, ways.clone(), cuts.clone()));
             }
         });
         Self {
             port: own,
+            to,
             way,
             cut,
             task,
         }
+    }
+
+    /// Leads new connections to another server.
+    pub(crate) fn lead_to(&self, port: u16) {
+        self.to.store(port, Ordering::SeqCst);
     }
 
     /// Returns when one more connection was ended after the server had been told this.
@@ -118,10 +132,13 @@ async fn carry(
         let mut buffer = vec![0; 64 << 10];
         let mut left = None;
         while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
-            let way = answers
-                .wait_for(|way| !matches!(way, Way::Frozen | Way::Deaf))
-                .await
-                .map(|way| *way);
+            let last = String::from_utf8_lossy(&last_told.lock().unwrap()).into_owned();
+            let is_held = |way: &Way| match way {
+                Way::Frozen | Way::Deaf => true,
+                Way::HoldAnswersTo(texts) => texts.iter().any(|text| last.contains(text)),
+                _ => false,
+            };
+            let way = answers.wait_for(|way| !is_held(way)).await.map(|way| *way);
             match way {
                 Ok(Way::CutAfter(count)) => {
                     let left = left.get_or_insert(count);
@@ -131,8 +148,7 @@ async fn carry(
                     *left -= 1;
                 }
                 Ok(Way::CutAnswersTo(texts)) => {
-                    let told = String::from_utf8_lossy(&last_told.lock().unwrap()).into_owned();
-                    if let Some(text) = texts.iter().find(|text| told.contains(**text)) {
+                    if let Some(text) = texts.iter().find(|text| last.contains(**text)) {
                         cuts.lock().unwrap().push(text);
                         return;
                     }
@@ -150,7 +166,5 @@ async fn carry(
         () = up => {}
         () = down => {}
         _ = cut.wait_for(|way| *way == Way::Cut) => {}
-        // No test takes longer.
-        () = tokio::time::sleep(Duration::from_secs(300)) => {}
     }
 }

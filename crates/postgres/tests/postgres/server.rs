@@ -17,6 +17,8 @@ pub(crate) struct Server {
     programs: PathBuf,
     folder: PathBuf,
     port: u16,
+    /// Whether its tables and its log are on a file system of their own, which can be filled.
+    is_small: bool,
 }
 
 /// `initdb` refuses to run for root, who lends its rights to a user that exists everywhere.
@@ -35,6 +37,14 @@ fn is_root() -> bool {
         .arg("-u")
         .output()
         .is_ok_and(|output| output.stdout.starts_with(b"0\n"))
+}
+
+/// Gives a folder to the user as whom servers run.
+fn own(folder: &Path) {
+    if is_root() {
+        let mut chown = Command::new("chown");
+        told(chown.arg("nobody:nogroup").arg(folder).output(), "chown");
+    }
 }
 
 fn told(output: io::Result<Output>, what: &str) {
@@ -81,25 +91,24 @@ impl Server {
 
     /// Makes a server of this version.
     pub(crate) fn of(programs: PathBuf, settings: &[&str]) -> Self {
-        // The folder of a socket has a short path.
-        let number: u32 = rand::random();
-        let folder = std::env::temp_dir().join(format!("gl-pg-{number:08x}"));
-        fs::create_dir(&folder).unwrap();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
-        if is_root() {
-            let owned = Command::new("chown")
-                .arg("nobody:nogroup")
-                .arg(&folder)
-                .output();
-            told(owned, "chown");
+        Self::made(programs, settings, None)
+    }
+
+    /// Makes a server of the first version whose tables and log are on a file system of so many megabytes. `None` where
+    /// this process may not mount one.
+    pub(crate) fn small(settings: &[&str], megabytes: u64) -> Option<Self> {
+        let server = Self::made(versions().swap_remove(0), settings, Some(megabytes));
+        server.is_small.then_some(server)
+    }
+
+    fn made(programs: PathBuf, settings: &[&str], megabytes: Option<u64>) -> Self {
+        let mut server = Self::folder_of(programs);
+        if let Some(megabytes) = megabytes {
+            server.mount(megabytes);
+            if !server.is_small {
+                return server;
+            }
         }
-        let server = Self {
-            programs,
-            folder,
-            port,
-        };
         let mut initdb = as_somebody(&server.programs.join("initdb"));
         initdb.args([
             "-A",
@@ -112,10 +121,11 @@ impl Server {
             "--no-sync",
             "-D",
         ]);
-        told(
-            initdb.arg(server.data()).current_dir("/").output(),
-            "initdb",
-        );
+        initdb.arg(server.data()).current_dir("/");
+        if server.is_small {
+            initdb.arg("-X").arg(server.disk().join("log"));
+        }
+        told(initdb.output(), "initdb");
         let configuration = server.data().join("postgresql.conf");
         let mut text = fs::read_to_string(&configuration).unwrap();
         for setting in settings {
@@ -124,7 +134,121 @@ impl Server {
         }
         fs::write(configuration, text).unwrap();
         server.control("start");
+        if server.is_small {
+            let at = server.disk().join("tables");
+            server.sql(&format!(
+                "CREATE TABLESPACE small LOCATION '{}'",
+                at.display()
+            ));
+            server.sql("ALTER DATABASE postgres SET default_tablespace = small");
+        }
         server
+    }
+
+    /// Its own file system.
+    fn disk(&self) -> PathBuf {
+        self.folder.join("disk")
+    }
+
+    fn mount(&mut self, megabytes: u64) {
+        let size = format!("size={megabytes}m");
+        fs::create_dir(self.disk()).unwrap();
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(self.disk());
+        self.is_small = is_root() && mount.output().is_ok_and(|output| output.status.success());
+        fs::create_dir(self.disk().join("tables")).unwrap();
+        own(&self.disk());
+        own(&self.disk().join("tables"));
+    }
+
+    /// Leaves no room on the server's file system.
+    pub(crate) fn fill(&self) {
+        let mut ballast = fs::File::create(self.disk().join("ballast")).unwrap();
+        let zeros = vec![0; 1 << 20];
+        while io::Write::write_all(&mut ballast, &zeros).is_ok() {}
+        while io::Write::write_all(&mut ballast, &[0]).is_ok() {}
+    }
+
+    /// Makes room again, and starts the server if it ended for want of it.
+    pub(crate) fn make_room(&self) {
+        fs::remove_file(self.disk().join("ballast")).unwrap();
+        let mut status = as_somebody(&self.programs.join("pg_ctl"));
+        status
+            .current_dir("/")
+            .arg("-D")
+            .arg(self.data())
+            .arg("status");
+        if !status.output().unwrap().status.success() {
+            self.restart();
+        }
+    }
+
+    /// A server that follows this one, with what this one has.
+    pub(crate) fn replica(&self) -> Self {
+        let mut replica = Self::folder_of(self.programs.clone());
+        let mut copy = as_somebody(&self.programs.join("pg_basebackup"));
+        copy.args(["-h", "127.0.0.1", "-U", "agent", "-R", "-X", "stream"]);
+        copy.args(["--checkpoint=fast", "--no-sync", "-p"]);
+        copy.arg(self.port.to_string())
+            .arg("-D")
+            .arg(replica.data());
+        if self.is_small {
+            let mount = Command::new("findmnt")
+                .args(["-bno", "SIZE"])
+                .arg(self.disk())
+                .output();
+            let size = String::from_utf8(mount.unwrap().stdout).unwrap();
+            replica.mount(size.trim().parse::<u64>().unwrap() >> 20);
+            let (from, to) = (self.disk(), replica.disk());
+            let tables = format!("{}/tables={}/tables", from.display(), to.display());
+            copy.arg("--waldir")
+                .arg(to.join("log"))
+                .arg("-T")
+                .arg(tables);
+        }
+        told(copy.current_dir("/").output(), "pg_basebackup");
+        replica.control("start");
+        replica
+    }
+
+    /// Makes the replica a server of its own.
+    pub(crate) fn promote(&self) {
+        self.control("promote");
+    }
+
+    /// Executes SQL statements.
+    pub(crate) fn sql(&self, text: &str) {
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args([
+            "-h",
+            "127.0.0.1",
+            "-U",
+            "agent",
+            "-d",
+            "postgres",
+            "-qc",
+            text,
+        ]);
+        told(psql.arg("-p").arg(self.port.to_string()).output(), text);
+    }
+
+    fn folder_of(programs: PathBuf) -> Self {
+        // The folder of a socket has a short path.
+        let number: u32 = rand::random();
+        let folder = std::env::temp_dir().join(format!("gl-pg-{number:08x}"));
+        fs::create_dir(&folder).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        own(&folder);
+        Self {
+            programs,
+            folder,
+            port,
+            is_small: false,
+        }
     }
 
     /// One without syncs, for tests that crash no server.
@@ -154,6 +278,7 @@ impl Server {
                 let log = self.folder.join("data/log");
                 control.arg("-l").arg(log).arg("-o").arg(options);
             }
+            "promote" => {}
             _ => {
                 control.args(["-m", "immediate"]);
             }
@@ -213,6 +338,9 @@ impl Drop for Server {
         let mut control = as_somebody(&self.programs.join("pg_ctl"));
         control.current_dir("/").arg("-D").arg(self.data());
         let _ = control.args(["-w", "-m", "immediate", "stop"]).output();
+        if self.is_small {
+            let _ = Command::new("umount").arg(self.disk()).output();
+        }
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,0 +1,336 @@
+//! What PostgreSQL costs: a durable step, the steps of many agents on one node and on two, and sleeping sessions; beside
+//! bare commits of the same rows, in one sitting, with syncs; and what eight nodes would come to by these costs.
+//! `several_machines asleep 1000000` measures that many sleepers, and nothing else.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    missing_docs
+)]
+
+#[path = "../tests/postgres/server.rs"]
+#[allow(dead_code)]
+mod server;
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use ghostlight_actors::{
+    actor::System,
+    contract::{Append, Batch, Line, RunRow, RunStatus, Store as _},
+    run::{Agent, RunContext, Team},
+    session::Turn,
+    vocabulary::{
+        AgentError, Effect, Entry, Message, Outcome, RunId, RunStart, SessionId, Timestamp,
+    },
+};
+use ghostlight_postgres::{Options, PostgresStore};
+use tokio::{runtime::Builder, task::JoinSet};
+use tokio_postgres::Client;
+
+use crate::server::Server;
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// The steps of a run.
+const STEPS: u32 = 50;
+/// The bytes of a step's entry, as recorded by this bench's agent.
+const ENTRY: usize = 110;
+
+fn main() {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let sleepers = match arguments.as_slice() {
+        [asleep, count, ..] if asleep == "asleep" => Some(count.parse().unwrap()),
+        _ => None,
+    };
+    runtime.block_on(async {
+        let server = Server::start(&["max_connections = 200"]);
+        match sleepers {
+            Some(count) => asleep(&server, count).await,
+            None => steps(&server).await,
+        }
+    });
+}
+
+fn middle(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn team() -> Team {
+    let agent = Agent::from_fn("stepper", |cx: RunContext| async move {
+        if cx.input().content() == "sleep" {
+            cx.sleep(DAY).await?;
+        }
+        for number in 0..STEPS {
+            let made = async move { Ok::<_, AgentError>(u64::from(number) << 32) };
+            cx.step("step", Effect::Idempotent, made).await?;
+        }
+        Ok(Outcome::answer("done"))
+    });
+    agent.into_team().unwrap()
+}
+
+async fn system(url: &str) -> System {
+    let store = PostgresStore::open(url).await.unwrap();
+    let builder = System::builder(store).team(team());
+    builder.start().await.unwrap()
+}
+
+async fn run(system: System) {
+    let key = format!("{:016x}", rand::random::<u64>());
+    let session = system.session("stepper", key);
+    let run = session.send(Turn::text("go")).await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().text(), "done");
+}
+
+/// A table for the bare commits.
+async fn bare(server: &Server) -> Client {
+    let client = server.client().await;
+    let table = "CREATE TABLE IF NOT EXISTS bare(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body text NOT NULL)";
+    client.batch_execute(table).await.unwrap();
+    client
+}
+
+async fn steps(server: &Server) {
+    let client = bare(server).await;
+    let insert = client
+        .prepare("INSERT INTO bare(body) SELECT * FROM unnest($1::text[])")
+        .await
+        .unwrap();
+    let body = "x".repeat(ENTRY);
+    let one = vec![body.as_str()];
+    let first = system(&server.url()).await;
+    run(first.clone()).await;
+    for _ in 0..3 {
+        let mut commits = Vec::new();
+        for _ in 0..500 {
+            let begun = Instant::now();
+            client.execute(&insert, &[&one]).await.unwrap();
+            commits.push(begun.elapsed());
+        }
+        let mut runs = Vec::new();
+        for _ in 0..10 {
+            let begun = Instant::now();
+            run(first.clone()).await;
+            runs.push(begun.elapsed() / STEPS);
+        }
+        let (bare, ours) = (middle(commits), middle(runs));
+        println!("a bare commit {bare:?}, a durable step {ours:?}");
+    }
+    let second = system(&server.url()).await;
+    let mut node_cost = Vec::new();
+    for agents in [256_usize, 1_024] {
+        for _ in 0..3 {
+            // The group is as large as there are agents: each of them waits for its commit.
+            let group = vec![body.as_str(); agents];
+            let begun = Instant::now();
+            let commits = 20_000 / agents;
+            for _ in 0..commits {
+                client.execute(&insert, &[&group]).await.unwrap();
+            }
+            let floor = (commits * agents) as f64 / begun.elapsed().as_secs_f64();
+            let busy = busy();
+            let one_node = at_once(&[&first], agents).await;
+            node_cost.push((self::busy() - busy) / (agents as u32 * STEPS));
+            let two_nodes = at_once(&[&first, &second], agents).await;
+            println!(
+                "{agents} agents: bare {floor:.0}, one node {one_node:.0}, two nodes {two_nodes:.0} steps a second"
+            );
+        }
+    }
+    let client = server.client().await;
+    let commits = "SELECT max(commit) FROM ghostlight.tail";
+    let commits: i64 = client.query_one(commits, &[]).await.unwrap().get(0);
+    let entries: i64 = client
+        .query_one("SELECT count(*) FROM ghostlight.entries", &[])
+        .await
+        .unwrap()
+        .get(0);
+    println!("{entries} entries in {commits} commits");
+    eight_nodes(server, middle(node_cost)).await;
+}
+
+/// What eight nodes would come to. Commits take turns, since each locks the end of the store: `groups` gives what the
+/// database takes for a group of so many steps. Each node has two processors of its own for the rest.
+async fn eight_nodes(server: &Server, node_cost: Duration) {
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    let base = 1 << 40;
+    for number in 0..1_024 {
+        let batch = sleeper(base + number, now());
+        store.commit(vec![batch]).await.unwrap().remove(0).unwrap();
+    }
+    let mut sequence = 1;
+    println!("a step takes {node_cost:?} of a node's processors");
+    for group in [1_u64, 32, 128, 512, 1_024] {
+        let mut times = Vec::new();
+        for _ in 0..30 {
+            let text = format!("\"{}\"", "x".repeat(ENTRY));
+            let step = |number| {
+                let text = text.as_str().into();
+                let lines = vec![Line { at: now(), text }];
+                Batch::of(Append::new(run_of(base + number), sequence, 1, lines))
+            };
+            // All have the same number of entries, whichever groups they were in.
+            let all: Vec<Batch> = (0..1_024).map(step).collect();
+            let mut all = all.into_iter();
+            let measured: Vec<Batch> = all.by_ref().take(group as usize).collect();
+            let begun = Instant::now();
+            store.commit(measured).await.unwrap();
+            times.push(begun.elapsed());
+            store.commit(all.collect()).await.unwrap();
+            sequence += 1;
+        }
+        let commit = middle(times);
+        let database = group as f64 / commit.as_secs_f64();
+        let nodes = 8.0 * 2.0 / node_cost.as_secs_f64();
+        let first = if database < nodes {
+            "the database's commits"
+        } else {
+            "the nodes' processors"
+        };
+        println!(
+            "groups of {group}: a commit takes {commit:?}; the database does {database:.0} steps a second, the \
+             processors of eight nodes {nodes:.0}: {first} saturate first"
+        );
+    }
+    store.close().await.unwrap();
+}
+
+/// The time that this process has kept processors busy.
+fn busy() -> Duration {
+    let text = fs::read_to_string("/proc/self/stat").unwrap();
+    let (_, after) = text.rsplit_once(") ").unwrap();
+    let fields: Vec<&str> = after.split(' ').collect();
+    // In hundredths of a second.
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    Duration::from_millis(ticks * 10)
+}
+
+/// The steps a second of so many agents, on these nodes together.
+async fn at_once(nodes: &[&System], agents: usize) -> f64 {
+    let begun = Instant::now();
+    let mut runs = JoinSet::new();
+    for number in 0..agents {
+        runs.spawn(run(nodes[number % nodes.len()].clone()));
+    }
+    while let Some(ended) = runs.join_next().await {
+        ended.unwrap();
+    }
+    (agents * STEPS as usize) as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// Sessions whose runs sleep for a day: what claiming one, waking one and a node's memory cost.
+async fn asleep(server: &Server, count: u64) {
+    let store = PostgresStore::open_with(&server.url(), &Options::default())
+        .await
+        .unwrap();
+    let team = team();
+    let begun = Instant::now();
+    let now = now();
+    let mut number = 0;
+    while number < count {
+        let mut batches = Vec::new();
+        for _ in 0..500.min(count - number) {
+            batches.push(sleeper(number, now));
+            number += 1;
+        }
+        for committed in store.commit(batches).await.unwrap() {
+            committed.unwrap();
+        }
+    }
+    println!("{count} sleepers after {:?}", begun.elapsed());
+    store.close().await.unwrap();
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    let before = resident();
+    let mut claims = Vec::new();
+    for place in 0..200 {
+        let begun = Instant::now();
+        let run = run_of(place * (count / 200).max(1));
+        store.claim(run.into(), false).await.unwrap();
+        claims.push(begun.elapsed());
+    }
+    println!("a claim takes {:?}", middle(claims));
+    let begun = Instant::now();
+    let system = System::builder(store).team(team).start().await.unwrap();
+    println!("a node starts in {:?}", begun.elapsed());
+    let mut looks = Vec::new();
+    for _ in 0..5 {
+        let begun = Instant::now();
+        system.recover().await.unwrap();
+        looks.push(begun.elapsed());
+    }
+    println!("looking for interrupted runs takes {:?}", middle(looks));
+    println!(
+        "memory: {} MB more than before",
+        resident().saturating_sub(before) >> 20
+    );
+    let mut wakes = Vec::new();
+    for _ in 0..200 {
+        let key = format!("{:016x}", rand::random::<u64>());
+        let session = system.session("stepper", key);
+        let run = session.send(Turn::text("sleep")).await.unwrap();
+        while store_of(&system, run.id()).await != Some(RunStatus::Waiting) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let begun = Instant::now();
+        run.cancel("woken").await.unwrap();
+        let _ = run.outcome().await;
+        wakes.push(begun.elapsed());
+    }
+    println!("a sleeper that is cancelled ends after {:?}", middle(wakes));
+    system.stop().await.unwrap();
+}
+
+async fn store_of(system: &System, run: RunId) -> Option<RunStatus> {
+    let row = system.store().run(run).await.unwrap();
+    row.map(|row| row.status)
+}
+
+fn run_of(number: u64) -> RunId {
+    let session = session(number);
+    RunId::of_turn(&session, "1")
+}
+
+fn session(number: u64) -> SessionId {
+    SessionId {
+        team: "stepper".to_owned(),
+        key: format!("asleep-{number}"),
+    }
+}
+
+/// The first entry of a run that sleeps.
+fn sleeper(number: u64, now: Timestamp) -> Batch {
+    let run = run_of(number);
+    let start = RunStart::new(
+        run,
+        "stepper".to_owned(),
+        "stepper".to_owned(),
+        ghostlight_actors::vocabulary::Digest::of(b"bench"),
+        Message::user("go"),
+    );
+    let mut row = RunRow::new(run, "stepper", "stepper");
+    row.session = Some(session(number));
+    (row.status, row.wake_at) = (RunStatus::Waiting, Some(now.after(DAY)));
+    (row.started_at, row.updated_at) = (now, now);
+    let line = Line::encode(now, &Entry::RunStarted(Box::new(start))).unwrap();
+    Batch::of(Append::new(run, 0, 1, vec![line]).row(row))
+}
+
+fn now() -> Timestamp {
+    let since = std::time::UNIX_EPOCH.elapsed().unwrap();
+    Timestamp(since.as_millis() as u64)
+}
+
+/// The memory of this process, in bytes.
+fn resident() -> u64 {
+    let text = fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4_096
+}
