@@ -63,8 +63,8 @@ pub struct DocumentSettings {
     /// Whether the results are ranked again, by how the query's words stand in them.
     #[serde(default)]
     pub rerank: bool,
-    /// Whether a search by vectors reads only a part of them, and so may miss some of the best. It
-    /// pays from some 100,000 passages on; below 5,000 it changes nothing.
+    /// Whether a search by vectors compares only those that are near by an estimate, and so may miss
+    /// one of the best now and then. It pays from some 100,000 passages on.
     #[serde(default)]
     pub approximate: bool,
     /// Which documents may be found.
@@ -266,7 +266,7 @@ impl IndexedFolder {
         Ok(searcher)
     }
 
-    /// Whether a search reads all vectors or a part of them.
+    /// Whether a search compares all vectors or those that are near by an estimate.
     pub(super) fn scan(&self) -> Scan {
         match self.0.settings.approximate {
             true => Scan::Approximate,

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use parking_lot::{Mutex, RwLock, RwLockUpgradableReadGuard};
+use parking_lot::{Mutex, RwLock};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::watch;
 
@@ -11,7 +11,6 @@ use super::{
     file::{Content, IndexFile, Known},
     loaded::Loaded,
 };
-use crate::vectors::Scan;
 
 /// The requests to an index.
 pub(super) enum Request {
@@ -59,8 +58,6 @@ pub(super) struct Life {
     book: Arc<Book>,
     number: u64,
     loaded: RwLock<Loaded>,
-    /// Held while the vectors are arranged for approximate searches.
-    arranging: Mutex<()>,
 }
 
 impl Life {
@@ -75,7 +72,6 @@ impl Life {
             book,
             number,
             loaded,
-            arranging: Mutex::new(()),
         })
     }
 
@@ -99,23 +95,8 @@ impl Life {
     fn search(&self, query: &Query) -> Result<Vec<Found>, IndexError> {
         // The file is locked only for a check of changes, so searches run concurrently.
         self.with(|_, _| Ok(()))?;
-        if query.scan == Scan::Approximate {
-            self.arrange();
-        }
         let ranked = self.loaded.read().rank(query)?;
         self.with(|file, loaded| file.found(ranked, &loaded.read()))
-    }
-
-    /// Arranges the vectors for approximate searches if that pays. It takes seconds for a large index; searches go on
-    /// meanwhile, and approximate ones are exact until it is done.
-    fn arrange(&self) {
-        let Some(_arranging) = self.arranging.try_lock() else {
-            return;
-        };
-        let loaded = self.loaded.upgradable_read();
-        if let Some(partition) = loaded.plan() {
-            RwLockUpgradableReadGuard::upgrade(loaded).arrange(partition);
-        }
     }
 
     fn put(&self, row: &DocumentRow, contents: &[Content]) -> Result<(), IndexError> {

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     bm25::Bm25Index,
     fusion::{Ranking, maximal_marginal_relevance, reciprocal_rank_fusion},
-    vectors::{Partition, VectorIndex},
+    vectors::VectorIndex,
 };
 
 /// How many candidates each ranking gives for each wanted result, and the least number of candidates.
@@ -133,18 +133,6 @@ impl Loaded {
             *self = Self::from_file(file)?;
         }
         Ok(())
-    }
-
-    /// A partition of the vectors for approximate searches, if that pays.
-    pub(super) fn plan(&self) -> Option<Partition> {
-        self.vectors.as_ref()?.plan()
-    }
-
-    /// Arranges the vectors by a plan, which must have been made for them.
-    pub(super) fn arrange(&mut self, partition: Partition) {
-        if let Some(vectors) = &mut self.vectors {
-            vectors.arrange(partition);
-        }
     }
 
     /// The best chunks by the wanted rankings, fused.

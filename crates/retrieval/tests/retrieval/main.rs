@@ -14,5 +14,5 @@ mod rows_are_documents;
 mod sources_that_fail;
 mod stages;
 mod tiny_model;
+mod vectors_are_estimated;
 mod vectors_are_exact;
-mod vectors_in_lists;
