@@ -27,6 +27,7 @@ pub(crate) fn register(registry: Registry) -> Registry {
 struct RemoteSettings {
     url: String,
     card: Option<String>,
+    binding: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
     request_timeout_s: Option<f64>,
@@ -38,6 +39,12 @@ fn toolset(name: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, Stri
     let mut settings = ClientSettings::new(given.url);
     if let Some(card) = given.card {
         settings = settings.card(card);
+    }
+    if let Some(name) = given.binding {
+        let binding = protocol::Binding::of(&name);
+        let known = "JSONRPC, HTTP+JSON or GRPC";
+        let wrong = || format!("binding: {name:?} is none that is spoken here: {known}");
+        settings = settings.binding(binding.ok_or_else(wrong)?);
     }
     for (header, text) in given.headers {
         SecretText::read(&text).map_err(|error| format!("headers: {header}: {error}"))?;

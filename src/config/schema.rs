@@ -42,6 +42,7 @@ fn with_templates(schema: &mut Value) {
         "properties": {
             "url": { "type": "string" },
             "card": { "type": "string" },
+            "binding": { "enum": ["JSONRPC", "HTTP+JSON", "GRPC"] },
             "headers": { "type": "object", "additionalProperties": { "type": "string" } },
             "request_timeout_s": { "type": "number", "exclusiveMinimum": 0 },
             "task_timeout_s": { "type": "number", "exclusiveMinimum": 0 },

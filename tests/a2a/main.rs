@@ -131,29 +131,31 @@ async fn answered(run: &Run, answer: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_answers_asks_and_fails_as_its_agent_elsewhere_does() {
-    let elsewhere = Elsewhere::start().await;
-    let system = system(team(&elsewhere.at, "")).await;
-    let run = say(&system, "one").await;
-    assert_eq!(run.outcome().await.unwrap().text(), "did one");
-    let run = say(&system, "ask which colour?").await;
-    assert_eq!(answered(&run, "red").await, "which colour?");
-    assert_eq!(run.outcome().await.unwrap().text(), "answered \"red\"");
-    let run = say(&system, "fail no paper").await;
-    let told = failure(run.outcome().await);
-    assert!(
-        told.contains("far (elsewhere) failed") && told.contains("no paper"),
-        "{told}"
-    );
-    // The turns of a session are one conversation there, too.
-    let sessions = elsewhere
-        .system
-        .sessions()
-        .list(Default::default())
-        .await
-        .unwrap()
-        .sessions;
-    let turns: Vec<u64> = sessions.iter().map(|session| session.turns).collect();
-    assert_eq!(turns, [3]);
+    for binding in ["", "binding: HTTP+JSON", "binding: GRPC"] {
+        let elsewhere = Elsewhere::start().await;
+        let system = system(team(&elsewhere.at, binding)).await;
+        let run = say(&system, "one").await;
+        assert_eq!(run.outcome().await.unwrap().text(), "did one", "{binding}");
+        let run = say(&system, "ask which colour?").await;
+        assert_eq!(answered(&run, "red").await, "which colour?");
+        assert_eq!(run.outcome().await.unwrap().text(), "answered \"red\"");
+        let run = say(&system, "fail no paper").await;
+        let told = failure(run.outcome().await);
+        assert!(
+            told.contains("far (elsewhere) failed") && told.contains("no paper"),
+            "{told}"
+        );
+        // The turns of a session are one conversation there, too.
+        let sessions = elsewhere
+            .system
+            .sessions()
+            .list(Default::default())
+            .await
+            .unwrap()
+            .sessions;
+        let turns: Vec<u64> = sessions.iter().map(|session| session.turns).collect();
+        assert_eq!(turns, [3]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -257,6 +259,7 @@ async fn an_agent_that_is_not_there_or_is_none_fails_the_member_and_says_why() {
 struct Peer {
     child: Child,
     at: String,
+    grpc: String,
     log: PathBuf,
 }
 
@@ -277,18 +280,14 @@ impl Peer {
             "GHOSTLIGHT_SDK_PYTHON names no Python with the package a2a-sdk: run ./test once, and set it to \
              target/sdks/bin/python, or set GHOSTLIGHT_SKIP_SDKS=1",
         );
-        let port = TcpListener::bind("127.0.0.1:0")
-            .await
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let [port, grpc] = [Self::port().await, Self::port().await];
         let log = folder.join("peer.log");
         let child = Command::new(python)
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/a2a/peer.py"))
             .arg(port.to_string())
             .arg(&log)
             .arg(binding)
+            .arg(grpc.to_string())
             .spawn()
             .unwrap();
         until(|| async {
@@ -297,8 +296,18 @@ impl Peer {
                 .is_ok()
         })
         .await;
-        let at = format!("http://127.0.0.1:{port}");
-        Some(Self { child, at, log })
+        let [at, grpc] = [port, grpc].map(|port| format!("http://127.0.0.1:{port}"));
+        Some(Self {
+            child,
+            at,
+            grpc,
+            log,
+        })
+    }
+
+    async fn port() -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap().port()
     }
 
     fn log(&self) -> Vec<String> {
@@ -308,13 +317,19 @@ impl Peer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_on_the_official_sdk_is_a_member_in_both_bindings() {
-    for binding in ["JSONRPC", "HTTP+JSON"] {
+async fn an_agent_on_the_official_sdk_is_a_member_in_every_binding() {
+    for binding in ["JSONRPC", "HTTP+JSON", "GRPC"] {
         let folder = tempfile::tempdir().unwrap();
         let Some(peer) = Peer::start(binding, folder.path()).await else {
             return;
         };
-        let system = system(team(&peer.at, "")).await;
+        // The card of an agent that speaks gRPC is at another address than the agent.
+        let card = format!("card: {}/.well-known/agent-card.json", peer.at);
+        let team = match binding {
+            "GRPC" => team(&peer.grpc, &card),
+            _ => team(&peer.at, ""),
+        };
+        let system = system(team).await;
         let run = say(&system, "one").await;
         let told = run.outcome().await.unwrap().text().to_owned();
         let context = told.strip_prefix("peer did one in ").unwrap().to_owned();

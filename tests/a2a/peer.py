@@ -2,16 +2,19 @@
 import asyncio
 import sys
 
+import grpc
 import uvicorn
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.request_handlers.grpc_handler import GrpcHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import a2a_pb2 as t
+from a2a.types import a2a_pb2_grpc
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 
-PORT, LOG, BINDING = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+PORT, LOG, BINDING, GRPC_PORT = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
 
 
 def log(line):
@@ -60,7 +63,12 @@ card = t.AgentCard(
     default_output_modes=["text/plain"],
     skills=[t.AgentSkill(id="do", name="do", description="does what it is told", tags=["do"])],
     supported_interfaces=[
-        t.AgentInterface(url=f"http://127.0.0.1:{PORT}/", protocol_binding=BINDING, protocol_version="1.0")
+        t.AgentInterface(
+            # A server of gRPC is named without a scheme.
+            url=f"127.0.0.1:{GRPC_PORT}" if BINDING == "GRPC" else f"http://127.0.0.1:{PORT}/",
+            protocol_binding=BINDING,
+            protocol_version="1.0",
+        )
     ],
 )
 handler = DefaultRequestHandler(agent_executor=Executor(), task_store=InMemoryTaskStore(), agent_card=card)
@@ -76,4 +84,20 @@ async def guarded(scope, receive, send):
     return await app(scope, receive, send)
 
 
-uvicorn.run(guarded, host="127.0.0.1", port=PORT, log_level="warning")
+class Guard(grpc.aio.ServerInterceptor):
+    async def intercept_service(self, proceed, details):
+        if ("x-token", "Bearer ghostlight") not in [tuple(pair) for pair in details.invocation_metadata]:
+            raise PermissionError("who are you?")
+        return await proceed(details)
+
+
+async def main():
+    if BINDING == "GRPC":
+        server = grpc.aio.server(interceptors=[Guard()])
+        a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), server)
+        server.add_insecure_port(f"127.0.0.1:{GRPC_PORT}")
+        await server.start()
+    await uvicorn.Server(uvicorn.Config(guarded, host="127.0.0.1", port=PORT, log_level="warning")).serve()
+
+
+asyncio.run(main())

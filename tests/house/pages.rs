@@ -6,9 +6,10 @@ use std::{fs, path::Path};
 use crate::named_tests::test_exists;
 
 /// The pages that name tests as `folder/file.rs::function`.
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 7] = [
     "README.md",
     "ARCHITECTURE.md",
+    "docs/a2a-requirements.md",
     "docs/command.md",
     "docs/promises.md",
     "docs/semantics.md",

@@ -6,6 +6,7 @@
 //!
 //! In the other direction [`RemoteAgent`] makes an agent that speaks the protocol a member of a team.
 
+pub mod grpc;
 pub mod protocol;
 pub mod translation;
 

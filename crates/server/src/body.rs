@@ -54,6 +54,36 @@ impl FromRequest<Shared> for Bytes {
     }
 }
 
+/// A message of gRPC, with its frame.
+#[cfg(feature = "a2a")]
+#[derive(Debug)]
+pub(crate) struct Message(pub(crate) bytes::Bytes);
+
+#[cfg(feature = "a2a")]
+impl FromRequest<Shared> for Message {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &Shared) -> Result<Self, Problem> {
+        if !is_grpc(request.headers()) {
+            let detail = "the service speaks gRPC alone: application/grpc";
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "media-type",
+                detail,
+            ));
+        }
+        read(request, &state.limits).await.map(Self)
+    }
+}
+
+/// Whether a request is one of gRPC.
+#[cfg(feature = "a2a")]
+pub(crate) fn is_grpc(headers: &axum::http::HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split([';', '+']).next() == Some("application/grpc")
+}
+
 /// Demands the media type of JSON, which a page of another site cannot send without permission (CORS).
 fn is_json(request: &Request) -> Result<(), Problem> {
     let kind = request.headers().get(header::CONTENT_TYPE);

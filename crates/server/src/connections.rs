@@ -3,9 +3,9 @@
 use std::{io, sync::Arc, time::Duration};
 
 use axum::Router;
-use hyper::server::conn::http1;
 use hyper_util::{
-    rt::{TokioIo, TokioTimer},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
     service::TowerToHyperService,
 };
 use tokio::{
@@ -17,10 +17,15 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{limits::ServerLimits, metrics::Metrics, stall::Stall};
+use crate::{limits::ServerLimits, metrics::Metrics, requests::Requests, stall::Stall};
 
 /// The pause after a connection could not be accepted: without it a process that is out of file descriptors would spin.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The most requests at once on one connection of HTTP/2; more wait.
+const STREAMS: u32 = 100;
+/// The most bytes of a response of HTTP/2 that wait for its reader.
+const SEND_BYTES: usize = 64 << 10;
 
 /// The settings of every connection.
 #[derive(Clone)]
@@ -88,17 +93,32 @@ impl Connections {
     }
 
     async fn speak(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new())
-            .header_read_timeout(self.limits.header_time)
-            .max_buf_size(self.limits.header_bytes.max(8 << 10))
+        let limits = &self.limits;
+        let mut http = auto::Builder::new(TokioExecutor::new());
+        http.http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.header_time)
+            .max_buf_size(limits.header_bytes.max(8 << 10))
             // A client may close its side after its request and still read the response.
             .half_close(true);
-        let service = TowerToHyperService::new(self.router.clone());
-        let stream = TokioIo::new(Stall::new(stream, self.limits.stall));
+        http.http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+            .max_concurrent_streams(STREAMS)
+            .max_send_buf_size(SEND_BYTES)
+            // A client that is gone answers no ping.
+            .keep_alive_interval(limits.stall)
+            .keep_alive_timeout(limits.header_time);
+        let requests = Requests::new();
+        let service = requests.counted(TowerToHyperService::new(self.router.clone()));
+        let stream = TokioIo::new(Stall::new(stream, limits.stall));
         let connection = http.serve_connection(stream, service);
         tokio::pin!(connection);
-        let mut stops = false;
+        // A client of HTTP/2 may hold a connection without any request: it is closed like one of HTTP/1.1, first by word
+        // and then by force.
+        let idle = requests.idle(limits.header_time);
+        tokio::pin!(idle);
+        let mut closes = false;
         loop {
             tokio::select! {
                 served = connection.as_mut() => {
@@ -107,9 +127,17 @@ impl Connections {
                     }
                     return;
                 }
-                () = self.stopping.cancelled(), if !stops => {
-                    stops = true;
+                () = self.stopping.cancelled(), if !closes => {
+                    closes = true;
                     connection.as_mut().graceful_shutdown();
+                }
+                () = idle.as_mut() => {
+                    if closes {
+                        return;
+                    }
+                    closes = true;
+                    connection.as_mut().graceful_shutdown();
+                    idle.set(requests.idle(limits.header_time));
                 }
             }
         }

@@ -46,6 +46,7 @@ mod metrics;
 mod page;
 mod problem;
 mod quotas;
+mod requests;
 mod server;
 mod sse;
 mod stall;

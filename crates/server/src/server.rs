@@ -412,7 +412,7 @@ impl Server {
             router,
             limits: self.limits,
             metrics: state.metrics.clone(),
-            tls: self.tls.map(TlsAcceptor::from),
+            tls: self.tls.map(acceptor),
             stopping: state.stopping.clone(),
         };
         connections.serve(listener, stop).await
@@ -483,6 +483,8 @@ impl Server {
             .layer(CatchPanicLayer::custom(panicked))
             .layer(from_fn(compatible::in_their_form))
             .layer(from_fn_with_state(state.clone(), access::same_site));
+        #[cfg(feature = "a2a")]
+        let router = router.layer(from_fn(crate::a2a::in_its_form));
         let router = match self.cors() {
             Some(cors) => router.layer(cors),
             None => router,
@@ -519,6 +521,14 @@ impl Server {
                 .expose_headers([HeaderName::from_static("mcp-session-id")])
         })
     }
+}
+
+/// Offers HTTP/2 and HTTP/1.1, unless the settings say what to offer.
+fn acceptor(mut config: Arc<ServerConfig>) -> TlsAcceptor {
+    if config.alpn_protocols.is_empty() {
+        Arc::make_mut(&mut config).alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    }
+    TlsAcceptor::from(config)
 }
 
 /// A service of another protocol.

@@ -85,19 +85,27 @@ impl Drop for Open {
     }
 }
 
+/// The items of a stream until the server stops. It is counted as long as it is open.
+pub(crate) fn counted<S: Stream + Send + 'static>(
+    state: &Shared,
+    items: S,
+) -> impl Stream<Item = S::Item> + Send + use<S> {
+    state.metrics.streaming(1);
+    let open = Open(state.metrics.clone());
+    items
+        .take_until(state.stopping.clone().cancelled_owned())
+        .map(move |item| {
+            let _ = &open;
+            item
+        })
+}
+
 /// A response with these events, which ends with them or when the server stops.
 pub(crate) fn respond(
     state: &Shared,
     events: impl Stream<Item = Event> + Send + 'static,
 ) -> Response {
-    state.metrics.streaming(1);
-    let open = Open(state.metrics.clone());
-    let events = events
-        .take_until(state.stopping.clone().cancelled_owned())
-        .map(move |event| {
-            let _ = &open;
-            Ok::<_, Infallible>(event)
-        });
+    let events = counted(state, events).map(Ok::<_, Infallible>);
     let heartbeat = KeepAlive::new().interval(state.limits.heartbeat);
     let mut response = Sse::new(events).keep_alive(heartbeat).into_response();
     // Proxies that buffer a response would delay its events.

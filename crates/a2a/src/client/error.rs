@@ -30,7 +30,9 @@ pub enum ClientError {
     #[error("the agent's answer has more than {0} bytes")]
     TooLarge(usize),
     /// The agent offers no binding that this client supports.
-    #[error("the agent offers {0:?}; spoken here are JSONRPC and HTTP+JSON in version 1.0")]
+    #[error(
+        "the agent offers {0:?}; spoken here are JSONRPC, HTTP+JSON and GRPC in version 1.0, or the one that its settings name"
+    )]
     NotSpoken(String),
     /// The card names the agent at another origin, to which the headers must not be sent.
     #[error(

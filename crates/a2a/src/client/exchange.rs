@@ -4,7 +4,10 @@ use futures_util::StreamExt as _;
 use reqwest::{Client, RequestBuilder, Response, Url, redirect};
 use serde_json::{Value, json};
 
-use super::{Binding, ClientError, ClientSettings, Reached, SettingsError};
+use super::{
+    Binding, ClientError, ClientSettings, Reached, SettingsError, channel::Channel,
+    settings::Addresses, stream::Following,
+};
 use crate::protocol::{ErrorCode, MEDIA_TYPE, Method, ProtocolError, VERSION, VERSION_HEADER};
 
 /// The most bytes of a response.
@@ -19,12 +22,13 @@ const SHOWN: usize = 300;
 pub(super) struct Exchange {
     http: Client,
     pub(super) settings: ClientSettings,
-    card: Url,
+    addresses: Addresses,
+    pub(super) channel: Channel,
 }
 
 impl Exchange {
     pub(super) fn new(settings: ClientSettings) -> Result<Self, SettingsError> {
-        let card = settings.check()?;
+        let addresses = settings.check()?;
         // A provider that the program has installed already stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         // The headers hold secrets, so they are sent nowhere else.
@@ -41,15 +45,23 @@ impl Exchange {
             .redirect(same_origin)
             .build()
             .map_err(|error| SettingsError::Client(error.to_string()))?;
+        let channel = Channel::new(&settings)?;
         Ok(Self {
             http,
             settings,
-            card,
+            addresses,
+            channel,
         })
     }
 
     pub(super) fn card_address(&self) -> Url {
-        self.card.clone()
+        self.addresses.card.clone()
+    }
+
+    /// Whether the headers, which hold secrets, may be sent to this address.
+    pub(super) fn may_reach(&self, url: &Url) -> bool {
+        let own = [&self.addresses.card, &self.addresses.agent];
+        own.into_iter().any(|own| own.origin() == url.origin())
     }
 
     /// Fetches JSON from an address.
@@ -66,32 +78,55 @@ impl Exchange {
         reached: &Reached,
         method: Method,
         id: Option<&str>,
-        params: &Value,
+        params: Value,
     ) -> Result<Value, ClientError> {
+        if reached.binding == Binding::Grpc {
+            let params = addressed(reached, params);
+            let (settings, at) = (&self.settings, &reached.url);
+            return self.channel.call(settings, at, method, params).await;
+        }
         let response = self.open(reached, method, id, params).await?;
         let answer = self.json(response).await?;
         match reached.binding {
-            Binding::HttpJson => Ok(answer),
             Binding::JsonRpc => result_of(answer),
+            _ => Ok(answer),
         }
     }
 
+    /// Follows a task.
+    pub(super) async fn follow(
+        &self,
+        reached: &Reached,
+        task: &str,
+    ) -> Result<Following, ClientError> {
+        let (method, params) = (Method::SubscribeToTask, json!({ "id": task }));
+        if reached.binding == Binding::Grpc {
+            let params = addressed(reached, params);
+            let (settings, at) = (&self.settings, &reached.url);
+            let stream = self.channel.open(settings, at, method, params).await?;
+            return Ok(Following::messages(stream));
+        }
+        let response = self.open(reached, method, Some(task), params).await?;
+        Ok(Following::events(response, reached.binding))
+    }
+
     /// Calls a method, and returns the response before its body is read.
-    pub(super) async fn open(
+    async fn open(
         &self,
         reached: &Reached,
         method: Method,
         id: Option<&str>,
-        params: &Value,
+        params: Value,
     ) -> Result<Response, ClientError> {
         let request = match reached.binding {
             Binding::JsonRpc => {
                 let body = json!({
-                    "jsonrpc": "2.0", "id": 1, "method": method.name(), "params": params,
+                    "jsonrpc": "2.0", "id": 1, "method": method.name(),
+                    "params": addressed(reached, params),
                 });
                 self.http.post(reached.url.clone()).json(&body)
             }
-            Binding::HttpJson => self.resource(reached, method, id, params)?,
+            _ => self.resource(reached, method, id, &params)?,
         };
         let response = self.send(request).await?;
         if response.status().is_success() {
@@ -145,8 +180,12 @@ impl Exchange {
             Method::GetExtendedAgentCard => (false, "extendedAgentCard".to_owned()),
         };
         let mut url = reached.url.clone();
-        let base = url.path().trim_end_matches('/').to_owned();
-        url.set_path(&format!("{base}/{path}"));
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty();
+            // The tenant is a segment of the path here.
+            segments.extend((!reached.tenant.is_empty()).then_some(&reached.tenant));
+            segments.extend(path.split('/'));
+        }
         if is_post {
             let body = params.to_string();
             return Ok(self
@@ -216,6 +255,14 @@ impl Exchange {
     }
 }
 
+/// Parameters with the tenant that the agent's card wants to be named.
+fn addressed(reached: &Reached, mut params: Value) -> Value {
+    if let (Some(params), false) = (params.as_object_mut(), reached.tenant.is_empty()) {
+        params.insert("tenant".to_owned(), reached.tenant.clone().into());
+    }
+    params
+}
+
 /// The result in a JSON-RPC response.
 pub(super) fn result_of(mut answer: Value) -> Result<Value, ClientError> {
     if let Some(refused) = refusal(&answer) {
@@ -246,7 +293,7 @@ pub(super) fn refusal(answer: &Value) -> Option<ClientError> {
 }
 
 /// An agent's text, shortened, without characters that control a terminal or mislead a model.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     ghostlight_actors::safety::sanitize_line(text, SHOWN)
 }
 

@@ -1,5 +1,6 @@
 //! The client of remote agents.
 
+mod channel;
 mod error;
 mod exchange;
 mod settings;
@@ -14,7 +15,7 @@ use tokio::sync::Mutex;
 pub use error::ClientError;
 pub use settings::{ClientSettings, SettingsError};
 
-use self::{exchange::Exchange, stream::Following};
+use self::exchange::Exchange;
 use crate::protocol::{
     AgentCard, Binding, CARD_PATH, ListTasks, ListTasksResponse, Message, Method,
     SendConfiguration, SendMessage, SendResponse, StreamResponse, Task,
@@ -29,7 +30,7 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_s
 /// A client of one agent. Clones share it.
 ///
 /// The agent's card is read when it is first needed, and again after a failure: it names the agent's address and
-/// bindings. The client talks to no other origin than the card's, since the headers hold secrets.
+/// bindings. The client talks to no other origins than those of its settings, since the headers hold secrets.
 #[derive(Clone, Debug)]
 pub struct A2aClient {
     exchange: Exchange,
@@ -42,6 +43,8 @@ struct Reached {
     card: AgentCard,
     url: Url,
     binding: Binding,
+    /// What requests must name; empty for nothing.
+    tenant: String,
 }
 
 impl A2aClient {
@@ -150,12 +153,7 @@ impl A2aClient {
         if !reached.card.capabilities.streaming {
             return Ok(false);
         }
-        let params = json!({ "id": id });
-        let response = self
-            .exchange
-            .open(&reached, Method::SubscribeToTask, Some(id), &params)
-            .await?;
-        let mut following = Following::new(response, reached.binding);
+        let mut following = self.exchange.follow(&reached, id).await?;
         let mut has_news = false;
         while let Some(told) = following.next().await? {
             has_news = true;
@@ -185,7 +183,7 @@ impl A2aClient {
         params: Value,
     ) -> Result<T, ClientError> {
         let reached = self.reached().await?;
-        let called = self.exchange.call(&reached, method, id, &params).await;
+        let called = self.exchange.call(&reached, method, id, params).await;
         if matches!(&called, Err(error) if !matches!(error, ClientError::Refused(_))) {
             // The agent may have moved.
             self.forget().await;
@@ -206,21 +204,47 @@ impl A2aClient {
         let at = self.exchange.card_address();
         let card: AgentCard = serde_json::from_value(self.exchange.fetch(at.clone()).await?)
             .map_err(|error| ClientError::Malformed(format!("its card: {error}")))?;
-        let mut spoken = card.spoken();
-        let (interface, binding) = spoken.next().ok_or_else(|| {
-            let offered = card.supported_interfaces.iter();
-            let offered = offered.map(|i| format!("{} {}", i.protocol_binding, i.protocol_version));
-            ClientError::NotSpoken(offered.collect::<Vec<_>>().join(", "))
-        })?;
-        let url = at.join(&interface.url);
-        let url =
-            url.map_err(|_| ClientError::Malformed("an address in its card is none".to_owned()))?;
-        if url.origin() != at.origin() {
-            let (card, agent) = (at.to_string(), url.to_string());
-            return Err(ClientError::OtherOrigin { card, agent });
+        let wanted = self.exchange.settings.binding;
+        let spoken = card
+            .spoken()
+            .filter(|(_, binding)| wanted.is_none_or(|wanted| wanted == *binding));
+        let mut elsewhere = None;
+        let mut found = None;
+        for (interface, binding) in spoken {
+            let url = match interface.url.contains("://") {
+                true => at.join(&interface.url),
+                // The address of a gRPC server is often a host and a port alone.
+                false if binding == Binding::Grpc => {
+                    Url::parse(&format!("{}://{}", at.scheme(), interface.url))
+                }
+                false => at.join(&interface.url),
+            };
+            let url = url
+                .map_err(|_| ClientError::Malformed("an address in its card is none".to_owned()))?;
+            if self.exchange.may_reach(&url) {
+                found = Some((url, binding, interface.tenant.clone()));
+                break;
+            }
+            elsewhere.get_or_insert(url);
         }
-        drop(spoken);
-        let reached = Arc::new(Reached { url, binding, card });
+        let (url, binding, tenant) = found.ok_or_else(|| match elsewhere {
+            Some(agent) => ClientError::OtherOrigin {
+                card: at.to_string(),
+                agent: agent.to_string(),
+            },
+            None => {
+                let offered = card.supported_interfaces.iter();
+                let offered =
+                    offered.map(|i| format!("{} {}", i.protocol_binding, i.protocol_version));
+                ClientError::NotSpoken(offered.collect::<Vec<_>>().join(", "))
+            }
+        })?;
+        let reached = Arc::new(Reached {
+            card,
+            url,
+            binding,
+            tenant,
+        });
         *kept = Some(reached.clone());
         Ok(reached)
     }

@@ -7,7 +7,7 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
-use super::ClientError;
+use super::{Binding, ClientError};
 
 /// Gets the value of a header when it is sent; the error gives the reason of a failure, without the value.
 type Reveal = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
@@ -17,6 +17,7 @@ type Reveal = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
 pub struct ClientSettings {
     url: String,
     card: Option<String>,
+    pub(super) binding: Option<Binding>,
     headers: Vec<(String, Reveal)>,
     pub(crate) request_timeout: Duration,
     pub(crate) task_timeout: Duration,
@@ -40,12 +41,20 @@ pub enum SettingsError {
     Client(String),
 }
 
+/// The addresses of the settings. The headers are sent to their origins alone.
+#[derive(Clone, Debug)]
+pub(super) struct Addresses {
+    pub(super) card: Url,
+    pub(super) agent: Url,
+}
+
 impl ClientSettings {
     /// The agent at this address, with its card below it (`/.well-known/agent-card.json`).
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             card: None,
+            binding: None,
             headers: Vec::new(),
             request_timeout: Duration::from_secs(30),
             task_timeout: Duration::from_secs(600),
@@ -56,6 +65,13 @@ impl ClientSettings {
     #[must_use]
     pub fn card(mut self, url: impl Into<String>) -> Self {
         self.card = Some(url.into());
+        self
+    }
+
+    /// Uses this binding, whichever the agent's card prefers.
+    #[must_use]
+    pub fn binding(mut self, binding: Binding) -> Self {
+        self.binding = Some(binding);
         self
     }
 
@@ -92,7 +108,7 @@ impl ClientSettings {
         self
     }
 
-    pub(super) fn check(&self) -> Result<Url, SettingsError> {
+    pub(super) fn check(&self) -> Result<Addresses, SettingsError> {
         if self.request_timeout.is_zero() || self.task_timeout.is_zero() {
             return Err(SettingsError::NoTime);
         }
@@ -100,16 +116,17 @@ impl ClientSettings {
             HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| SettingsError::Header(name.clone()))?;
         }
-        let at = address(&self.url)?;
-        match &self.card {
-            Some(card) => address(card),
+        let agent = address(&self.url)?;
+        let card = match &self.card {
+            Some(card) => address(card)?,
             None => {
-                let mut card = at;
+                let mut card = agent.clone();
                 let path = format!("{}{}", card.path().trim_end_matches('/'), super::CARD_PATH);
                 card.set_path(&path);
-                Ok(card)
+                card
             }
-        }
+        };
+        Ok(Addresses { card, agent })
     }
 
     pub(super) fn sent_headers(&self) -> Result<HeaderMap, ClientError> {
@@ -145,6 +162,7 @@ impl fmt::Debug for ClientSettings {
         f.debug_struct("ClientSettings")
             .field("url", &self.url)
             .field("card", &self.card)
+            .field("binding", &self.binding)
             .field("headers", &headers)
             .field("request_timeout", &self.request_timeout)
             .field("task_timeout", &self.task_timeout)

@@ -5,9 +5,10 @@ use std::{pin::Pin, time::Duration};
 use futures_util::{Stream, StreamExt as _};
 use reqwest::Response;
 use serde_json::Value;
+use tonic::Streaming;
 
 use super::{
-    Binding, ClientError,
+    Binding, ClientError, channel,
     exchange::{causes, refusal, result_of},
 };
 use crate::protocol::StreamResponse;
@@ -17,23 +18,32 @@ const MAX_EVENT: usize = 4 << 20;
 /// A stream that is silent for this long counts as lost: agents send a sign of life more often.
 const SILENCE: Duration = Duration::from_secs(120);
 
-type Pieces = Pin<Box<dyn Stream<Item = Result<Vec<u8>, ClientError>> + Send>>;
+pub(super) type Pieces = Pin<Box<dyn Stream<Item = Result<Vec<u8>, ClientError>> + Send>>;
 
 /// An open stream.
-pub(super) struct Following {
-    pieces: Pieces,
-    binding: Binding,
-    events: EventReader,
+pub(super) enum Following {
+    /// Server-sent events.
+    Events {
+        pieces: Pieces,
+        binding: Binding,
+        events: EventReader,
+    },
+    /// Messages of gRPC.
+    Messages(Streaming<Value>),
 }
 
 impl Following {
-    pub(super) fn new(response: Response, binding: Binding) -> Self {
+    pub(super) fn messages(stream: Streaming<Value>) -> Self {
+        Self::Messages(stream)
+    }
+
+    pub(super) fn events(response: Response, binding: Binding) -> Self {
         let pieces = response.bytes_stream().map(|piece| {
             piece
                 .map(|piece| piece.to_vec())
                 .map_err(|error| ClientError::Lost(causes(&error)))
         });
-        Self {
+        Self::Events {
             pieces: Box::pin(pieces),
             binding,
             events: EventReader::default(),
@@ -42,26 +52,43 @@ impl Following {
 
     /// The next event; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<StreamResponse>, ClientError> {
-        loop {
-            if let Some(data) = self.events.next() {
-                return told(&data, self.binding).map(Some);
-            }
-            let piece = tokio::time::timeout(SILENCE, self.pieces.next()).await;
-            match piece {
-                Ok(Some(piece)) => self.events.add(&piece?)?,
-                Ok(None) => return Ok(None),
-                Err(_) => return Err(ClientError::Lost("its stream says nothing".to_owned())),
-            }
+        match self {
+            Self::Events {
+                pieces,
+                binding,
+                events,
+            } => loop {
+                if let Some(data) = events.next() {
+                    return told(&data, *binding).map(Some);
+                }
+                match in_time(pieces.next()).await? {
+                    Some(piece) => events.add(&piece?)?,
+                    None => return Ok(None),
+                }
+            },
+            Self::Messages(stream) => match in_time(stream.message()).await? {
+                Ok(Some(told)) => serde_json::from_value(told).map(Some).map_err(malformed),
+                Ok(None) => Ok(None),
+                Err(status) => Err(channel::error(&status)),
+            },
         }
     }
 }
 
+async fn in_time<T>(next: impl Future<Output = T>) -> Result<T, ClientError> {
+    let next = tokio::time::timeout(SILENCE, next).await;
+    next.map_err(|_| ClientError::Lost("its stream says nothing".to_owned()))
+}
+
+fn malformed(error: serde_json::Error) -> ClientError {
+    ClientError::Malformed(error.to_string())
+}
+
 fn told(data: &str, binding: Binding) -> Result<StreamResponse, ClientError> {
-    let malformed = |error: serde_json::Error| ClientError::Malformed(error.to_string());
     let value: Value = serde_json::from_str(data).map_err(malformed)?;
     let value = match binding {
         Binding::JsonRpc => result_of(value)?,
-        Binding::HttpJson => match refusal(&value) {
+        _ => match refusal(&value) {
             Some(refused) => return Err(refused),
             None => value,
         },
@@ -71,7 +98,7 @@ fn told(data: &str, binding: Binding) -> Result<StreamResponse, ClientError> {
 
 /// A parser of server-sent events, limited to the part that the protocol needs: their data.
 #[derive(Debug, Default)]
-struct EventReader {
+pub(super) struct EventReader {
     /// The bytes that are no whole line yet.
     left: Vec<u8>,
     data: String,

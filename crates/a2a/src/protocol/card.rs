@@ -38,11 +38,7 @@ impl AgentCard {
     /// The interfaces that this package supports, in the agent's order.
     pub fn spoken(&self) -> impl Iterator<Item = (&AgentInterface, Binding)> {
         self.supported_interfaces.iter().filter_map(|interface| {
-            let binding = match interface.protocol_binding.as_str() {
-                "JSONRPC" => Binding::JsonRpc,
-                "HTTP+JSON" => Binding::HttpJson,
-                _ => return None,
-            };
+            let binding = Binding::of(&interface.protocol_binding)?;
             super::speaks(&interface.protocol_version).then_some((interface, binding))
         })
     }
@@ -63,6 +59,26 @@ pub enum Binding {
     JsonRpc,
     /// Resources and verbs over HTTP.
     HttpJson,
+    /// gRPC over HTTP/2.
+    Grpc,
+}
+
+impl Binding {
+    const ALL: [Self; 3] = [Self::JsonRpc, Self::HttpJson, Self::Grpc];
+
+    /// Its name in cards.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::JsonRpc => "JSONRPC",
+            Self::HttpJson => "HTTP+JSON",
+            Self::Grpc => "GRPC",
+        }
+    }
+
+    /// The binding of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
 }
 
 /// An address and binding of an agent.

@@ -37,7 +37,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Parse,
         Self::InvalidRequest,
         Self::MethodNotFound,
@@ -88,6 +88,11 @@ impl ErrorCode {
     /// Its HTTP status.
     pub fn status(self) -> u16 {
         self.codes().1
+    }
+
+    /// The name of its gRPC status, which bodies of HTTP+JSON have, too.
+    pub(crate) fn status_word(self) -> &'static str {
+        self.codes().2
     }
 
     /// Its reason, a word in capitals.

@@ -9,8 +9,8 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use ghostlight_a2a::protocol::{
-    AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill, CARD_PATH,
-    MESSAGES_ARE_TOLD_ONCE, SecurityRequirement, VERSION,
+    AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill, Binding, CARD_PATH,
+    ErrorCode, MESSAGES_ARE_TOLD_ONCE, ProtocolError, SecurityRequirement, VERSION,
 };
 use ghostlight_actors::{
     definition::{AgentSpec, Reach, TeamSpec},
@@ -18,9 +18,10 @@ use ghostlight_actors::{
 };
 use serde_json::{Value, json};
 
+use super::tasks::Agent;
 use crate::{
     address::{Path, base, escaped},
-    caller::Caller,
+    caller::{Caller, Scope},
     problem::Problem,
     server::{Shared, State as ServerState, Visibility},
 };
@@ -87,14 +88,7 @@ fn address(base: &str, team: &TeamSpec) -> String {
 }
 
 fn shown(state: &ServerState, team: &TeamSpec, headers: &HeaderMap) -> Response {
-    let card = card(
-        team,
-        &address(&base(state, headers), team),
-        state.keys.is_some(),
-        state
-            .deliveries()
-            .is_ok_and(|deliveries| deliveries.may_be_asked()),
-    );
+    let card = card(state, team, headers, Shown::ToAll);
     let body = serde_json::to_vec(&card).unwrap_or_default();
     let tag = format!("\"{:.16}\"", Digest::of(&body).to_string());
     let known = headers
@@ -125,13 +119,46 @@ fn shown(state: &ServerState, team: &TeamSpec, headers: &HeaderMap) -> Response 
     response
 }
 
-/// The card of a team at this address.
-pub(super) fn card(team: &TeamSpec, address: &str, has_keys: bool, pushes: bool) -> AgentCard {
-    let interface = |binding: &str| AgentInterface {
-        url: address.to_owned(),
-        protocol_binding: binding.to_owned(),
-        protocol_version: VERSION.to_owned(),
-        tenant: String::new(),
+/// The card that a caller gets who has authenticated: with all agents of the team, also those that it does not show.
+pub(super) fn extended(agent: &Agent, headers: &HeaderMap) -> Result<AgentCard, ProtocolError> {
+    let state = &agent.asked.state;
+    let refused = |text: &str| Err(ProtocolError::new(ErrorCode::UnsupportedOperation, text));
+    if state.is_open() {
+        return refused(
+            "nobody authenticates here, so the agent says the same to all: read its card",
+        );
+    }
+    let teams = state.teams();
+    match teams.iter().find(|team| team.name == agent.team) {
+        Some(team) => Ok(card(state, team, headers, Shown::ToCallers)),
+        None => refused("the agent is gone"),
+    }
+}
+
+/// Who reads a card.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    ToAll,
+    ToCallers,
+}
+
+fn card(state: &ServerState, team: &TeamSpec, headers: &HeaderMap, shown: Shown) -> AgentCard {
+    let base = &base(state, headers);
+    let has_keys = !state.is_open();
+    let deliveries = state.deliveries();
+    let pushes = deliveries.is_ok_and(|deliveries| deliveries.may_be_asked());
+    let interface = |binding: Binding| {
+        // All agents have one service of gRPC, whose requests name theirs as the tenant.
+        let (url, tenant) = match binding {
+            Binding::Grpc => (base.to_owned(), team.name.clone()),
+            _ => (address(base, team), String::new()),
+        };
+        AgentInterface {
+            url,
+            tenant,
+            protocol_binding: binding.name().to_owned(),
+            protocol_version: VERSION.to_owned(),
+        }
     };
     let mut security_schemes = BTreeMap::new();
     let mut security_requirements = Vec::new();
@@ -141,7 +168,8 @@ pub(super) fn card(team: &TeamSpec, address: &str, has_keys: bool, pushes: bool)
             json!({ "apiKeySecurityScheme": { "location": "header", "name": "x-api-key" } });
         for (name, scheme) in [("bearer", bearer), ("header", header)] {
             security_schemes.insert(name.to_owned(), scheme);
-            let schemes = BTreeMap::from([(name.to_owned(), json!({ "list": [] }))]);
+            let scopes = json!({ "list": [Scope::Read.as_str(), Scope::Run.as_str()] });
+            let schemes = BTreeMap::from([(name.to_owned(), scopes)]);
             security_requirements.push(SecurityRequirement { schemes });
         }
     }
@@ -157,20 +185,22 @@ pub(super) fn card(team: &TeamSpec, address: &str, has_keys: bool, pushes: bool)
     AgentCard {
         name: team.name.clone(),
         description: about(&team.agent),
-        supported_interfaces: vec![interface("JSONRPC"), interface("HTTP+JSON")],
+        supported_interfaces: [Binding::JsonRpc, Binding::HttpJson, Binding::Grpc]
+            .map(interface)
+            .to_vec(),
         // The version changes with the team's definition.
         version: format!("{:.12}", Digest::of(&definition).to_string()),
         capabilities: AgentCapabilities {
             streaming: true,
             push_notifications: pushes,
-            extended_agent_card: false,
+            extended_agent_card: has_keys,
             extensions: vec![once],
         },
         security_schemes,
         security_requirements,
         default_input_modes: modes(&["text/plain", "application/json", "application/octet-stream"]),
         default_output_modes: modes(&["text/plain", "application/json"]),
-        skills: skills(&team.agent),
+        skills: skills(&team.agent, shown),
     }
 }
 
@@ -182,18 +212,32 @@ fn about(agent: &AgentSpec) -> String {
     }
 }
 
-/// The skills of a team: those of its first agent and of the agents that it reaches directly.
-fn skills(root: &AgentSpec) -> Vec<AgentSkill> {
-    let below = root
-        .agents
-        .iter()
-        .filter(|agent| agent.reach != Reach::Hidden);
-    let skill = |agent: &AgentSpec| AgentSkill {
-        id: agent.name.clone(),
+/// The skills of a team: those of its first agent and of the agents that it reaches directly. Callers see those of all
+/// other agents, too, under the path to them.
+fn skills(root: &AgentSpec, shown: Shown) -> Vec<AgentSkill> {
+    let mut skills = vec![skill(root, root.name.clone(), None)];
+    let mut left: Vec<(String, &AgentSpec, bool)> = Vec::new();
+    let is_hidden = |agent: &AgentSpec| agent.reach == Reach::Hidden;
+    let direct = root.agents.iter().rev();
+    left.extend(direct.map(|agent| (agent.name.clone(), agent, is_hidden(agent))));
+    while let Some((path, agent, is_internal)) = left.pop() {
+        if is_internal && shown == Shown::ToAll {
+            continue;
+        }
+        let inner = agent.agents.iter().rev();
+        left.extend(inner.map(|inner| (format!("{path}/{}", inner.name), inner, true)));
+        skills.push(skill(agent, path, is_internal.then_some("internal")));
+    }
+    skills
+}
+
+fn skill(agent: &AgentSpec, id: String, tag: Option<&str>) -> AgentSkill {
+    let tags = [agent.name.as_str()].into_iter().chain(tag);
+    AgentSkill {
+        id,
         name: agent.name.clone(),
         description: about(agent),
-        tags: vec![agent.name.clone()],
+        tags: tags.map(str::to_owned).collect(),
         examples: Vec::new(),
-    };
-    std::iter::once(root).chain(below).map(skill).collect()
+    }
 }

@@ -4,7 +4,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     response::{IntoResponse as _, Response, sse::Event},
 };
-use futures_util::{StreamExt as _, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use ghostlight_a2a::protocol::{
     ErrorCode, MEDIA_TYPE, ProtocolError, PushConfig, PushQuery, SendMessage, SendResponse,
     StreamResponse, Task, TaskQuery,
@@ -12,7 +12,7 @@ use ghostlight_a2a::protocol::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    check_version,
+    card, check_version,
     following::{Following, News},
     tasks::Agent,
 };
@@ -237,13 +237,21 @@ pub(super) async fn delete_push(
     told(answered.await)
 }
 
-pub(super) fn extended_card() -> ProtocolError {
-    let text = "an agent says the same to everybody: read its card";
-    ProtocolError::new(ErrorCode::ExtendedCardNotConfigured, text)
-}
-
-pub(super) async fn no_extended_card(uri: Uri, headers: HeaderMap) -> Response {
-    told(check_version(&headers, &uri).and_then(|()| Err(extended_card())))
+pub(super) async fn extended_card(
+    asked: Asked,
+    Path(team): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let answered = async {
+        check_version(&headers, &uri)?;
+        let agent = Agent::of(asked, team)?;
+        let mut response = shown(&card::extended(&agent, &headers)?)?;
+        let kept = HeaderValue::from_static("private, max-age=60");
+        response.headers_mut().insert(header::CACHE_CONTROL, kept);
+        Ok(response)
+    };
+    told(answered.await)
 }
 
 /// Streams the updates of a task. The id of an event is its place, so a client resumes behind the last id that it has;
@@ -254,6 +262,19 @@ pub(super) fn frames(
     following: Following,
     frame: impl Fn(Result<StreamResponse, ProtocolError>) -> Event + Send + 'static,
 ) -> Response {
+    let events = updates(first, following).map(move |told| match told {
+        Ok((told, Some(place))) => frame(Ok(told)).id(place.to_string()),
+        Ok((told, None)) => frame(Ok(told)),
+        Err(error) => frame(Err(error)),
+    });
+    respond(state, events)
+}
+
+/// The updates of a task, each with the place of the event that it completes.
+pub(super) fn updates(
+    first: Option<(StreamResponse, Option<Place>)>,
+    following: Following,
+) -> impl Stream<Item = Result<(StreamResponse, Option<Place>), ProtocolError>> + Send + 'static {
     let rest = stream::unfold(following, |mut following| async move {
         loop {
             match following.next().await? {
@@ -263,14 +284,7 @@ pub(super) fn frames(
             }
         }
     });
-    let events = stream::iter(first.map(Ok))
-        .chain(rest)
-        .map(move |told| match told {
-            Ok((told, Some(place))) => frame(Ok(told)).id(place.to_string()),
-            Ok((told, None)) => frame(Ok(told)),
-            Err(error) => frame(Err(error)),
-        });
-    respond(state, events)
+    stream::iter(first.map(Ok)).chain(rest)
 }
 
 fn frame(told: Result<StreamResponse, ProtocolError>) -> Event {

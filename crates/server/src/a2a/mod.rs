@@ -1,23 +1,26 @@
 //! The Agent2Agent protocol (A2A 1.0): a team is an agent, a session is a context, the run of a turn is a task.
 //!
 //! `ghostlight_a2a::translation` decides what a message, an event and a run mean in the protocol; this module serves it
-//! over HTTP, in the JSON-RPC and the HTTP+JSON binding. `gRPC` is not offered.
+//! over HTTP, in the bindings JSON-RPC, HTTP+JSON and `gRPC`.
 
 mod card;
 mod following;
+mod grpc;
 mod http_json;
 mod json_rpc;
 mod listing;
+mod methods;
 mod pushing;
 mod tasks;
 
 use axum::http::{HeaderMap, Method, Uri};
 use ghostlight_a2a::protocol::{
-    ErrorCode, ListPushConfigsResponse, ProtocolError, PushConfig, SendMessage, VERSION_HEADER,
-    speaks,
+    AgentCard, ErrorCode, ListPushConfigsResponse, ProtocolError, PushConfig, SendMessage,
+    VERSION_HEADER, speaks,
 };
 
 pub(crate) use following::{News, TaskEvents};
+pub(crate) use grpc::in_its_form;
 
 use crate::{
     caller::Scope,
@@ -68,6 +71,13 @@ pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
     let about = "Any request of A2A's JSON-RPC binding.";
     let endpoints = endpoints
         .add(POST, "/a2a/{team}", READ, about, json_rpc::answer)
+        .add(
+            POST,
+            "/lf.a2a.v1.A2AService/{method}",
+            READ,
+            "Any request of A2A's gRPC binding, over HTTP/2.",
+            grpc::answer,
+        )
         // Some clients send their requests to a path below the card's.
         .add(POST, "/a2a/{team}/", READ, about, json_rpc::answer)
         .add(POST, "/a2a/{team}/message:send", RUN, "A turn or an answer (A2A).", http_json::send)
@@ -129,9 +139,10 @@ pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
             GET,
             "/a2a/{team}/extendedAgentCard",
             READ,
-            "Refused: an agent says the same to everybody (A2A).",
-            http_json::no_extended_card,
+            "What an agent says of itself to callers that have authenticated (A2A).",
+            http_json::extended_card,
         )
+        .gives::<AgentCard>()
 }
 
 /// Checks that the client speaks the version of this server.

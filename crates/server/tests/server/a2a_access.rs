@@ -1,13 +1,21 @@
 //! Agent2Agent: who may know and do what, and requests that are none.
 
-use ghostlight_actors::{actor::Limits, vocabulary::RunId};
-use ghostlight_server::{Scope, Visibility};
+use ghostlight_actors::{
+    actor::{Limits, System},
+    definition::Reach,
+    run::Agent,
+    testing::InMemoryStore,
+    vocabulary::RunId,
+};
+use ghostlight_server::{Scope, Server, Visibility};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use crate::{
-    a2a::{BOTH, Binding, VERSION, in_context, message, state, to_task},
-    client::Answer,
-    desk::{Desk, text_at},
+    a2a::{ALL, Binding, VERSION, in_context, message, state, to_task},
+    a2a_grpc,
+    client::{Answer, Client},
+    desk::{Desk, obey, text_at},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,17 +40,26 @@ async fn a_card_says_where_and_how_and_only_to_those_who_may_know() {
         .unwrap()
         .iter()
         .collect();
-    assert!(
-        interfaces
-            .iter()
-            .all(|one| one["url"] == at.as_str() && one["protocolVersion"] == "1.0")
-    );
+    let base = format!("http://{}", desk.client.to);
+    let interfaces: Vec<_> = interfaces
+        .iter()
+        .map(|one| {
+            assert_eq!(one["protocolVersion"], "1.0");
+            let tenant = one["tenant"].as_str().unwrap_or_default();
+            (
+                text_at(one, "/protocolBinding"),
+                text_at(one, "/url"),
+                tenant,
+            )
+        })
+        .collect();
     assert_eq!(
-        (
-            &interfaces[0]["protocolBinding"],
-            &interfaces[1]["protocolBinding"]
-        ),
-        (&json!("JSONRPC"), &json!("HTTP+JSON"))
+        interfaces,
+        [
+            ("JSONRPC".to_owned(), at.clone(), ""),
+            ("HTTP+JSON".to_owned(), at.clone(), ""),
+            ("GRPC".to_owned(), base, "desk"),
+        ]
     );
     assert_eq!(
         card["securitySchemes"]["bearer"]["httpAuthSecurityScheme"]["scheme"],
@@ -97,7 +114,7 @@ async fn a_key_reaches_its_own_tasks_and_does_what_its_scopes_let_it() {
     let desk = Desk::locked().await;
     let [ada, eve] = ["ada", "eve"].map(|name| desk.client_of(name, &[Scope::Read, Scope::Run]));
     let looks = desk.client_of("ada", &[Scope::Read]);
-    for binding in BOTH {
+    for binding in ALL {
         let said = |what: &str| message(&format!("{what}-{binding:?}"), "ask name?");
         let task = binding.send(&ada, said("k")).await.unwrap();
         let id = json!({ "id": task["id"] });
@@ -181,7 +198,7 @@ async fn requests_that_are_none_are_refused_with_their_codes() {
             VERSION,
             -32001,
         ),
-        (rpc("GetExtendedAgentCard", json!({})), VERSION, -32007),
+        (rpc("GetExtendedAgentCard", json!({})), VERSION, -32004),
         (
             rpc(
                 "CreateTaskPushNotificationConfig",
@@ -274,4 +291,104 @@ async fn requests_that_are_none_are_refused_with_their_codes() {
         ),
         "completed"
     );
+}
+
+/// Two agents on one server, which the holder of a token may use.
+async fn offices(token: &str) -> Client {
+    let archive = Agent::from_fn("archive", obey).description("keeps papers");
+    let vault = Agent::from_fn("vault", obey).reach(Reach::Hidden);
+    let clerk = Agent::from_fn("clerk", obey).agent(archive);
+    let office = Agent::from_fn("office", obey).agent(clerk).agent(vault);
+    let post = Agent::from_fn("post", obey);
+    let system = System::builder(InMemoryStore::new())
+        .team(office.into_team().unwrap())
+        .team(post.into_team().unwrap());
+    let server = Server::new(system.start().await.unwrap())
+        .token(token)
+        .visibility("office", Visibility::Public)
+        .visibility("post", Visibility::Public);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = listener.local_addr().unwrap();
+    tokio::spawn(server.serve(listener, std::future::pending::<()>()));
+    Client { to, key: None }
+}
+
+fn skills(card: &Value) -> Vec<String> {
+    let skills = card["skills"].as_array().unwrap().iter();
+    skills.map(|skill| text_at(skill, "/id")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_has_authenticated_sees_all_agents_of_a_team() {
+    let nobody = offices("sesame-0123456789").await;
+    let caller = Client {
+        key: Some("sesame-0123456789".to_owned()),
+        ..nobody.clone()
+    };
+    let card = nobody.get("/a2a/office/.well-known/agent-card.json").await;
+    let card = card.is(200).json();
+    assert_eq!(skills(&card), ["office", "clerk"]);
+    assert_eq!(card["capabilities"]["extendedAgentCard"], true);
+    assert!(card["securitySchemes"]["bearer"].is_object());
+
+    let place = "/a2a/office/extendedAgentCard";
+    nobody.request("GET", place, VERSION, None).await.is(401);
+    let all = ["office", "clerk", "clerk/archive", "vault"];
+    let extended = caller.request("GET", place, VERSION, None).await.is(200);
+    assert!(extended.headers["cache-control"].starts_with("private"));
+    assert_eq!(skills(&extended.json()), all);
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "GetExtendedAgentCard" }).to_string();
+    let answer = caller
+        .request("POST", "/a2a/office", VERSION, Some(&body))
+        .await
+        .is(200)
+        .json();
+    assert_eq!(skills(&answer["result"]), all);
+    let of = json!({ "tenant": "office" });
+    let answer = a2a_grpc::ask(&caller, "GetExtendedAgentCard", of.clone()).await;
+    assert_eq!(skills(&answer.unwrap()), all);
+    let refused = a2a_grpc::ask(&nobody, "GetExtendedAgentCard", of).await;
+    assert_eq!(refused.unwrap_err().code(), tonic::Code::Unauthenticated);
+
+    // Where nobody authenticates there is no such card, and the card says so.
+    let desk = Desk::open().await;
+    let card = desk
+        .client
+        .get("/a2a/desk/.well-known/agent-card.json")
+        .await;
+    let card = card.is(200).json();
+    assert_eq!(card["capabilities"]["extendedAgentCard"], false);
+    for binding in [Binding::JsonRpc, Binding::Grpc] {
+        let refused = binding
+            .ask(&desk.client, "GetExtendedAgentCard", json!({}))
+            .await;
+        assert_eq!(refused.unwrap_err(), "UNSUPPORTED_OPERATION");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_agents_of_one_server_keep_their_tasks_apart() {
+    let nobody = offices("sesame-0123456789").await;
+    let caller = Client {
+        key: Some("sesame-0123456789".to_owned()),
+        ..nobody
+    };
+    // A server of several agents has no card of its own.
+    caller.get("/.well-known/agent-card.json").await.is(404);
+    let unnamed = a2a_grpc::ask(&caller, "ListTasks", json!({ "tenant": "" })).await;
+    assert_eq!(a2a_grpc::reason(&unnamed.unwrap_err()), "INVALID_PARAMS");
+    let said = json!({ "tenant": "post", "message": message("m", "well") });
+    let sent = a2a_grpc::ask(&caller, "SendMessage", said).await.unwrap();
+    let id = text_at(&sent, "/task/id");
+    let place = |team: &str| format!("/a2a/{team}/tasks/{id}");
+    let own = caller.request("GET", &place("post"), VERSION, None).await;
+    own.is(200);
+    let other = caller.request("GET", &place("office"), VERSION, None).await;
+    other.is(404);
+    let other = json!({ "tenant": "office", "id": id });
+    let other = a2a_grpc::ask(&caller, "GetTask", other).await.unwrap_err();
+    assert_eq!(a2a_grpc::reason(&other), "TASK_NOT_FOUND");
+    let list = json!({ "tenant": "office" });
+    let list = a2a_grpc::ask(&caller, "ListTasks", list).await.unwrap();
+    assert_eq!(list["totalSize"], 0);
 }

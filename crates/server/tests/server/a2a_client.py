@@ -6,6 +6,7 @@ import threading
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import grpc
 import httpx
 from a2a.client import A2ACardResolver
 from a2a.client.client import ClientConfig
@@ -63,9 +64,32 @@ async def whole(client, request):
     return events, await client.get_task(t.GetTaskRequest(id=task.id)) if task else None
 
 
+def signed(details):
+    """The details of a call of gRPC, with the key."""
+    return details._replace(metadata=[*(details.metadata or ()), ("authorization", f"Bearer {KEY}")])
+
+
+class SignedCalls(grpc.aio.UnaryUnaryClientInterceptor):
+    async def intercept_unary_unary(self, proceed, details, request):
+        return await proceed(signed(details), request)
+
+
+class SignedStreams(grpc.aio.UnaryStreamClientInterceptor):
+    async def intercept_unary_stream(self, proceed, details, request):
+        return await proceed(signed(details), request)
+
+
+def channel(url):
+    return grpc.aio.insecure_channel(url.removeprefix("http://"), interceptors=[SignedCalls(), SignedStreams()])
+
+
 async def tried(http, card, binding, streaming):
     config = ClientConfig(
-        streaming=streaming, httpx_client=http, supported_protocol_bindings=[binding], use_client_preference=True
+        streaming=streaming,
+        httpx_client=http,
+        grpc_channel_factory=channel,
+        supported_protocol_bindings=[binding],
+        use_client_preference=True,
     )
     client = ClientFactory(config).create(card)
     events, task = await whole(client, said("keep this"))
@@ -150,7 +174,7 @@ async def main():
     async with httpx.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as http:
         card = await A2ACardResolver(http, f"{AT}/a2a/desk").get_agent_card()
         assert card.name == "desk" and card.capabilities.streaming and card.capabilities.push_notifications, card
-        for binding in ("JSONRPC", "HTTP+JSON"):
+        for binding in ("JSONRPC", "HTTP+JSON", "GRPC"):
             for streaming in (True, False):
                 await tried(http, card, binding, streaming)
                 print(binding, streaming, "good")

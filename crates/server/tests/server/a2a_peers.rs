@@ -37,7 +37,7 @@ fn beside(name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_official_client_of_a2a_gets_what_it_expects_in_both_bindings() {
+async fn the_official_client_of_a2a_gets_what_it_expects_in_every_binding() {
     let Some(python) = python() else { return };
     let desk = Desk::start(Limits::default(), |server, keys| {
         let server = server.keys(keys.clone());
@@ -55,12 +55,12 @@ async fn the_official_client_of_a2a_gets_what_it_expects_in_both_bindings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_contract_of_a2a_proof_holds_in_both_bindings() {
+async fn every_contract_of_a2a_proof_holds_in_every_binding() {
     let Some(python) = python() else { return };
     let desk = Desk::locked().await;
     let ada = desk.client_of("ada", &[Scope::Read, Scope::Run]);
     let program = Path::new(&python).with_file_name("a2a-proof");
-    for binding in ["JSONRPC", "HTTP+JSON"] {
+    for binding in ["JSONRPC", "HTTP+JSON", "GRPC"] {
         let mut command = Command::new(&program);
         command
             .args([

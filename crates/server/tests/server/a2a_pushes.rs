@@ -7,7 +7,7 @@ use ghostlight_server::Scope;
 use serde_json::{Value, json};
 
 use crate::{
-    a2a::{BOTH, Binding, message, to_task},
+    a2a::{ALL, Binding, message, to_task},
     client::Client,
     deliveries::deliveries,
     desk::{Desk, text_at},
@@ -41,7 +41,7 @@ fn words(got: &[Got]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_updates_of_a_task_are_posted_with_its_clients_token_in_both_bindings() {
+async fn the_updates_of_a_task_are_posted_with_its_clients_token_in_every_binding() {
     let desk = desk(InMemoryStore::new()).await;
     let ada = desk.client_of("ada", &[Scope::Read, Scope::Run]);
     let card = ada
@@ -49,7 +49,7 @@ async fn the_updates_of_a_task_are_posted_with_its_clients_token_in_both_binding
         .await
         .json();
     assert_eq!(card["capabilities"]["pushNotifications"], true);
-    for (number, binding) in BOTH.into_iter().enumerate() {
+    for (number, binding) in ALL.into_iter().enumerate() {
         let receiver = Receiver::open(&[503]).await;
         let config = json!({ "url": receiver.url("/hear"), "token": "mine",
             "authentication": { "scheme": "Bearer", "credentials": "s3cret" } });

@@ -6,6 +6,8 @@ mod a2a;
 #[cfg(feature = "a2a")]
 mod a2a_access;
 #[cfg(feature = "a2a")]
+mod a2a_grpc;
+#[cfg(feature = "a2a")]
 mod a2a_peers;
 #[cfg(feature = "a2a")]
 mod a2a_pushes;

@@ -124,3 +124,40 @@ async fn a_client_that_never_ends_its_handshake_is_let_go_and_holds_up_nobody() 
         assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
     }
 }
+
+#[cfg(feature = "a2a")]
+#[tokio::test(flavor = "multi_thread")]
+async fn over_tls_http2_is_agreed_on_and_grpc_is_served() {
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+
+    let made = certificate();
+    let desk = Desk::start(Limits::default(), |server, _| server.tls(serving(&made))).await;
+    let mut config = ClientConfig::clone(trusting(&made).config());
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let stream = TcpStream::connect(desk.client.to).await.unwrap();
+    let stream = TlsConnector::from(Arc::new(config))
+        .connect(ServerName::try_from("localhost").unwrap(), stream)
+        .await
+        .unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let made = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+    let (mut sender, connection) = made.await.unwrap();
+    let connection = tokio::spawn(connection);
+    // A message without content, in its frame.
+    let body = http_body_util::Full::new(bytes::Bytes::from_static(&[0; 5]));
+    let port = desk.client.to.port();
+    let request = axum::http::Request::post(format!(
+        "https://localhost:{port}/lf.a2a.v1.A2AService/GetTask"
+    ))
+    .header("content-type", "application/grpc")
+    .header("a2a-version", "1.0")
+    .body(body)
+    .unwrap();
+    let answer = timeout(PATIENCE, sender.send_request(request)).await;
+    let answer = answer.unwrap().unwrap();
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["grpc-status"]),
+        (200, &"5".parse().unwrap())
+    );
+    connection.abort();
+}
