@@ -34,7 +34,7 @@ type MaybeCaller = Option<Extension<Caller>>;
 /// The teams that the caller may know of.
 fn visible(state: &ServerState, caller: &MaybeCaller) -> Vec<TeamSpec> {
     let mut teams = state.teams();
-    let knows_all = state.keys.is_none() || caller.is_some();
+    let knows_all = state.is_open() || caller.is_some();
     teams.retain(|team| knows_all || state.visibility(&team.name) == Visibility::Public);
     teams
 }
@@ -99,11 +99,7 @@ fn shown(state: &ServerState, team: &TeamSpec, headers: &HeaderMap) -> Response 
         false => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
     };
     let headers = response.headers_mut();
-    let kept = if state.keys.is_some() {
-        "private"
-    } else {
-        "public"
-    };
+    let kept = if state.is_open() { "public" } else { "private" };
     for (name, value) in [
         (
             header::CACHE_CONTROL,

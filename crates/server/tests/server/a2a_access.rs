@@ -305,8 +305,7 @@ async fn offices(token: &str) -> Client {
         .team(post.into_team().unwrap());
     let server = Server::new(system.start().await.unwrap())
         .token(token)
-        .visibility("office", Visibility::Public)
-        .visibility("post", Visibility::Public);
+        .visibility("office", Visibility::Public);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = listener.local_addr().unwrap();
     tokio::spawn(server.serve(listener, std::future::pending::<()>()));
@@ -330,6 +329,11 @@ async fn a_caller_that_has_authenticated_sees_all_agents_of_a_team() {
     assert_eq!(skills(&card), ["office", "clerk"]);
     assert_eq!(card["capabilities"]["extendedAgentCard"], true);
     assert!(card["securitySchemes"]["bearer"].is_object());
+
+    // The other agent is shown to those alone who may use it, also where there are no keys but a token.
+    let internal = "/a2a/post/.well-known/agent-card.json";
+    nobody.get(internal).await.is(404);
+    caller.get(internal).await.is(200);
 
     let place = "/a2a/office/extendedAgentCard";
     nobody.request("GET", place, VERSION, None).await.is(401);
