@@ -11,6 +11,7 @@ use super::{card, following::Following, http_json::sent, tasks::Agent};
 use crate::sse::Place;
 
 /// What a method comes to.
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Done {
     /// Its result.
     Answer(Value),
