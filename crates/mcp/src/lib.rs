@@ -4,8 +4,8 @@ mod client;
 mod server;
 
 pub use client::{
-    AuthorizationError, Command, Completing, ConnectError, McpToolset, OAuthSettings, PromptInfo,
-    ResourceInfo, ResourceUpdates, ServerSettings, SettingsError,
+    AuthorizationError, Command, Completing, ConnectError, IdentityProvider, McpToolset,
+    OAuthSettings, PromptInfo, ResourceInfo, ResourceUpdates, ServerSettings, SettingsError,
 };
 pub use server::{
     HttpOptions, HttpService, McpServer, Owner, PromptTemplate, Sender, ServeError, Stopping,

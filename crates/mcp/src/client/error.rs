@@ -81,8 +81,24 @@ pub enum AuthorizationError {
     #[error("the server is a child process: only servers over HTTP have people sign in")]
     NotHttp,
     /// The program is to be authorized itself, but has no id.
-    #[error("`client_credentials` needs `client_id` and `client_secret`")]
+    #[error(
+        "the program is authorized itself, which needs `client_id`, and with `client_credentials` also `client_secret`"
+    )]
     NoClient,
+    /// The file that proves the program's identity cannot be read.
+    #[error("{}, which proves the program's identity, cannot be read: {reason}", .file.display())]
+    Proof {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The file holds no private key of a known kind.
+    #[error("{} holds no private key in the format PKCS #8 (PEM) for P-256 or Ed25519", .file.display())]
+    Key {
+        /// The file.
+        file: PathBuf,
+    },
     /// The settings cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),

@@ -23,7 +23,7 @@ mod toolset;
 mod under_way;
 
 pub use self::{
-    authorization::OAuthSettings,
+    authorization::{IdentityProvider, OAuthSettings},
     catalogue::{Completing, PromptInfo, ResourceInfo, ResourceUpdates},
     error::{AuthorizationError, ConnectError, SettingsError},
     settings::{Command, ServerSettings},

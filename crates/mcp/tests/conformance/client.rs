@@ -6,7 +6,7 @@ use ghostlight_actors::{
     contract::{ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
     vocabulary::{Arguments, Continued, Question, QuestionKind},
 };
-use ghostlight_mcp::{McpToolset, OAuthSettings, ServerSettings};
+use ghostlight_mcp::{IdentityProvider, McpToolset, OAuthSettings, ServerSettings};
 use serde_json::{Map, Value, json};
 
 /// The document about the client that the kit's authorization servers know.
@@ -27,6 +27,26 @@ pub(crate) async fn run() {
     };
     if scenario.contains("client-credentials") {
         oauth = oauth.client_credentials();
+    }
+    let file = |name: &str, content: Option<String>| {
+        let name = format!("ghostlight-conformance-{}-{name}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, content.unwrap()).unwrap();
+        file
+    };
+    match scenario.as_str() {
+        "auth/client-credentials-jwt" => {
+            oauth = oauth.private_key_file(file("key", text("private_key_pem")));
+        }
+        "auth/wif-jwt-bearer" => {
+            oauth = oauth.platform_token_file(file("token", text("valid_jwt")));
+        }
+        "auth/enterprise-managed-authorization" => {
+            let [endpoint, id, token] = ["idp_token_endpoint", "idp_client_id", "idp_id_token"]
+                .map(|key| text(key).unwrap());
+            oauth = oauth.identity_provider(IdentityProvider::new(endpoint, id, token));
+        }
+        _ => {}
     }
     let settings = ServerSettings::url(url)
         .oauth(oauth)

@@ -1,4 +1,4 @@
-//! What the kit runs without counting it: the extension for tasks, and a further way of signing in. The file of expected
+//! What the kit runs without counting it: the extension for tasks, and ways of signing in without a person. The file of expected
 //! failures says what is not played.
 
 use std::{path::Path, process::Stdio, time::Duration};
@@ -28,7 +28,12 @@ pub(crate) const SERVER: [&str; 10] = [
     "tasks-mrtr-composition",
 ];
 /// The scenarios against a client.
-pub(crate) const CLIENT: [&str; 1] = ["auth/client-credentials-basic"];
+pub(crate) const CLIENT: [&str; 4] = [
+    "auth/client-credentials-basic",
+    "auth/client-credentials-jwt",
+    "auth/enterprise-managed-authorization",
+    "auth/wif-jwt-bearer",
+];
 /// How many scenarios are played at once.
 const AT_ONCE: usize = 4;
 /// A call that takes longer is a task. A call of a tool that answers at once must not, also on a busy machine.

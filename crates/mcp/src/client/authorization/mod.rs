@@ -5,9 +5,13 @@
 //! ask for more.
 
 mod callback;
+mod program;
 mod tokens;
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use reqwest::Url;
@@ -20,6 +24,7 @@ use tokio::time::timeout;
 
 use self::{
     callback::Callback,
+    program::Proof,
     tokens::{Client, Tokens},
 };
 use super::{
@@ -54,6 +59,47 @@ pub struct OAuthSettings {
     pub redirect_port: Option<u16>,
     /// Whether the program itself is authorized, with `client_id` and `client_secret`; then no person signs in.
     pub client_credentials: bool,
+    /// The file of the private key (PKCS #8 as PEM; P-256 or Ed25519) that is registered for `client_id`: the program
+    /// itself is authorized by it, without a secret.
+    pub private_key_file: Option<PathBuf>,
+    /// The file into which the platform writes a token about the program, such as a service account's: the program
+    /// itself is authorized by it (workload identity federation). It is read again for each authorization.
+    pub platform_token_file: Option<PathBuf>,
+    /// The organisation's identity provider, which decides whether the program is authorized for the holder of an
+    /// identity token; then no person signs in.
+    pub identity_provider: Option<IdentityProvider>,
+}
+
+/// The identity provider of an organisation, which vouches for people at the servers that the organisation allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct IdentityProvider {
+    /// The address at which it exchanges tokens.
+    pub token_endpoint: String,
+    /// The id of this program as its client.
+    pub client_id: String,
+    /// The secret of that id, if it has one.
+    #[serde(default)]
+    pub client_secret: Option<String>,
+    /// The identity token of the person, issued for that client. It may be `${NAME}` for an environment variable.
+    pub id_token: String,
+}
+
+impl IdentityProvider {
+    /// A provider whose client has no secret.
+    pub fn new(
+        token_endpoint: impl Into<String>,
+        client_id: impl Into<String>,
+        id_token: impl Into<String>,
+    ) -> Self {
+        Self {
+            token_endpoint: token_endpoint.into(),
+            client_id: client_id.into(),
+            client_secret: None,
+            id_token: id_token.into(),
+        }
+    }
 }
 
 impl OAuthSettings {
@@ -80,15 +126,44 @@ impl OAuthSettings {
         self
     }
 
+    /// Authorizes the program itself by its private key.
+    #[must_use]
+    pub fn private_key_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.private_key_file = Some(file.into());
+        self
+    }
+
+    /// Authorizes the program itself by a token of the platform on which it runs.
+    #[must_use]
+    pub fn platform_token_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.platform_token_file = Some(file.into());
+        self
+    }
+
+    /// Authorizes the program for the holder of an identity token.
+    #[must_use]
+    pub fn identity_provider(mut self, provider: IdentityProvider) -> Self {
+        self.identity_provider = Some(provider);
+        self
+    }
+
     fn revealed(&self) -> Result<Self, SettingsError> {
         let variable = |name: &str| std::env::var(name).ok();
         let shown = |value: &Option<String>| {
             let value = value.as_ref().map(|value| reveal(value, variable));
             value.transpose()
         };
+        let provider = self.identity_provider.as_ref().map(|provider| {
+            Ok::<_, SettingsError>(IdentityProvider {
+                client_secret: shown(&provider.client_secret)?,
+                id_token: reveal(&provider.id_token, variable)?,
+                ..provider.clone()
+            })
+        });
         Ok(Self {
             client_id: shown(&self.client_id)?,
             client_secret: shown(&self.client_secret)?,
+            identity_provider: provider.transpose()?,
             ..self.clone()
         })
     }
@@ -123,7 +198,7 @@ impl Authorization {
 
     /// Whether no person is needed.
     pub(super) fn is_unattended(&self) -> bool {
-        self.settings.client_credentials
+        self.settings.client_credentials || Proof::of(&self.settings).is_some()
     }
 
     /// Notes that the server refused a request with this challenge.
@@ -179,6 +254,14 @@ impl Authorization {
         manager: &mut AuthorizationManager,
     ) -> Result<(), AuthorizationError> {
         let settings = self.settings.revealed()?;
+        if let Some(proof) = Proof::of(&settings) {
+            let metadata = manager.resolve_metadata().await?.metadata;
+            let granted = program::authorize(proof, &settings, &metadata, &self.url).await?;
+            manager.set_metadata(metadata);
+            self.tokens
+                .change(|grant| grant.credentials = Some(granted))?;
+            return Ok(());
+        }
         let (Some(client_id), Some(client_secret)) = (settings.client_id, settings.client_secret)
         else {
             return Err(AuthorizationError::NoClient);
