@@ -34,7 +34,8 @@ use crate::{
 /// [interceptors](crate::interceptors); and the providers `offline` and `fallback`. The features
 /// `anthropic`, `gemini` and `openai` add the providers of these names, and each of them the kind
 /// of tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`. The feature `a2a`
-/// adds the behavior `remote` and the kind of tool `a2a`; `code` the behavior `code` (on Unix);
+/// adds the behavior `remote` and the kind of tool `a2a`; `acp` the behavior `remote_process` and the kind
+/// of tool `acp`; `code` the behavior `code` (on Unix);
 /// `mcp` the kind of tool `mcp`; `memory` the policy `memory`; `retrieval` the kind of tool
 /// `document_search` and the policy `recall_documents`; and `tools` the kinds of tools `files`,
 /// `openapi`, `skills`, `web` and (on Unix) `terminal`.
@@ -56,6 +57,8 @@ pub fn builtin() -> Registry {
         .tool_kind("docs_search", docs_search);
     #[cfg(feature = "a2a")]
     let registry = crate::a2a::register(registry);
+    #[cfg(feature = "acp")]
+    let registry = crate::acp::register(registry);
     #[cfg(feature = "mcp")]
     let registry = crate::mcp::register(registry);
     #[cfg(feature = "http")]

@@ -5,11 +5,25 @@ use super::{
     fault::{Fault, FaultKind},
 };
 
-/// The kind of tool, and the behavior, that make up such a member.
-const KIND: &str = "a2a";
-const BEHAVIOR: &str = "remote";
-/// The setting that the tool and the behavior share.
-const TASK_TIMEOUT: &str = "task_timeout_s";
+/// What makes up a member whose agent is elsewhere: a kind of tool, a behavior, and the settings that the two share.
+struct Member {
+    kind: &'static str,
+    behavior: &'static str,
+    shared: &'static [&'static str],
+}
+
+/// An agent at an address, which speaks the Agent2Agent protocol.
+const AT_ADDRESS: Member = Member {
+    kind: "a2a",
+    behavior: "remote",
+    shared: &["task_timeout_s"],
+};
+/// An agent in a process, which speaks the Agent Client Protocol.
+const IN_PROCESS: Member = Member {
+    kind: "acp",
+    behavior: "remote_process",
+    shared: &[],
+};
 
 /// Turns each `remote` section into a tool with the name of its member, and gives the member this
 /// tool and the behavior. This happens before variables are substituted, because headers keep
@@ -77,7 +91,7 @@ fn take(agent: &mut Node, found: &mut Vec<(Key, Node)>) -> Result<(), Fault> {
     let place = said.place;
     let wrong = |message: &str| Err(Fault::new(FaultKind::WrongValue, place, message.to_owned()));
     let Content::Mapping(fields) = &mut settings.content else {
-        return wrong("`remote` must be a mapping, with `url`");
+        return wrong("`remote` must be a mapping, with `url` or `command`");
     };
     for other in [
         "template",
@@ -93,13 +107,17 @@ fn take(agent: &mut Node, found: &mut Vec<(Key, Node)>) -> Result<(), Fault> {
             ));
         }
     }
-    let time = fields
-        .iter()
-        .find(|(key, _)| key.name == TASK_TIMEOUT)
-        .cloned();
-    fields.push((key("kind", place), text(KIND, place)));
-    let mut behavior = vec![(key("name", place), text(BEHAVIOR, place))];
-    behavior.extend(time);
+    let has = |name| fields.iter().any(|(key, _)| key.name == name);
+    let member = match (has("url"), has("command")) {
+        (true, true) => return wrong("`remote` has a `url` or a `command`: remove one of them"),
+        (_, false) => AT_ADDRESS,
+        (false, true) => IN_PROCESS,
+    };
+    let is_shared = |(key, _): &&(Key, Node)| member.shared.contains(&key.name.as_str());
+    let shared: Vec<_> = fields.iter().filter(is_shared).cloned().collect();
+    fields.push((key("kind", place), text(member.kind, place)));
+    let mut behavior = vec![(key("name", place), text(member.behavior, place))];
+    behavior.extend(shared);
     let tools = Content::List(vec![text(&name, place)]);
     let behavior = Content::Mapping(behavior);
     for (name, content) in [("behavior", behavior), ("tools", tools)] {

@@ -34,18 +34,24 @@ fn with_templates(schema: &mut Value) {
         "description": "The template that it is made of; what is said here stands above it.",
         "type": "string",
     });
+    let seconds = json!({ "type": "number", "exclusiveMinimum": 0 });
+    let texts = json!({ "type": "object", "additionalProperties": { "type": "string" } });
     agent["remote"] = json!({
-        "description": "Where the agent is that speaks A2A: this member is that agent.",
+        "description": "Where the agent is: at an address and speaks A2A, or in a process and speaks ACP. This member is \
+                        that agent.",
         "type": "object",
-        "required": ["url"],
+        "oneOf": [{ "required": ["url"] }, { "required": ["command"] }],
         "additionalProperties": false,
         "properties": {
             "url": { "type": "string" },
             "card": { "type": "string" },
             "binding": { "enum": ["JSONRPC", "HTTP+JSON", "GRPC"] },
-            "headers": { "type": "object", "additionalProperties": { "type": "string" } },
-            "request_timeout_s": { "type": "number", "exclusiveMinimum": 0 },
-            "task_timeout_s": { "type": "number", "exclusiveMinimum": 0 },
+            "headers": texts,
+            "request_timeout_s": seconds,
+            "command": { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+            "env": texts,
+            "cwd": { "type": "string" },
+            "task_timeout_s": seconds,
         },
     });
     agent["with"] = json!({

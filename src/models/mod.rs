@@ -32,6 +32,7 @@ pub use offline::OfflineModel;
 pub use openai::{OpenAi, OpenAiEmbedder, OpenAiEmbedderSettings, OpenAiSettings};
 #[cfg(any(
     feature = "a2a",
+    feature = "acp",
     feature = "anthropic",
     feature = "gemini",
     feature = "openai",

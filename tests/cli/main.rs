@@ -26,6 +26,8 @@ mod memory;
 mod mistakes;
 mod own_command;
 mod page;
+#[cfg(all(feature = "acp", unix))]
+mod processes;
 mod pruning;
 #[cfg(all(unix, feature = "server"))]
 mod quotas;

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::listening::counts;
 
-const ARGUMENTS: &str = "GHOSTLIGHT_TEST_ARGUMENTS";
+pub(crate) const ARGUMENTS: &str = "GHOSTLIGHT_TEST_ARGUMENTS";
 /// How long a test waits for what must come, on the busiest machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 

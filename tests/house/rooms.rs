@@ -86,7 +86,7 @@ enum May {
 const TOPICS: [(&str, May); 26] = [
     // Secrets in its headers are those of models.
     ("a2a", May::Name(&["models"])),
-    ("acp", May::Name(&[])),
+    ("acp", May::Name(&["models"])),
     ("anp", May::Name(&[])),
     (
         "behaviors",

@@ -52,6 +52,9 @@ pub struct AgentCapabilities {
     pub prompt_capabilities: PromptCapabilities,
     /// The methods for sessions that it has: an object for each.
     pub session_capabilities: BTreeMap<String, Value>,
+    /// More, such as that prompts are known by name.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Meta>,
 }
 
 /// What a prompt may contain beside text and links.

@@ -15,7 +15,7 @@ mod prompting;
 mod showing;
 
 pub use asking::{Asked, answer_of, permission, prompt};
-pub use prompting::{IDEMPOTENCY_KEY, turn_of};
+pub use prompting::{ASKS, IDEMPOTENCY_KEY, turn_of};
 
 use std::collections::HashMap;
 

@@ -17,7 +17,7 @@ use crate::{
         Chunk, ContentBlock, PermissionOutcome, PermissionResponse, PromptResponse, StopReason,
         Update, Usage,
     },
-    translation::{Asked, Told, UpdateReader, permission, prompt},
+    translation::{ASKS, Asked, Told, UpdateReader, permission, prompt},
     wire::{RequestError, RpcError},
 };
 
@@ -199,8 +199,9 @@ impl Client {
             if followed.answered == Some((asked.run, asked.operation)) {
                 continue;
             }
+            let asker = (asked.run, asked.operation);
             if !self.ask(id, &mut asking, asked).await? {
-                return Ok(response(StopReason::EndTurn, &run));
+                return Ok(asks(&run, asker));
             }
         }
         loop {
@@ -217,7 +218,7 @@ impl Client {
                         }
                         Permission::Impossible => {
                             self.say(id, &prompt(&asked.question)).await?;
-                            return Ok(response(StopReason::EndTurn, &run));
+                            return Ok(asks(&run, (asked.run, asked.operation)));
                         }
                         Permission::Withheld | Permission::Over => {}
                     }
@@ -237,8 +238,9 @@ impl Client {
                 match told {
                     Told::Update(update) => self.tell(id, update).await?,
                     Told::Asked(asked) => {
+                        let asker = (asked.run, asked.operation);
                         if !self.ask(id, &mut asking, asked).await? {
-                            return Ok(response(StopReason::EndTurn, &run));
+                            return Ok(asks(&run, asker));
                         }
                     }
                     Told::Closed(asker, operation) => {
@@ -319,6 +321,15 @@ impl Client {
             ..response(stop_reason, run)
         })
     }
+}
+
+/// The response to a prompt whose run asks something that the next prompt answers.
+fn asks(run: &Run, (asker, operation): (RunId, OperationId)) -> PromptResponse {
+    let mut response = response(StopReason::EndTurn, run);
+    let meta = response.meta.get_or_insert_default();
+    let question = format!("{}/{asker}/{operation}", run.id());
+    meta.insert(ASKS.to_owned(), question.into());
+    response
 }
 
 fn stop_reason_of(reason: &Stopped) -> StopReason {

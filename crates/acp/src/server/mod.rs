@@ -29,6 +29,7 @@ use crate::{
         AgentCapabilities, Implementation, InitializeRequest, InitializeResponse, OfSession,
         PromptCapabilities, VERSION,
     },
+    translation::IDEMPOTENCY_KEY,
     wire::{Incoming, Peer, RpcError, connect},
 };
 
@@ -293,6 +294,7 @@ fn initialized() -> InitializeResponse {
                 embedded_context: true,
             },
             session_capabilities: methods.map(|name| (name.to_owned(), json!({}))).into(),
+            meta: Some([(IDEMPOTENCY_KEY.to_owned(), json!(true))].into()),
         },
         auth_methods: Vec::new(),
         agent_info: Some(Implementation {

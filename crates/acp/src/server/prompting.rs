@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use ghostlight_actors::actor::{AnswerError, Run, SystemError};
-use serde_json::json;
+use ghostlight_actors::{
+    actor::{AnswerError, Run, SystemError},
+    vocabulary::RunId,
+};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{CANCELLED, Client, failed, following::Followed};
@@ -11,7 +14,7 @@ use crate::{
     protocol::{
         Chunk, ContentBlock, PromptRequest, PromptResponse, SessionNotification, StopReason, Update,
     },
-    translation::{Asked, answer_of, turn_of},
+    translation::{ASKS, Asked, answer_of, turn_of},
     wire::RpcError,
 };
 
@@ -34,6 +37,15 @@ impl Client {
             turn = turn.dry_run();
         }
         let text = turn.message.content();
+        if let Some(question) = request.meta.as_ref().and_then(|meta| meta.get(ASKS)) {
+            let run = self.asker(id, question).await?;
+            if let Some(ended) = self.answer(id, &run, &text, cancel).await? {
+                return Ok(ended);
+            }
+            // It was answered before: the prompt is sent again.
+            self.take_over(id, &run);
+            return self.until_it_ends(id, Followed::of(&run), cancel).await;
+        }
         let run = loop {
             let asking = match self.session(id).send(turn.clone()).await {
                 Ok(run) => break run,
@@ -47,6 +59,20 @@ impl Client {
         self.take_over(id, &run);
         let followed = Followed::of(&run);
         self.until_it_ends(id, followed, cancel).await
+    }
+
+    /// The run of this session in which a question was asked, by the name that the question was told under.
+    async fn asker(&self, id: &str, question: &Value) -> Result<Run, RpcError> {
+        let run = question.as_str().and_then(|name| name.split_once('/'));
+        let run = run.and_then(|(run, _)| run.parse::<RunId>().ok());
+        let unknown =
+            || RpcError::invalid_params(format!("`{ASKS}` names no question of this session"));
+        let run = self.served.system.run(run.ok_or_else(unknown)?);
+        let row = run.status().await.map_err(failed)?;
+        match row.session.as_ref() == Some(self.session(id).id()) {
+            true => Ok(run),
+            false => Err(unknown()),
+        }
     }
 
     /// Answers the first question of a run, and shows how it goes on. `None` if the question was answered meanwhile, and

@@ -3,7 +3,7 @@
 //! A session's key is a random number and the client's directory, as in `1f6c0d2a9b3e@/home/ada/shop`: a store knows a
 //! session from its first turn on, and the key is all that it knows before.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ghostlight_actors::{
@@ -25,6 +25,8 @@ use crate::{
 /// The longest directory of a client, and the longest id of a session, in bytes.
 const MAX_DIRECTORY: usize = 1_024;
 const MAX_ID: usize = 2_048;
+/// How long the response to `session/close` waits for the end of what is under way.
+const CLOSING: Duration = Duration::from_secs(5);
 /// How many sessions are in a page of a list.
 const PAGE: usize = 50;
 
@@ -226,17 +228,19 @@ impl Client {
     /// Cancels what is under way in a session, and forgets the session here.
     pub(super) async fn close(&self, id: &str) -> Result<Value, RpcError> {
         let closed = self.sessions.lock().remove(id);
-        let Some(Open {
-            prompt, goes_on, ..
-        }) = closed
-        else {
+        let Some(Open { prompt, .. }) = closed else {
             return Err(not_open(id));
         };
         if let Some(prompt) = prompt {
             prompt.cancel();
         }
-        if let Some((run, _)) = goes_on {
+        // Also a run that nothing follows, since it asks something that is answered in words.
+        let log = self.session(id).log().await.map_err(failed)?;
+        for turn in log.turns.iter().filter(|turn| turn.is_open()) {
+            let run = self.served.system.run(turn.carried_by);
             run.cancel(CANCELLED).await.map_err(failed)?;
+            // A client may end this process when it has the response. A run that takes longer is cancelled by the next one.
+            let _ = tokio::time::timeout(CLOSING, run.quiet()).await;
         }
         result(json!({}))
     }

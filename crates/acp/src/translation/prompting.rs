@@ -15,6 +15,9 @@ use crate::{
 /// The key of a prompt's `_meta` by which a client names its turn: the same prompt sent again under the same name is
 /// the same run.
 pub const IDEMPOTENCY_KEY: &str = "ghostlight/idempotencyKey";
+/// The key of a prompt response's `_meta` with the name of the question with which the prompt ended. A prompt with the same
+/// entry in its `_meta` is the answer to that question.
+pub const ASKS: &str = "ghostlight/asks";
 /// The longest name of a turn, in bytes.
 const MAX_NAME: usize = 200;
 /// The most pieces of a prompt.

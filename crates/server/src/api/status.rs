@@ -87,7 +87,13 @@ async fn ready(State(state): State<Shared>) -> Result<Json<Value>, Problem> {
 
 async fn metrics(State(state): State<Shared>) -> Response {
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], state.metrics.text()).into_response()
+    let text = state.metrics.text();
+    #[cfg(feature = "deliveries")]
+    let text = match state.deliveries() {
+        Ok(deliveries) => text + &deliveries.metrics(),
+        Err(_) => text,
+    };
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
 async fn openapi(State(state): State<Shared>) -> Json<Value> {

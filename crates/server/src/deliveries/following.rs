@@ -125,6 +125,8 @@ impl Following {
     ) -> Result<bool, StoreError> {
         let settings = &self.deliveries.0.settings;
         let (first, give_up) = (settings.first_pause, millis(settings.give_up));
+        let counts = &self.deliveries.0.counts;
+        let _pending = counts.pending();
         loop {
             let now = &mut standing.subscription;
             if now.has_told(place) {
@@ -157,6 +159,7 @@ impl Following {
             let now = &mut standing.subscription;
             match attempt {
                 Attempt::Arrived => {
+                    counts.delivered();
                     (now.attempts, now.not_before_ms) = (0, 0);
                     return Ok(true);
                 }
@@ -166,6 +169,7 @@ impl Following {
                 }
                 Attempt::Failed(why) => {
                     let is_over = now_ms().saturating_sub(now.since_ms) >= give_up;
+                    counts.failed(is_over);
                     tracing::warn!(run = %now.run, message = id, attempt = now.attempts, is_over, why, "a message does not arrive");
                     if is_over {
                         (now.attempts, now.not_before_ms) = (0, 0);

@@ -4,6 +4,7 @@
 //! told. The messages themselves are kept nowhere: they are made of the recorded events behind that place. So a server that
 //! is killed goes on where it was, and a message has the same id whenever it is made.
 
+mod counts;
 mod following;
 mod news;
 mod subscription;
@@ -89,6 +90,7 @@ struct Inner {
     own: Poster,
     asked: Poster,
     room: Semaphore,
+    counts: counts::Counts,
     began_ms: u64,
     /// Wakes the watcher for a new subscription.
     added: Notify,
@@ -116,9 +118,15 @@ impl Deliveries {
             own,
             settings,
             room: Semaphore::new(AT_ONCE),
+            counts: counts::Counts::default(),
             began_ms: following::now_ms(),
             added: Notify::new(),
         })))
+    }
+
+    /// What became of messages since the process began, in the text format of Prometheus.
+    pub(crate) fn metrics(&self) -> String {
+        self.0.counts.text()
     }
 
     /// Checks an address that a request names.

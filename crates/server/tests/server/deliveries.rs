@@ -106,6 +106,18 @@ async fn the_news_of_a_run_are_posted_signed_and_in_order_and_a_failure_is_tried
     assert_eq!(end["type"], "run.completed");
     assert_eq!(end["data"]["answer"], "answered \"Ann\"");
     assert_eq!(end["data"]["session"]["key"], "one");
+    // The metrics count them; the last may arrive a moment before it is counted.
+    let metrics = loop {
+        let metrics = desk.client.get("/metrics").await.is(200).body;
+        if metrics.contains("ghostlight_deliveries_pending 0\n") {
+            break metrics;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    for told in ["delivered_total 3", "failed_total 3", "given_up_total 0"] {
+        let told = format!("\nghostlight_deliveries_{told}\n");
+        assert!(metrics.contains(&told), "{told} {metrics}");
+    }
     // The first was refused three times, under one id, and nothing came before it.
     let got = receiver.got();
     assert_eq!(got.len(), 6);

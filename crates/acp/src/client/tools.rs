@@ -1,0 +1,347 @@
+//! The operations on an agent in a process as tools, so that each of them is recorded, bounded, shown and refused like any
+//! other call.
+
+use std::{sync::Arc, time::Duration};
+
+use ghostlight_actors::{
+    contract::{Reconciled, Tool, ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
+    vocabulary::{Arguments, Continuation, Effect, Question, ToolCall, ToolDefinition},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::{
+    CANCEL, OPEN, PROMPT, ProcessSettings,
+    process::{Failure, Process},
+    prompt::{Answers, Bounds, Ended, prompt},
+    tool_name,
+};
+use crate::{
+    protocol::{ContentBlock, PromptRequest},
+    translation::IDEMPOTENCY_KEY,
+};
+
+/// How many processes of one agent may run at once; further requests wait.
+const MAX_PROCESSES: usize = 16;
+/// How often a process that dies in the middle of a prompt is started again.
+const RESTARTS: u32 = 3;
+/// The pause before the first of these starts; before each further one it is twice as long.
+const PAUSE: Duration = Duration::from_millis(250);
+/// How long after the task's time limit its call is aborted.
+const SLACK: Duration = Duration::from_secs(150);
+/// How long opening and cancelling may take.
+const SHORT: Duration = Duration::from_secs(150);
+/// The most characters of a result.
+const OUTPUT_LIMIT: u32 = 2 << 20;
+/// How many questions one prompt may ask.
+const MAX_QUESTIONS: usize = 100;
+
+/// The tools of an agent in a process; their names begin with the name of its member of the team.
+#[derive(Debug)]
+pub struct ProcessToolset {
+    tools: Vec<ToolHandle>,
+}
+
+impl ProcessToolset {
+    /// The tools of the member with this name. No process is started yet.
+    pub fn new(agent: &str, settings: ProcessSettings) -> Self {
+        let elsewhere = Elsewhere {
+            agent: agent.to_owned(),
+            settings: Arc::new(settings),
+            processes: Arc::new(Semaphore::new(MAX_PROCESSES)),
+        };
+        let tools = vec![
+            ToolHandle::new(Open(elsewhere.clone())),
+            ToolHandle::new(Prompt(elsewhere.clone())),
+            ToolHandle::new(Cancel(elsewhere)),
+        ];
+        Self { tools }
+    }
+}
+
+impl Toolset for ProcessToolset {
+    fn tools(&self) -> Result<Vec<ToolHandle>, ToolError> {
+        Ok(self.tools.clone())
+    }
+}
+
+/// What is said, and in which session.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ToSay {
+    /// The session.
+    pub(super) session: String,
+    /// What is said.
+    pub(super) prompt: Vec<Value>,
+}
+
+/// One session.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InSession {
+    /// Its id.
+    pub(super) session: String,
+}
+
+/// Nothing.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+#[derive(Clone, Debug)]
+struct Elsewhere {
+    agent: String,
+    settings: Arc<ProcessSettings>,
+    processes: Arc<Semaphore>,
+}
+
+impl Elsewhere {
+    fn definition(&self, what: &str, about: &str) -> ToolDefinition {
+        ToolDefinition::new(tool_name(&self.agent, what), about).output_limit(OUTPUT_LIMIT)
+    }
+
+    /// The directory that sessions name: an absolute path.
+    fn directory(&self) -> Result<String, ToolError> {
+        let directory = match &self.settings.directory {
+            Some(directory) => std::path::absolute(directory)?,
+            None => std::env::current_dir()?,
+        };
+        let directory = directory.to_str().map(str::to_owned);
+        directory.ok_or_else(|| ToolError::new("the agent's directory is no text"))
+    }
+
+    /// Says something once, in a process of its own.
+    async fn say(
+        &self,
+        request: &PromptRequest,
+        answers: &Answers,
+        cx: &ToolContext,
+    ) -> Result<Ended, (Failure, Sent)> {
+        let unsent = |failure| (failure, Sent::No);
+        let directory = self.directory();
+        let directory =
+            directory.map_err(|error| unsent(Failure::NotStarted(error.to_string())))?;
+        let mut process = Process::start(&self.settings).await.map_err(unsent)?;
+        let opened = process.open_session(&request.session_id, directory).await;
+        opened.map_err(unsent)?;
+        let sent = match process.knows_prompts() {
+            true => Sent::MayRepeat,
+            false => Sent::Once,
+        };
+        let bounds = Bounds {
+            cancelled: cx.cancelled(),
+            time: self.settings.task_timeout,
+        };
+        let ended = prompt(&mut process, request, answers, &bounds, |text| {
+            cx.output(text);
+        });
+        let ended = ended.await.map_err(|failure| (failure, sent))?;
+        process.end().await;
+        Ok(ended)
+    }
+}
+
+/// Whether the agent may have got a prompt that came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Sent {
+    No,
+    /// It may, and takes it once, however often it is sent.
+    MayRepeat,
+    /// It may, and nobody knows.
+    Once,
+}
+
+fn read<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {
+    Ok(serde_json::from_str(arguments.text())?)
+}
+
+/// Begins a session. One that nobody uses is nothing but an id.
+struct Open(Elsewhere);
+
+impl Tool for Open {
+    fn definition(&self) -> ToolDefinition {
+        let about = "Begins a session with the agent in another process.";
+        let definition = self.0.definition(OPEN, about);
+        definition
+            .parameters_of::<Nothing>()
+            .effect(Effect::Idempotent)
+            .timeout(SHORT)
+    }
+
+    async fn call(&self, _: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let _process = self.0.processes.acquire().await?;
+        let directory = self.0.directory()?;
+        let mut process = Process::start(&self.0.settings).await?;
+        let session = process.new_session(directory).await?;
+        process.end().await;
+        Ok(ToolOutput::text(session))
+    }
+}
+
+/// Says something, and waits for the answer.
+struct Prompt(Elsewhere);
+
+/// What is kept of a prompt while a person is asked.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    /// The name of the prompt, which each part of the call sends again.
+    name: String,
+    answers: Answers,
+    asked: Option<Asked>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Asked {
+    Permission {
+        call: String,
+        options: Vec<(String, String)>,
+    },
+    Words(String),
+}
+
+impl Kept {
+    fn of(cx: &ToolContext) -> Result<Self, ToolError> {
+        let Some(continued) = cx.continued() else {
+            return Ok(Self {
+                name: cx.idempotency_key(),
+                answers: Answers::default(),
+                asked: None,
+            });
+        };
+        let mut kept: Self = serde_json::from_str(&continued.state)?;
+        let answer = match &continued.answer {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => return Err(ToolError::new("nobody answered what the agent asked")),
+        };
+        match kept.asked.take() {
+            Some(Asked::Permission { call, options }) => {
+                let chosen = options.into_iter().find(|(_, label)| *label == answer);
+                let (id, _) = chosen.ok_or_else(|| ToolError::new("the answer is no option"))?;
+                kept.answers.permissions.insert(call, id);
+            }
+            Some(Asked::Words(operation)) => {
+                kept.answers.words.insert(operation, answer);
+            }
+            None => {}
+        }
+        Ok(kept)
+    }
+
+    /// The output of a call that goes on when a person has answered.
+    fn asking(mut self, question: Question, asked: Asked) -> Result<ToolOutput, ToolError> {
+        let answered = self.answers.permissions.len() + self.answers.words.len();
+        if answered >= MAX_QUESTIONS {
+            let message = format!("the agent asked {MAX_QUESTIONS} questions and came to no end");
+            return Err(ToolError::new(message));
+        }
+        self.asked = Some(asked);
+        let state = serde_json::to_string(&self)?;
+        Ok(ToolOutput::goes_on(Continuation::asking(question, state)))
+    }
+}
+
+impl Tool for Prompt {
+    fn definition(&self) -> ToolDefinition {
+        let about = "Says something to the agent in another process and gives its answer.";
+        let definition = self.0.definition(PROMPT, about);
+        definition
+            .parameters_of::<ToSay>()
+            .effect(Effect::Once)
+            .timeout(self.0.settings.task_timeout + SLACK)
+    }
+
+    async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let said: ToSay = read(&arguments)?;
+        let blocks = said.prompt.into_iter().map(serde_json::from_value);
+        let blocks: Vec<ContentBlock> = blocks.collect::<Result<_, _>>()?;
+        let kept = Kept::of(&cx)?;
+        let name = [(IDEMPOTENCY_KEY.to_owned(), kept.name.clone().into())];
+        let request = PromptRequest {
+            session_id: said.session,
+            prompt: blocks,
+            meta: Some(name.into()),
+        };
+        let mut restarts = 0;
+        let ended = loop {
+            let process = self.0.processes.acquire().await?;
+            let failed = self.0.say(&request, &kept.answers, &cx).await;
+            drop(process);
+            match failed {
+                Ok(ended) => break ended,
+                Err((Failure::Lost(_), Sent::MayRepeat)) if restarts < RESTARTS => {
+                    tokio::time::sleep(PAUSE * 2_u32.pow(restarts)).await;
+                    restarts += 1;
+                }
+                Err((failure @ Failure::Lost(_), Sent::MayRepeat | Sent::Once)) => {
+                    return Err(ToolError::in_doubt(failure.to_string()));
+                }
+                Err((failure, _)) => return Err(failure.into()),
+            }
+        };
+        let agent = &self.0.agent;
+        match ended {
+            Ended::Answered(text) => Ok(ToolOutput::text(text)),
+            Ended::Stopped(why) => Err(ToolError::new(why)),
+            Ended::Cancelled => Err(ToolError::new("it was cancelled")),
+            Ended::Late => Err(ToolError::new(format!(
+                "it took longer than {:?}, and was cancelled",
+                self.0.settings.task_timeout
+            ))),
+            Ended::Permission {
+                call,
+                question,
+                options,
+            } => {
+                let labels = options.iter().map(|(_, label)| label.clone());
+                let question = format!("{agent} (in another process) asks: {question}");
+                let question = Question::choice(question, labels.collect::<Vec<_>>());
+                kept.asking(question, Asked::Permission { call, options })
+            }
+            Ended::Words {
+                operation,
+                question,
+            } => kept.asking(Question::new(question), Asked::Words(operation)),
+        }
+    }
+
+    /// Checks whether the prompt may be sent again.
+    async fn reconcile(&self, _: &ToolCall, _: ToolContext) -> Reconciled {
+        match Process::start(&self.0.settings).await {
+            // To this agent it is the same prompt, with which it goes on.
+            Ok(process) if process.knows_prompts() => {
+                process.end().await;
+                Reconciled::DidNotHappen
+            }
+            _ => Reconciled::Unknown,
+        }
+    }
+}
+
+/// Cancels what is under way in a session, also where its process has ended with ours.
+struct Cancel(Elsewhere);
+
+impl Tool for Cancel {
+    fn definition(&self) -> ToolDefinition {
+        let about = "Cancels the prompt of the agent in another process.";
+        let definition = self.0.definition(CANCEL, about);
+        definition
+            .parameters_of::<InSession>()
+            .effect(Effect::Idempotent)
+            .timeout(SHORT)
+    }
+
+    async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let InSession { session } = read(&arguments)?;
+        let mut process = Process::start(&self.0.settings).await?;
+        // What another agent had under way ended with its process.
+        if process.knows_prompts() {
+            process.open_session(&session, self.0.directory()?).await?;
+            process.close_session(&session).await?;
+        }
+        process.end().await;
+        Ok(ToolOutput::text("cancelled"))
+    }
+}
