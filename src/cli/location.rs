@@ -246,11 +246,11 @@ pub(super) async fn nodes(location: &Location) -> Result<Option<Vec<String>>, St
         return Ok(None);
     };
     let store = database(address).await?;
-    let nodes = store
-        .nodes()
-        .await?
-        .into_iter()
-        .filter(|node| !node.is_this);
+    let nodes = store.nodes().await;
+    // This process leaves the list.
+    ghostlight_actors::contract::Store::close(&store).await?;
+    let nodes = nodes?.into_iter();
+    let nodes = nodes.filter(|node| !node.is_this && (node.lives || node.open_runs > 0));
     let line = |node: crate::stores::postgres::NodeStatus| {
         let lives = if node.lives { "lives" } else { "is gone" };
         let team = |carried: &ghostlight_actors::contract::CarriedTeam| match carried.version {

@@ -159,6 +159,16 @@ impl Problem {
             StoreError::Deleted { .. } => Self::new(StatusCode::GONE, "deleted", error.to_string()),
             error if error.is_elsewhere() => Self::conflict(error.to_string()),
             StoreError::Closed => Self::stopping(),
+            // The session went to another process while the request was under way.
+            StoreError::Stale { .. } => {
+                let detail = "another process carries it now: ask again";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "moved", detail)
+            }
+            StoreError::Io { .. } => {
+                tracing::error!(%error, "the store does not answer");
+                let detail = "the store does not answer; the server's log says why";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", detail)
+            }
             error => Self::internal(error),
         }
     }

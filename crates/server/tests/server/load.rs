@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use ghostlight_server::ServerLimits;
+use ghostlight_actors::{contract::StoreError, vocabulary::RunId};
+use ghostlight_server::{
+    Problem, ServerLimits,
+    axum::{http::header, response::IntoResponse as _},
+};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::{
@@ -104,4 +108,22 @@ async fn connections_past_the_bound_wait_for_one_to_end() {
     }
     // Those that say nothing are let go, two after two.
     desk.client.get("/health").await.is(200);
+}
+
+#[test]
+fn what_passes_by_itself_is_to_be_asked_again() {
+    let moved = StoreError::Stale {
+        journal: RunId::from_random(1).into(),
+        epoch: 1,
+        current: 2,
+    };
+    let away = StoreError::Io {
+        place: "postgres://db/agents".to_owned(),
+        reason: "connection refused".to_owned(),
+    };
+    for error in [moved, away] {
+        let response = Problem::from(error).into_response();
+        assert_eq!(response.status(), 503);
+        assert!(response.headers().contains_key(header::RETRY_AFTER));
+    }
 }
