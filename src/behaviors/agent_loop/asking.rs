@@ -18,7 +18,7 @@ impl AgentLoop<'_> {
     /// Asks the model, or the policy that answers in its place.
     pub(super) async fn response(&mut self) -> Result<ModelResponse, AgentError> {
         let request = self.request()?;
-        let (works, format) = (self.works(), self.format.clone());
+        let (works, format) = (self.works(), self.rules.format.clone());
         let mut offered = request.tools.clone();
         let ready = |mut request: ModelRequest| {
             if works {
@@ -30,18 +30,18 @@ impl AgentLoop<'_> {
             as_sent(&*format, request)
         };
         let response = self.cx.model_at(self.moment(), request, ready).await;
-        self.offered_now = offered;
+        self.turn.offered = offered;
         response
     }
 
     fn request(&mut self) -> Result<ModelRequest, AgentError> {
         let mut request = self.cx.model_request(self.conversation.clone());
-        if let Some(instructions) = &self.instructions {
+        if let Some(instructions) = &self.rules.instructions {
             request.instructions = instructions.clone();
         }
         request.tools = self.offered()?;
-        request.output = self.output.as_ref().map(|output| output.sent());
-        if self.completion == FinishMode::Tool {
+        request.output = self.rules.output.as_ref().map(|output| output.sent());
+        if self.rules.completion == FinishMode::Tool {
             // The answer comes in the arguments of a call, not as the text.
             request.output = None;
         }
@@ -52,17 +52,22 @@ impl AgentLoop<'_> {
         if let Some(offered) = &self.offered {
             return Ok(offered.clone());
         }
-        let mut offered = self.tools.clone();
-        if self.completion.offers_tool() {
-            if self.tools.iter().any(|tool| answer::is_finish(&tool.name)) {
+        let mut offered = self.rules.tools.clone();
+        if self.rules.completion.offers_tool() {
+            if self
+                .rules
+                .tools
+                .iter()
+                .any(|tool| answer::is_finish(&tool.name))
+            {
                 return Err(AgentError::failed(format!(
                     "agent {} has a tool called {FINISH_TOOL:?}, which is the name of the tool \
                      that ends the task: rename it, or set `completion` to `text`",
                     self.cx.spec().name
                 )));
             }
-            let finish = Arc::new(answer::finish_tool(self.output.as_deref()));
-            offered = self.tools.iter().cloned().chain([finish]).collect();
+            let finish = Arc::new(answer::finish_tool(self.rules.output.as_deref()));
+            offered = self.rules.tools.iter().cloned().chain([finish]).collect();
         }
         Ok(self.offered.insert(offered).clone())
     }
@@ -72,7 +77,7 @@ impl AgentLoop<'_> {
             mut said,
             text,
             mut turn,
-        } = self.format.read(response, self.steps);
+        } = self.rules.format.read(response, self.counts.steps);
         if !text.trim().is_empty() {
             self.last_text = text;
         }
@@ -86,16 +91,16 @@ impl AgentLoop<'_> {
         };
         self.conversation
             .push(said.by(self.cx.spec().name.as_str()));
-        self.steering = response.steering.iter().cloned().map(Arc::new).collect();
-        self.steered.extend(self.steering.iter().cloned());
+        self.turn.steering = response.steering.iter().cloned().map(Arc::new).collect();
+        self.steered.extend(self.turn.steering.iter().cloned());
         match &turn {
             ModelTurn::Calls(calls) => {
-                self.open.clone_from(calls);
-                self.steering.extend(note.map(Arc::new));
+                self.turn.open.clone_from(calls);
+                self.turn.steering.extend(note.map(Arc::new));
             }
-            _ => self.conversation.extend(self.steering.drain(..)),
+            _ => self.conversation.extend(self.turn.steering.drain(..)),
         }
-        self.cut = match (&response.finish, &turn) {
+        self.turn.cut = match (&response.finish, &turn) {
             // If some calls were left out, the last call that is kept is complete.
             (FinishReason::Length, ModelTurn::Calls(calls))
                 if response.message.tool_calls().count() <= calls.len() =>
@@ -110,7 +115,7 @@ impl AgentLoop<'_> {
     /// Removes the calls above the limit, and returns the message that tells the model so after the
     /// results. A model that repeats itself can ask for a hundred thousand calls.
     fn bound(&self, calls: &mut Vec<ToolCall>, said: &mut Message) -> Option<Message> {
-        let (asked, most) = (calls.len(), self.max_calls as usize);
+        let (asked, most) = (calls.len(), self.rules.max_calls as usize);
         if asked <= most {
             return None;
         }

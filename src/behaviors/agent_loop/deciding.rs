@@ -20,16 +20,16 @@ impl AgentLoop<'_> {
         let steered_before = self.steered.len();
         let turn = self.think().await?;
         let steered = self.steered.len() > steered_before;
-        if self.cut.is_none() && !matches!(turn, ModelTurn::Unreadable(_)) {
-            self.unreadable_turns = 0;
+        if self.turn.cut.is_none() && !matches!(turn, ModelTurn::Unreadable(_)) {
+            self.counts.unreadable_turns = 0;
         }
         let is_idle = match &turn {
             ModelTurn::Empty => true,
-            ModelTurn::Answer(_) => self.completion == FinishMode::Tool,
+            ModelTurn::Answer(_) => self.rules.completion == FinishMode::Tool,
             _ => false,
         };
         if !is_idle {
-            self.empty_turns = 0;
+            self.counts.empty_turns = 0;
         }
         if let ModelTurn::Answer(text) = &turn
             && let Some(next) = self.reflected(text).await?
@@ -56,15 +56,15 @@ impl AgentLoop<'_> {
         if let Some(reason) = acted.stop {
             return Ok(Some(self.stop(reason)));
         }
-        if self.cut.is_some() {
-            self.unreadable_turns += 1;
-            if self.unreadable_turns > self.limits.unreadable_turns {
+        if self.turn.cut.is_some() {
+            self.counts.unreadable_turns += 1;
+            if self.counts.unreadable_turns > self.rules.limits.unreadable_turns {
                 return Ok(Some(self.stop(StopReason::Truncated)));
             }
         }
         if acted.rejected {
-            self.repairs += 1;
-            if self.repairs > self.limits.repairs {
+            self.counts.repairs += 1;
+            if self.counts.repairs > self.rules.limits.repairs {
                 let reason = format!("the tool {FINISH_TOOL:?} was called wrongly too often");
                 return Ok(Some(self.stop(StopReason::GaveUp(reason))));
             }
@@ -79,7 +79,7 @@ impl AgentLoop<'_> {
     }
 
     async fn answered(&mut self, text: String) -> Result<Option<Outcome>, AgentError> {
-        let Some(output) = &self.output else {
+        let Some(output) = &self.rules.output else {
             return self.done(text).await;
         };
         let reason = match output.read(&text) {
@@ -88,11 +88,11 @@ impl AgentLoop<'_> {
         };
         self.cx
             .emit("answer_rejected", &serde_json::json!({ "reason": reason }));
-        if self.repairs >= self.limits.repairs {
+        if self.counts.repairs >= self.rules.limits.repairs {
             let reason = format!("the answer does not fit its schema: {reason}");
             return Ok(Some(self.stop(StopReason::GaveUp(reason))));
         }
-        self.repairs += 1;
+        self.counts.repairs += 1;
         self.say(format!(
             "Your answer does not fit the schema that it must fit: {reason}\nGive the whole \
              answer again, as JSON only."
@@ -102,7 +102,7 @@ impl AgentLoop<'_> {
 
     /// Ends with this answer, unless a policy objects.
     async fn done(&mut self, text: String) -> Result<Option<Outcome>, AgentError> {
-        let judgement = match self.is_gated {
+        let judgement = match self.rules.is_gated {
             true => self.cx.judged(self.moment(), &text).await?,
             false => Judgement::default(),
         };
@@ -120,7 +120,7 @@ impl AgentLoop<'_> {
         match self.answer(text) {
             Outcome::Answer(mut answer) => {
                 answer.flagged = flagged;
-                match self.is_inner {
+                match self.rules.is_inner {
                     true => Ok(Outcome::Answer(answer)),
                     false => within_budget(self.cx, answer).await,
                 }
@@ -145,7 +145,7 @@ impl AgentLoop<'_> {
         objections: Option<usize>,
         feedback: String,
     ) -> Result<Option<Outcome>, AgentError> {
-        self.rejections += 1;
+        self.counts.rejections += 1;
         if let Some(objections) = objections
             && self
                 .best
@@ -159,7 +159,7 @@ impl AgentLoop<'_> {
                 feedback,
             });
         }
-        if self.rejections < self.max_rejections {
+        if self.counts.rejections < self.rules.max_rejections {
             self.say(feedback);
             return Ok(None);
         }
@@ -168,7 +168,8 @@ impl AgentLoop<'_> {
             objections: 0,
             feedback: feedback.clone(),
         });
-        let told = serde_json::json!({ "rejections": self.rejections, "reason": best.feedback });
+        let told =
+            serde_json::json!({ "rejections": self.counts.rejections, "reason": best.feedback });
         self.cx.emit("gave_up", &told);
         if best.text != text {
             // The conversation ends with the answer that is given.
@@ -178,18 +179,18 @@ impl AgentLoop<'_> {
     }
 
     fn idle(&mut self, nudge: &str, reason: impl FnOnce(u32) -> StopReason) -> Option<Outcome> {
-        self.empty_turns += 1;
-        if self.empty_turns >= self.limits.empty_turns {
-            return Some(self.stop(reason(self.empty_turns)));
+        self.counts.empty_turns += 1;
+        if self.counts.empty_turns >= self.rules.limits.empty_turns {
+            return Some(self.stop(reason(self.counts.empty_turns)));
         }
         self.say(nudge);
         None
     }
 
     fn unreadable(&mut self, feedback: String) -> Option<Outcome> {
-        self.unreadable_turns += 1;
-        if self.unreadable_turns > self.limits.unreadable_turns {
-            let turns = self.unreadable_turns;
+        self.counts.unreadable_turns += 1;
+        if self.counts.unreadable_turns > self.rules.limits.unreadable_turns {
+            let turns = self.counts.unreadable_turns;
             let reason = format!("{turns} answers in a row could not be read: {feedback}");
             return Some(self.stop(StopReason::GaveUp(reason)));
         }

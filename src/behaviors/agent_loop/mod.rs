@@ -60,16 +60,30 @@ use super::turn_format::{ModelTurn, TurnFormat};
 /// [`FunctionCalling`]: super::FunctionCalling
 pub struct AgentLoop<'a> {
     cx: &'a RunContext,
+    rules: Rules,
+    /// The tools in requests, including the finishing tool if there is one. Built once.
+    offered: Option<ToolSet>,
+    conversation: Transcript,
+    /// The length of the conversation when the loop began.
+    begin: usize,
+    turn: Turn,
+    /// All messages of people during this loop.
+    steered: Vec<Arc<Message>>,
+    /// The last text beside or instead of calls: the partial answer.
+    last_text: String,
+    counts: Counts,
+    /// The rejected draft with the fewest objections.
+    best: Option<Draft>,
+}
+
+/// The rules of a loop, which its driver sets before it begins.
+struct Rules {
     format: Arc<dyn TurnFormat>,
     instructions: Option<Arc<str>>,
     /// The tools that the model may call.
     tools: ToolSet,
     completion: FinishMode,
     output: Option<Arc<AnswerSchema>>,
-    /// The tools in requests, including the finishing tool if there is one. Built once.
-    offered: Option<ToolSet>,
-    /// The tools that the last turn offered, after the policies' changes.
-    offered_now: ToolSet,
     limits: LoopLimits,
     /// How many answers may be rejected before the best one is used.
     max_rejections: u32,
@@ -79,26 +93,29 @@ pub struct AgentLoop<'a> {
     is_gated: bool,
     /// Whether the answer is only a part of the work.
     is_inner: bool,
-    conversation: Transcript,
-    /// The length of the conversation when the loop began.
-    begin: usize,
+}
+
+/// What the last turn of the model left to do.
+#[derive(Default)]
+struct Turn {
+    /// The tools that it offered, after the policies' changes.
+    offered: ToolSet,
     /// Calls whose results are not in the conversation yet.
     open: Vec<ToolCall>,
     /// The open call that was cut off: its arguments may be incomplete.
     cut: Option<String>,
     /// Messages of people that wait to follow the results.
     steering: Vec<Arc<Message>>,
-    /// All messages of people during this loop.
-    steered: Vec<Arc<Message>>,
-    /// The last text beside or instead of calls: the partial answer.
-    last_text: String,
+}
+
+/// How often something has happened, each with a limit.
+#[derive(Default)]
+struct Counts {
     steps: u32,
     empty_turns: u32,
     unreadable_turns: u32,
     repairs: u32,
     rejections: u32,
-    /// The rejected draft with the fewest objections.
-    best: Option<Draft>,
 }
 
 /// An answer that was rejected.
@@ -116,7 +133,7 @@ impl AgentLoop<'_> {
 
     /// The number of model calls so far.
     pub fn steps(&self) -> u32 {
-        self.steps
+        self.counts.steps
     }
 
     /// The messages of people during this loop, which are also in the conversation.
@@ -139,7 +156,7 @@ impl AgentLoop<'_> {
     pub async fn think(&mut self) -> Result<ModelTurn, AgentError> {
         self.close_open_calls();
         let response = self.response().await?;
-        self.steps += 1;
+        self.counts.steps += 1;
         let turn = self.hear(&response);
         match Self::is_not_whole(&response, &turn) {
             Some(reason) => Err(AgentError::early(Outcome::stopped(reason))),
@@ -153,7 +170,7 @@ impl AgentLoop<'_> {
     /// The errors that must stop the run: a budget that is used up (the results of the other calls
     /// are kept), a call in doubt whose tool says that the run fails, a divergence.
     pub async fn act(&mut self) -> Result<BatchResult, AgentError> {
-        let acted = self.call(&self.open.clone()).await?;
+        let acted = self.call(&self.turn.open.clone()).await?;
         self.record(acted.results.clone());
         match acted.exhausted {
             Some(error) => Err(error.into()),
@@ -169,12 +186,12 @@ impl AgentLoop<'_> {
     pub async fn call(&self, calls: &[ToolCall]) -> Result<BatchResult, AgentError> {
         let mut own = Own {
             cx: self.cx,
-            offered: &self.offered_now,
-            finishes: self.completion.offers_tool(),
-            output: self.output.as_deref(),
+            offered: &self.turn.offered,
+            finishes: self.rules.completion.offers_tool(),
+            output: self.rules.output.as_deref(),
             alone: calls.len() == 1,
             acted: BatchResult::default(),
-            cut: self.cut.as_deref(),
+            cut: self.turn.cut.as_deref(),
         };
         let results = self.cx.tools_at(self.moment(), calls, &mut own).await?;
         Ok(own.acted(results))
@@ -183,20 +200,20 @@ impl AgentLoop<'_> {
     /// Keeps the results of the open calls, in the order of the calls. A call without a result gets
     /// one that says that it was not run; a result without a call is left out.
     pub fn record(&mut self, mut results: Vec<ToolResult>) {
-        let open = std::mem::take(&mut self.open);
+        let open = std::mem::take(&mut self.turn.open);
         if !open.is_empty() {
             let result = |call: &ToolCall| {
                 let place = results.iter().position(|result| result.call_id == call.id);
                 place.map_or_else(|| not_run(call), |place| results.swap_remove(place))
             };
             let batch: Vec<ToolResult> = open.iter().map(result).collect();
-            let mut results = self.format.results(batch);
+            let mut results = self.rules.format.results(batch);
             results.synthetic = results.role == Role::User;
             self.conversation.push(results);
         }
         let deferred = self.cx.take_deferred().into_iter();
         self.conversation.extend(deferred.map(Message::synthetic));
-        self.conversation.extend(self.steering.drain(..));
+        self.conversation.extend(self.turn.steering.drain(..));
     }
 
     /// Takes one step: a model call with its tool calls. Returns `Some` if it was the last step.
@@ -204,8 +221,10 @@ impl AgentLoop<'_> {
     /// # Errors
     /// The errors that the run fails with. Limits and budgets are outcomes.
     pub async fn step(&mut self) -> Result<Option<Outcome>, AgentError> {
-        if self.steps >= self.limits.steps {
-            return Ok(Some(self.stop(StopReason::MaxSteps(self.limits.steps))));
+        if self.counts.steps >= self.rules.limits.steps {
+            return Ok(Some(
+                self.stop(StopReason::MaxSteps(self.rules.limits.steps)),
+            ));
         }
         match self.try_step().await {
             Err(error) => Ok(Some(self.stop(exhausted(error)?))),
@@ -270,13 +289,13 @@ impl AgentLoop<'_> {
     /// Whether the loop does the agent's work. A loop without tools, whose answer is only a part of
     /// the work, makes something else: a plan, a judgement.
     fn works(&self) -> bool {
-        self.is_gated || !self.tools.is_empty()
+        self.rules.is_gated || !self.rules.tools.is_empty()
     }
 
     fn moment(&self) -> HookContext<'_> {
         HookContext {
             transcript: &self.conversation,
-            steps: self.steps,
+            steps: self.counts.steps,
         }
     }
 
@@ -288,8 +307,8 @@ impl AgentLoop<'_> {
 impl fmt::Debug for AgentLoop<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentLoop")
-            .field("steps", &self.steps)
-            .field("open", &self.open)
+            .field("steps", &self.counts.steps)
+            .field("open", &self.turn.open)
             .field("messages", &self.conversation.len())
             .finish_non_exhaustive()
     }

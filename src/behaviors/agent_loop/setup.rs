@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{AgentLoop, AnswerSchema, FinishMode, LoopLimits};
+use super::{AgentLoop, AnswerSchema, Counts, FinishMode, LoopLimits, Rules, Turn};
 use crate::behaviors::turn_format::{NativeCalls, TurnFormat};
 
 impl<'a> AgentLoop<'a> {
@@ -27,32 +27,32 @@ impl<'a> AgentLoop<'a> {
     /// When the agent's output schema is invalid.
     pub fn new(cx: &'a RunContext) -> Result<Self, AgentError> {
         let conversation = cx.conversation();
-        Ok(Self {
-            cx,
+        let rules = Rules {
             format: Arc::new(NativeCalls),
             instructions: None,
             tools: cx.tools_offered(),
             completion: FinishMode::Text,
             output: AnswerSchema::of(cx.agent())?.map(Arc::new),
-            offered: None,
-            offered_now: cx.tools_offered(),
             limits: LoopLimits::of(cx, None),
             max_rejections: cx.spec().max_rejections.unwrap_or(Self::DEFAULT_REJECTIONS),
             max_calls: cx.spec().max_calls.unwrap_or(Self::DEFAULT_CALLS).max(1),
             is_gated: true,
             is_inner: false,
+        };
+        let turn = Turn {
+            offered: rules.tools.clone(),
+            ..Turn::default()
+        };
+        Ok(Self {
+            cx,
+            rules,
+            offered: None,
             begin: conversation.len(),
             conversation,
-            open: Vec::new(),
-            cut: None,
-            steering: Vec::new(),
+            turn,
             steered: Vec::new(),
             last_text: String::new(),
-            steps: 0,
-            empty_turns: 0,
-            unreadable_turns: 0,
-            repairs: 0,
-            rejections: 0,
+            counts: Counts::default(),
             best: None,
         })
     }
@@ -60,36 +60,36 @@ impl<'a> AgentLoop<'a> {
     /// Sets the format of requests and responses.
     #[must_use]
     pub fn format(mut self, format: impl TurnFormat) -> Self {
-        self.format = Arc::new(format);
+        self.rules.format = Arc::new(format);
         self
     }
 
     /// Sets the system prompt, instead of the agent's instructions.
     #[must_use]
     pub fn instructions(mut self, text: impl Into<Arc<str>>) -> Self {
-        self.instructions = Some(text.into());
+        self.rules.instructions = Some(text.into());
         self
     }
 
     /// Sets the tools that the model may call, from the agent's tools.
     #[must_use]
     pub fn tools(mut self, tools: ToolSet) -> Self {
-        self.offered_now = tools.clone();
-        (self.tools, self.offered) = (tools, None);
+        self.turn.offered = tools.clone();
+        (self.rules.tools, self.offered) = (tools, None);
         self
     }
 
     /// Sets how the model signals that it is done.
     #[must_use]
     pub fn completion(mut self, completion: FinishMode) -> Self {
-        (self.completion, self.offered) = (completion, None);
+        (self.rules.completion, self.offered) = (completion, None);
         self
     }
 
     /// Sets the limits.
     #[must_use]
     pub fn limits(mut self, limits: LoopLimits) -> Self {
-        self.limits = limits;
+        self.rules.limits = limits;
         self
     }
 
@@ -113,21 +113,21 @@ impl<'a> AgentLoop<'a> {
     /// it, and an exceeded budget is noticed by the next operation.
     #[must_use]
     pub fn inner(mut self) -> Self {
-        (self.is_inner, self.is_gated) = (true, false);
+        (self.rules.is_inner, self.rules.is_gated) = (true, false);
         self
     }
 
     /// Lets policies judge the answer even though it is a part of the work: a draft.
     #[must_use]
     pub fn gated(mut self) -> Self {
-        self.is_gated = true;
+        self.rules.is_gated = true;
         self
     }
 
     /// Accepts any text as the answer, whatever the agent's output schema.
     #[must_use]
     pub fn free_text(mut self) -> Self {
-        (self.output, self.offered) = (None, None);
+        (self.rules.output, self.offered) = (None, None);
         self
     }
 
@@ -137,7 +137,7 @@ impl<'a> AgentLoop<'a> {
     /// When the schema is invalid.
     pub fn schema(mut self, name: &str, schema: Value) -> Result<Self, AgentError> {
         let schema = AnswerSchema::new(name, schema).map_err(AgentError::failed)?;
-        (self.output, self.offered) = (Some(Arc::new(schema)), None);
+        (self.rules.output, self.offered) = (Some(Arc::new(schema)), None);
         Ok(self)
     }
 
@@ -147,7 +147,7 @@ impl<'a> AgentLoop<'a> {
     /// When the schema of the type is invalid.
     pub fn typed<T: JsonSchema + DeserializeOwned>(mut self) -> Result<Self, AgentError> {
         let schema = AnswerSchema::of_type::<T>().map_err(AgentError::failed)?;
-        (self.output, self.offered) = (Some(Arc::new(schema)), None);
+        (self.rules.output, self.offered) = (Some(Arc::new(schema)), None);
         Ok(self)
     }
 }
