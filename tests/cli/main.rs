@@ -10,6 +10,14 @@ mod crashes;
 #[cfg(feature = "acp")]
 mod editors;
 mod files;
+#[cfg(all(
+    unix,
+    feature = "a2a",
+    feature = "anp",
+    feature = "mcp",
+    feature = "server"
+))]
+mod held_back;
 #[cfg(unix)]
 mod hostile;
 #[cfg(all(
