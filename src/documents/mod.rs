@@ -52,6 +52,14 @@ pub fn register(registry: Registry, readers: Readers) -> Registry {
 
 fn tool(name: &str, given: &Map<String, Value>, readers: Readers) -> Result<ToolHandle, String> {
     let settings = DocumentSettings::deserialize(given).map_err(|error| error.to_string())?;
+    #[cfg(feature = "tools")]
+    let settings = {
+        let mut settings = settings;
+        if let Some(web) = &mut settings.web {
+            web.list.get_or_insert_with(|| name.to_owned());
+        }
+        settings
+    };
     let folder = IndexedFolder::new(settings, readers)?;
     Ok(ToolHandle::new(DocumentSearch::new(name, folder)))
 }

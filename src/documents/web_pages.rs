@@ -13,7 +13,7 @@ use crate::{
     tools::{PageError, PageReader, ReadPage, WebError, WebSettings},
 };
 
-/// The name of these documents' source in an index.
+/// The name of a list without a name in an index, and the beginning of the others'.
 const NAME: &str = "web";
 
 /// Which pages of the web are documents, and under which rules they are read.
@@ -23,6 +23,10 @@ const NAME: &str = "web";
 pub struct WebPageSettings {
     /// The addresses of the pages, of `https` or `http`. No others are read.
     pub pages: Vec<String>,
+    /// The name of this list in an index: lists of several names can share one, and each removes only its own pages. In
+    /// a team file it is the name of the tool when it is left out.
+    #[serde(default)]
+    pub list: Option<String>,
     /// Whether `robots.txt` is obeyed.
     #[serde(default = "obeys")]
     pub robots: bool,
@@ -54,6 +58,7 @@ impl WebPageSettings {
     pub fn new(pages: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             pages: pages.into_iter().map(Into::into).collect(),
+            list: None,
             robots: obeys(),
             allow_addresses: Vec::new(),
             max_bytes: max_bytes(),
@@ -66,10 +71,12 @@ impl WebPageSettings {
 ///
 /// A page that the index has is asked for only if it has changed (by its `ETag` or its time), and indexed only if
 /// its bytes have. One that is gone (404, 410) is removed and told in the report; one whose server fails is tried three
-/// times, told, and stays as it was. Pages that are no longer listed are removed, so an index holds one list. Private
+/// times, told, and stays as it was. Pages that are no longer in the list are removed; those of
+/// lists of other names stay ([`WebPageSettings::list`]). Private
 /// addresses are refused, also after a redirect.
 #[derive(Clone, Debug)]
 pub struct WebPages {
+    name: String,
     pages: BTreeSet<String>,
     reader: PageReader,
 }
@@ -88,6 +95,10 @@ impl WebPages {
         rules.max_bytes = settings.max_bytes;
         rules.timeout_s = settings.timeout_s;
         Ok(Self {
+            name: match &settings.list {
+                Some(list) => format!("{NAME}/{list}"),
+                None => String::from(NAME),
+            },
             pages: settings.pages.iter().cloned().collect(),
             reader: PageReader::open(rules)?,
         })
@@ -96,12 +107,12 @@ impl WebPages {
 
 impl Source for WebPages {
     fn name(&self) -> String {
-        String::from(NAME)
+        self.name.clone()
     }
 
     async fn entries(&self, options: &SyncOptions) -> Result<Vec<SourceEntry>, IndexError> {
         let pages = self.pages.iter();
-        let admitted = pages.filter(|page| options.filter.admits(NAME, page));
+        let admitted = pages.filter(|page| options.filter.admits(&self.name, page));
         let entries = admitted.map(|page| SourceEntry {
             name: page.clone(),
             read_as: String::new(),

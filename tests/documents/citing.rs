@@ -132,6 +132,100 @@ async fn an_answer_cites_what_was_found_and_an_invented_one_is_sent_back() {
 }
 
 #[tokio::test]
+async fn what_the_documents_lack_is_told_before_and_what_they_deny_is_judged_after() {
+    let folder = Folder::new("judged");
+    folder.write("faq.md", "# Parcels\n\nThey are not brought on Sundays.\n");
+    // What the judge says, and the answer that results, in order.
+    let lives = [
+        (
+            vec![
+                r#"Sure: {"unsupported": [{"sentence": 1, "why": "the passage says the opposite"}]}"#,
+                r#"{"unsupported": []}"#,
+            ],
+            "Parcels are not brought on Sundays [",
+            5,
+        ),
+        (vec!["I cannot say."], "Parcels are brought on Sundays [", 3),
+    ];
+    for (judgements, wanted, calls) in lives {
+        let judgements = std::sync::Mutex::new(judgements.into_iter());
+        let drafts = std::sync::Mutex::new(
+            [
+                "Parcels are brought on Sundays",
+                "Parcels are not brought on Sundays",
+            ]
+            .into_iter(),
+        );
+        let found = std::sync::Mutex::new(None);
+        let model = ScriptedModel::from_fn(move |request, number| {
+            let last = request.conversation.messages().last().unwrap().content();
+            if number == 0 {
+                return Ok(search("parcels Sundays zeppelin"));
+            }
+            if last.contains("numbered sentences of an answer") {
+                // The sentence stands below the passage that it cites.
+                let passage = last.find("| They are not brought on Sundays.").unwrap();
+                assert!(passage < last.find("1. Parcels are").unwrap(), "{last}");
+                return Ok(ModelResponse::text(
+                    judgements.lock().unwrap().next().unwrap(),
+                ));
+            }
+            let label = found
+                .lock()
+                .unwrap()
+                .get_or_insert_with(|| label(request))
+                .clone();
+            let draft = drafts.lock().unwrap().next().unwrap();
+            Ok(ModelResponse::text(format!("{draft} [{label}].")))
+        });
+        let text = TEAM
+            .replace("FOLDER", folder.docs().to_str().unwrap())
+            .replace(
+                "require: true",
+                "require: true, grounding: 0.9, judge: true",
+            );
+        let team = ghostlight::config::parse(text, "team.yaml").unwrap();
+        let system = System::builder(InMemoryStore::new())
+            .team(Team {
+                registry: team
+                    .resolve(builtin().model("default", model.clone().into()))
+                    .unwrap(),
+                spec: team.into_spec(),
+            })
+            .start()
+            .await
+            .unwrap();
+        let run = system
+            .session("desk", "ada")
+            .send("Are parcels brought on Sundays by zeppelin?")
+            .await
+            .unwrap();
+        let outcome = run.outcome().await.unwrap();
+        assert!(outcome.text().starts_with(wanted), "{outcome:?}");
+        assert_eq!(model.calls(), calls);
+        let shown = |request: &ModelRequest| {
+            let last = request.conversation.messages().last().cloned();
+            last.map_or(String::new(), |last| format!("{last:?}"))
+        };
+        let told = shown(&model.requests()[1]);
+        assert!(told.contains("contains: zeppelin"), "{told}");
+        match calls {
+            5 => {
+                let told = shown(&model.requests()[3]);
+                assert!(told.contains("the passage says the opposite"), "{told}");
+                assert!(!format!("{outcome:?}").contains("judged"), "{outcome:?}");
+            }
+            // An answer that nobody could judge passes with a flag.
+            _ => assert!(
+                format!("{outcome:?}").contains("could not be judged"),
+                "{outcome:?}"
+            ),
+        }
+        system.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn documents_come_by_themselves_within_a_budget() {
     let folder = Folder::new("recalled");
     folder.write("faq.md", "# Parcels\n\nThey are brought by noon.\n");

@@ -10,9 +10,14 @@ use std::{
 };
 
 use ghostlight::{
+    builtin,
     documents::{DocumentSettings, IndexedFolder, WebPageSettings, WebPages},
+    prelude::*,
     retrieval::index::{Index, Query, SyncOptions, SyncReport},
+    run::Team,
+    testing::ScriptedModel,
     tools::{PageError, PageReader, ReadPage, WebSettings},
+    vocabulary::ToolCall,
 };
 
 use crate::folder::Folder;
@@ -289,4 +294,75 @@ async fn a_tool_and_the_command_index_pages() {
         done.status.success() && told.contains("web: 1 indexed"),
         "{told}"
     );
+}
+
+#[tokio::test]
+async fn two_tools_with_lists_of_their_own_share_an_index() {
+    let site = Site::new();
+    site.put("/a", 200, HTML, "<p>Parcels are brought by noon.</p>");
+    site.put("/b", 200, HTML, "<p>Letters are brought by bicycle.</p>");
+    let folder = Folder::new("pages-lists");
+    let file = folder.path().join("the.index");
+    let tool = |name: &str, page: &str| {
+        let page = site.at(page);
+        format!(
+            "  {name}: {{ kind: document_search, index: {}, refresh_s: 0, web: {{ pages: [\"{page}\"], \
+             allow_addresses: [\"127.0.0.1\"] }} }}\n",
+            file.display()
+        )
+    };
+    let text = format!(
+        "tools:\n{}{}agent: {{ name: desk, tools: [parcels, letters] }}\n",
+        tool("parcels", "/a"),
+        tool("letters", "/b")
+    );
+    let model = ScriptedModel::from_fn(|request, number| {
+        let messages = request.conversation.messages();
+        let results = messages.iter().flat_map(|message| {
+            let results = message.tool_results().map(|result| result.text.clone());
+            results.collect::<Vec<_>>()
+        });
+        let name = ["parcels", "letters", "parcels"].get(usize::try_from(number).unwrap());
+        Ok(match name {
+            Some(name) => ModelResponse::tool_calls([ToolCall::new(
+                number.to_string(),
+                *name,
+                serde_json::json!({ "query": "how are they brought" }),
+            )]),
+            None => ModelResponse::text(results.collect::<Vec<_>>().join("\n")),
+        })
+    });
+    let team = ghostlight::config::parse(text, "team.yaml").unwrap();
+    let system = System::builder(InMemoryStore::new())
+        .team(Team {
+            registry: team
+                .resolve(builtin().model("default", model.into()))
+                .unwrap(),
+            spec: team.into_spec(),
+        })
+        .start()
+        .await
+        .unwrap();
+    let run = system.session("desk", "ada").send("How?").await.unwrap();
+    let said = run.outcome().await.unwrap().text().to_owned();
+    // Each tool finds its own pages, and they are in the index until the end.
+    assert_eq!(said.matches("| Parcels").count(), 2, "{said}");
+    assert_eq!(said.matches("| Letters").count(), 1, "{said}");
+    system.stop().await.unwrap();
+    let asked = site.asked.lock().unwrap().clone();
+    let asked: Vec<&String> = asked
+        .iter()
+        .filter(|head| head.contains("get /a "))
+        .collect();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert!(asked[1].contains("if-none-match"), "{asked:?}");
+    let index = Index::open(&file, None).await.unwrap();
+    let documents = index.documents().await.unwrap();
+    let names: Vec<&str> = documents.iter().map(|row| &*row.folder).collect();
+    assert_eq!(names, ["web/letters", "web/parcels"]);
+    // A list that gets shorter loses its own page alone.
+    let mut shorter = settings(&site, &[]);
+    shorter.list = Some(String::from("letters"));
+    assert_eq!(sync(&index, &shorter).await.removed, 1);
+    assert_eq!(found(&index, "brought").await, [site.at("/a")]);
 }

@@ -148,31 +148,37 @@ impl Draft {
         Some(kept.item.clone())
     }
 
-    /// Makes room for a stored item: the item least worth keeping is removed, pinned items stay.
+    /// Makes room for a stored item: the items least worth keeping are removed, pinned items stay.
     pub(crate) fn make_room(&mut self, id: &str) -> Vec<String> {
+        match self.view.kept.get(id).cloned() {
+            Some(probe) => self.fit(Some(&probe)),
+            None => Vec::new(),
+        }
+    }
+
+    /// Removes the items least worth keeping until the limits hold, and returns their ids. The item for which room is
+    /// made stays, and working memories are compared with it.
+    pub(crate) fn fit(&mut self, probe: Option<&Kept>) -> Vec<String> {
         let mut gone = Vec::new();
-        let Some(probe) = self.view.kept.get(id).cloned() else {
-            return gone;
-        };
         let Bounds {
             all,
             working,
             decay_hours,
         } = self.bounds;
-        let kinds = [(Some(MemoryKind::Working), working), (None, all)];
-        for (kind, most) in kinds {
-            let count = |view: &View| {
-                let of_kind = |item: &&MemoryItem| kind.is_none_or(|kind| item.kind == kind);
-                view.items().filter(of_kind).count()
+        let is_working = |item: &&MemoryItem| item.kind == MemoryKind::Working;
+        for (kind, most) in [(Some(MemoryKind::Working), working), (None, all)] {
+            let count = match (kind, probe) {
+                (None, _) => self.view.kept.len(),
+                (Some(kind), Some(probe)) if probe.item.kind != kind => continue,
+                _ => self.view.items().filter(is_working).count(),
             };
-            if kind.is_some_and(|kind| kind != probe.item.kind) {
-                continue;
-            }
-            while count(&self.view) > most {
-                let worst = self.view.worst(kind, Some(&probe), decay_hours, self.now);
-                let Some(worst) = worst else { break };
-                self.remove(&worst);
-                gone.push(worst);
+            if count > most {
+                let now = self.now;
+                let worst = self.view.worst(kind, count - most, probe, decay_hours, now);
+                for id in worst {
+                    self.remove(&id);
+                    gone.push(id);
+                }
             }
         }
         gone

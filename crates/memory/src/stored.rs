@@ -222,7 +222,8 @@ impl StoredMemory {
         })
     }
 
-    /// Imports the items of a document, sanitised, and returns their number. Either all are imported or none.
+    /// Imports the items of a document, sanitised, and returns their number. Either all are imported or none; beyond the
+    /// memory's capacity the items least worth keeping are forgotten afterwards.
     ///
     /// # Errors
     /// As [`forget`](Self::forget), and for a document of a later program.
@@ -248,11 +249,11 @@ impl StoredMemory {
                     continue;
                 }
                 if let Some(item) = item.clone().checked() {
-                    draft.put(item.clone());
-                    draft.make_room(&item.id);
+                    draft.put(item);
                     count += 1;
                 }
             }
+            draft.fit(None);
             Ok(count)
         })
         .await

@@ -279,14 +279,15 @@ impl View {
         .collect()
     }
 
-    /// The item of this kind that is least worth keeping, among those that are not pinned.
+    /// The `count` items of this kind that are least worth keeping, among those that are not pinned, the least first.
     pub(crate) fn worst(
         &self,
         kind: Option<MemoryKind>,
+        count: usize,
         probe: Option<&Kept>,
         decay_hours: f64,
         now: Timestamp,
-    ) -> Option<String> {
+    ) -> Vec<String> {
         let is_probe = |item: &MemoryItem| probe.is_some_and(|probe| probe.item.id == item.id);
         let rated = self.kept.values().filter(|kept| {
             let item = &kept.item;
@@ -314,14 +315,16 @@ impl View {
             };
             (worth, item)
         });
+        let mut rated: Vec<(f64, &MemoryItem)> = rated.collect();
         // Of equals the least important one goes, then the oldest.
-        let worst = rated.min_by(|(a, one), (b, other)| {
+        rated.sort_by(|(a, one), (b, other)| {
             let age = (one.created_at, &one.id).cmp(&(other.created_at, &other.id));
             a.total_cmp(b)
                 .then(one.importance.total_cmp(&other.importance))
                 .then(age)
         });
-        worst.map(|(_, item)| item.id.clone())
+        let worst = rated.into_iter().take(count);
+        worst.map(|(_, item)| item.id.clone()).collect()
     }
 }
 

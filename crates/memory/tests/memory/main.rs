@@ -11,4 +11,5 @@ mod forgetting;
 mod killed;
 mod scopes;
 mod searching;
+mod ten_thousand;
 mod time_travel;
