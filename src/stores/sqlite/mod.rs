@@ -4,6 +4,7 @@ mod absence;
 mod anchor;
 mod chain;
 mod committer;
+mod connection;
 mod deletion;
 mod fault;
 mod identity;

@@ -14,9 +14,10 @@ use super::{
     Options, absence,
     anchor::{self, Mark},
     chain::{CommitDigest, Hash},
+    connection,
     fault::{Fault, io},
     owner::{self, Guard, with_suffix},
-    reader, rows,
+    rows,
     schema::{self, Header},
 };
 use crate::files;
@@ -98,7 +99,7 @@ fn inspect_tables(
     options: &Options,
 ) -> Result<Found, StoreError> {
     let at = |fault: Fault| fault.at(place);
-    let mut connection = reader::open_read_only(path).map_err(at)?;
+    let mut connection = connection::open_read_only(path).map_err(at)?;
     let prepared = connection
         .busy_timeout(Duration::from_millis(options.busy_timeout_ms))
         .and_then(|()| connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true));
@@ -344,7 +345,7 @@ pub(super) fn open_writer(
     connection.pragma_update(None, "synchronous", "FULL")?;
     // For systems whose plain sync leaves data in the disk's own cache (macOS).
     connection.pragma_update(None, "fullfsync", true)?;
-    reader::settle(&connection)?;
+    connection::settle(&connection)?;
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     if mode != "wal" {
         return Err(Fault::Damaged(format!(
