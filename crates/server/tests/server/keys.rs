@@ -138,7 +138,7 @@ async fn subjects_of_one_name_in_two_tenants_see_nothing_of_each_other() {
         let mut spec = KeySpec::new("ada", &[Scope::Read, Scope::Run]);
         spec.tenant = tenant.map(str::to_owned);
         Client {
-            key: Some(desk.keys.make(&spec).unwrap().secret.into()),
+            key: Some(desk.keys.make(&spec).unwrap().secret),
             ..desk.client.clone()
         }
     };

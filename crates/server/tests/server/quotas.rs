@@ -255,7 +255,7 @@ async fn money_is_reserved_by_the_budget_settled_at_the_end_and_bounds_all_of_a_
     let key = |tenant: Option<&str>, subject: &str| {
         let mut spec = KeySpec::new(subject, &ALL);
         spec.tenant = tenant.map(str::to_owned);
-        Some(keys.make(&spec).unwrap().secret.into())
+        Some(keys.make(&spec).unwrap().secret)
     };
     let (ada, bob) = (key(Some("acme"), "ada"), key(Some("acme"), "bob"));
     let (eve, none) = (key(Some("other"), "ada"), key(None, "ada"));
