@@ -132,7 +132,12 @@ async fn its_failures_are_failures_and_say_how_the_process_ended() {
         (json!({ "command": ["/nowhere/at/all"] }), "does not start"),
         (
             json!({ "command": ["sh", "-c", "echo no paper >&2; exit 3"] }),
-            "ended (exit status: 3)",
+            "ended (exit status: 3), and said last: no paper",
+        ),
+        (
+            // It answers, and ends at once.
+            json!({ "command": ["sh", "-c", "read l; echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":999}}'"] }),
+            "speaks version 999",
         ),
         (
             // What it says is bounded, whatever it is.

@@ -10,7 +10,7 @@ const ENGINE: &str = "ghostlight_actors";
 const FACE: &str = "ghostlight";
 
 /// The packages, each with the others that it may name.
-const PACKAGES: [(&str, &[&str]); 15] = [
+const PACKAGES: [(&str, &[&str]); 16] = [
     (
         FACE,
         &[
@@ -33,9 +33,12 @@ const PACKAGES: [(&str, &[&str]); 15] = [
     // In the code that it writes, which stands where the face is named.
     ("ghostlight_macros", &[FACE]),
     ("ghostlight_a2a", &[ENGINE]),
-    ("ghostlight_acp", &[ENGINE]),
+    // Both speak to programs on their standard streams.
+    ("ghostlight_acp", &[ENGINE, "ghostlight_child_process"]),
+    ("ghostlight_mcp", &[ENGINE, "ghostlight_child_process"]),
     ("ghostlight_anp", &[]),
-    ("ghostlight_mcp", &[ENGINE]),
+    // The texts of foreign programs are shown without what acts on a terminal.
+    ("ghostlight_child_process", &[ENGINE]),
     ("ghostlight_memory", &[ENGINE]),
     // Its files are what a server shows to browsers.
     ("ghostlight_page", &["ghostlight_server"]),

@@ -1,48 +1,23 @@
 //! One process of an agent: its streams, its standard error, and its end.
 
-use std::{collections::VecDeque, process::Stdio, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use ghostlight_actors::safety;
-use parking_lot::Mutex;
+use ghostlight_child_process::{ChildProcess, Program, StderrTail};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt as _, BufReader},
-    process::{Child, ChildStderr, ChildStdout, Command},
-    time::timeout,
-};
+use tokio::{io::BufReader, process::ChildStdout, time::timeout};
 
-use super::ProcessSettings;
+use super::{ProcessSettings, Variable};
 use crate::{
     protocol::{InitializeResponse, OfSession, SetupRequest, SetupResponse, VERSION},
     translation::IDEMPOTENCY_KEY,
     wire::{Incoming, Lines, Peer, RequestError, RpcError, connect},
 };
 
-/// The variables that every process inherits: those by which programs find things, and none that hold secrets.
-const INHERITED: [&str; 15] = [
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "TMPDIR",
-    "TZ",
-    "USER",
-    // The variables of Windows.
-    "APPDATA",
-    "LOCALAPPDATA",
-    "PROGRAMFILES",
-    "SYSTEMROOT",
-    "TEMP",
-    "USERPROFILE",
-];
-/// How many bytes of standard error are kept: the last ones.
-const STDERR_BYTES: usize = 16 << 10;
 /// How long a process may take to say who it is, or to open a session.
 const SETUP: Duration = Duration::from_secs(60);
-/// How long a process may take to end after its input has ended.
+/// How long a process may take to end after its output has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a request to the agent came to nothing.
@@ -63,59 +38,37 @@ pub(super) enum Failure {
 pub(super) struct Process {
     pub(super) peer: Peer,
     pub(super) lines: Lines<BufReader<ChildStdout>>,
-    running: Running,
-    told: InitializeResponse,
-}
-
-struct Running {
-    child: Child,
-    group: Option<u32>,
+    child: ChildProcess,
     program: String,
-    stderr: Arc<Mutex<VecDeque<u8>>>,
+    stderr: StderrTail,
+    told: InitializeResponse,
 }
 
 impl Process {
     /// Starts a process and asks who it is.
     pub(super) async fn start(settings: &ProcessSettings) -> Result<Self, Failure> {
-        let program = &settings.program;
-        let mut command = Command::new(program);
-        command.args(&settings.arguments).env_clear();
-        let inherited = INHERITED.iter();
-        command.envs(inherited.filter_map(|name| Some((name, std::env::var_os(name)?))));
-        for (name, value) in &settings.environment {
-            let value = value().map_err(|error| Failure::NotStarted(format!("{name}: {error}")))?;
-            command.env(name, value);
-        }
-        if let Some(directory) = &settings.directory {
-            command.current_dir(directory);
-        }
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        #[cfg(unix)]
-        command.process_group(0);
-        let mut child = command
-            .spawn()
-            .map_err(|error| Failure::NotStarted(format!("{program:?} does not start: {error}")))?;
-        let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(stdin), Some(stdout), Some(errors)) = streams else {
-            return Err(Failure::NotStarted(format!("{program:?} has no streams")));
+        let named = |(name, value): (&String, &Variable)| match value() {
+            Ok(value) => Ok((name.clone(), value.into())),
+            Err(error) => Err(Failure::NotStarted(format!("{name}: {error}"))),
         };
-        let stderr = Arc::default();
-        tokio::spawn(keep(errors, Arc::clone(&stderr)));
+        let environment: Result<_, Failure> = settings.environment.iter().map(named).collect();
+        let program = Program {
+            program: &settings.program,
+            arguments: &settings.arguments,
+            environment: environment?,
+            directory: settings.directory.as_deref(),
+        };
+        let stderr = StderrTail::default();
+        let (child, stdin, stdout) = ChildProcess::start(program, &stderr)
+            .map_err(|error| Failure::NotStarted(error.to_string()))?;
         let (lines, peer) = connect(BufReader::new(stdout), stdin);
-        let group = child.id();
+        let program = settings.program.clone();
         let mut process = Self {
             peer,
             lines,
-            running: Running {
-                child,
-                group,
-                program: program.clone(),
-                stderr,
-            },
+            child,
+            program: program.clone(),
+            stderr,
             told: InitializeResponse::default(),
         };
         let client = json!({
@@ -195,7 +148,9 @@ impl Process {
                     heard = self.lines.next() => match heard {
                         Ok(Some(Incoming::Request { id, method, .. })) => refuse(&peer, &id, &method).await,
                         Ok(Some(Incoming::Notification { .. })) => {}
-                        Ok(None) | Err(_) => return None,
+                        // One that answers and ends at once has answered.
+                        Ok(None) => return Some((&mut request).await),
+                        Err(_) => return None,
                     },
                     result = &mut request => return Some(result),
                 }
@@ -219,33 +174,27 @@ impl Process {
     }
 
     fn says(&self, what: &str) -> Failure {
-        Failure::Lost(format!("{:?} {what}", self.running.program))
+        Failure::Lost(format!("{:?} {what}", self.program))
     }
 
     /// How the process ended.
     pub(super) async fn lost(&mut self) -> Failure {
-        let how = match timeout(PATIENCE, self.running.child.wait()).await {
-            Ok(Ok(status)) => format!("ended ({status})"),
-            Ok(Err(error)) => format!("is lost: {error}"),
-            Err(_) => "closed its output".to_owned(),
-        };
-        let last = match self.running.last_line() {
+        let ended = timeout(PATIENCE, self.child.ended()).await;
+        let how = ended.unwrap_or_else(|_| "it closed its output".to_owned());
+        let last = match self.stderr.last_line() {
             Some(line) => format!(", and said last: {line}"),
             None => String::new(),
         };
-        self.says(&format!("{how}{last}"))
+        Failure::Lost(format!("{:?} is lost: {how}{last}", self.program))
     }
 
     /// Closes its input and waits until it has ended; it is killed if that takes too long.
     pub(super) async fn end(self) {
         let Self {
-            peer,
-            lines,
-            mut running,
-            ..
+            peer, lines, child, ..
         } = self;
         drop((peer, lines));
-        let _ = timeout(PATIENCE, running.child.wait()).await;
+        child.end().await;
     }
 }
 
@@ -256,38 +205,5 @@ pub(super) async fn refuse(peer: &Peer, id: &Value, method: &str) {
         let _ = peer
             .respond(id, Err(RpcError::unknown_method(method)))
             .await;
-    }
-}
-
-impl Running {
-    /// The last line on its standard error.
-    fn last_line(&self) -> Option<String> {
-        let bytes: Vec<u8> = self.stderr.lock().iter().copied().collect();
-        let text = String::from_utf8_lossy(&bytes);
-        let mut lines = text.lines().rev().map(str::trim);
-        let line = lines.find(|line| !line.is_empty())?;
-        Some(safety::redact_text(&safety::sanitize_line(line, 300)).into_owned())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Where the process has ended already, its descendants keep the id of the group.
-        #[cfg(unix)]
-        if let Some(group) = self.group.and_then(|id| i32::try_from(id).ok())
-            && let Some(group) = rustix::process::Pid::from_raw(group)
-        {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-    }
-}
-
-async fn keep(mut errors: ChildStderr, kept: Arc<Mutex<VecDeque<u8>>>) {
-    let mut buffer = vec![0; 4_096];
-    while let Ok(read @ 1..) = errors.read(&mut buffer).await {
-        let mut kept = kept.lock();
-        kept.extend(&buffer[..read]);
-        let over = kept.len().saturating_sub(STDERR_BYTES);
-        kept.drain(..over);
     }
 }

@@ -218,7 +218,9 @@ async fn said(
                             _ => {}
                         }
                     }
-                    Ok(None) | Err(_) => return Err(process.lost().await),
+                    // One that answers and ends at once has answered.
+                    Ok(None) => break (&mut asked).await,
+                    Err(_) => return Err(process.lost().await),
                 }
                 continue;
             },

@@ -12,6 +12,7 @@ use std::{
 use ghostlight_actors::actor::supervisor::{
     Backoff, Child, ChildSpec, RestartDecision, Shutdown, Strategy, Supervisor, SupervisorSpec,
 };
+use ghostlight_child_process::StderrTail;
 use parking_lot::Mutex;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use rmcp::{Peer, RoleClient, model::ProgressToken};
@@ -24,7 +25,6 @@ use tokio::{
 use super::{
     authorization::Authorization,
     error::{AuthorizationError, ConnectError, SettingsError},
-    process::StderrTail,
     settings::{Endpoint, ServerSettings},
     toolset::Offer,
     under_way::Calls,

@@ -2,10 +2,12 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
+use ghostlight_child_process::{ChildProcess, Program};
 use rmcp::{
     Peer, RoleClient,
     model::{ProtocolVersion, Tool},
     service::{ClientLifecycleMode, RunningService, serve_client_with_lifecycle},
+    transport::async_rw::AsyncRwTransport,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -14,10 +16,12 @@ use tokio::{
 };
 
 use super::{
+    MAX_MESSAGE_BYTES,
     connection::{CLOSING, RENEWED, Shared},
+    error::SettingsError,
     handler::Handler,
     http,
-    process::ServerProcess,
+    references::reveal,
     settings::Endpoint,
 };
 
@@ -93,7 +97,7 @@ impl Shared {
 
     async fn connect(
         self: &Arc<Self>,
-    ) -> Result<(RunningService<RoleClient, Handler>, Option<ServerProcess>), String> {
+    ) -> Result<(RunningService<RoleClient, Handler>, Option<ChildProcess>), String> {
         let handler = Handler::new(self);
         let lifecycle = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::LATEST],
@@ -110,8 +114,21 @@ impl Shared {
                 env,
                 cwd,
             } => {
-                let (mut process, transport) =
-                    ServerProcess::start(program, args, env, cwd.as_deref(), &self.stderr)?;
+                let variable = |name: &str| std::env::var(name).ok();
+                let revealed = |(name, value): (&String, &String)| {
+                    Ok((name.clone(), reveal(value, variable)?.into()))
+                };
+                let environment: Result<_, SettingsError> = env.iter().map(revealed).collect();
+                let program = Program {
+                    program,
+                    arguments: args,
+                    environment: environment.map_err(|error| error.to_string())?,
+                    directory: cwd.as_deref(),
+                };
+                let started = ChildProcess::start(program, &self.stderr);
+                let (mut process, stdin, stdout) = started.map_err(|error| error.to_string())?;
+                let transport = AsyncRwTransport::new_client(stdout, stdin)
+                    .with_max_line_length(MAX_MESSAGE_BYTES);
                 let serving = serve_client_with_lifecycle(handler, transport, lifecycle);
                 let service = tokio::select! {
                     service = serving => service.map_err(failed),
@@ -186,7 +203,7 @@ impl Shared {
     }
 }
 
-async fn ended(process: &mut Option<ServerProcess>) -> String {
+async fn ended(process: &mut Option<ChildProcess>) -> String {
     match process {
         Some(process) => process.ended().await,
         None => std::future::pending().await,

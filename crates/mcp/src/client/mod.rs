@@ -14,7 +14,6 @@ mod life;
 mod pins;
 mod place;
 mod private_file;
-mod process;
 mod references;
 mod settings;
 mod tasks;

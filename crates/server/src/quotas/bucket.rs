@@ -247,7 +247,10 @@ mod tests {
         bucket.take(quota, "a", of(10_000_000), 500);
         assert!(!bucket.fits(quota, "b", of(1)));
         bucket.settle(quota, "a", of(9_999_999));
-        assert_eq!((bucket.left(quota), bucket.full_in_ms(quota)), (1, 86_400_000));
+        assert_eq!(
+            (bucket.left(quota), bucket.full_in_ms(quota)),
+            (1, 86_400_000)
+        );
         bucket.take(quota, "b", of(1), 500);
         bucket.settle(quota, "b", of(1));
         // 115.74 millionths a second: a time that is cut into pieces refills as much.
