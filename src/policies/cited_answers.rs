@@ -299,7 +299,7 @@ impl Policy for CitedAnswers {
             cx.emit("grounding_checked", &json!({ "share": share }));
             if share < self.grounding {
                 let missing: Vec<String> = missing.into_iter().take(MAX_MISSING).collect();
-                cx.remind(format!(
+                cx.defer(format!(
                     "Nothing that was found so far contains: {}. Search again in other words, or say that the documents \
                      do not tell; do not fill it in.",
                     missing.join(", ")

@@ -203,10 +203,7 @@ async fn what_the_documents_lack_is_told_before_and_what_they_deny_is_judged_aft
         let outcome = run.outcome().await.unwrap();
         assert!(outcome.text().starts_with(wanted), "{outcome:?}");
         assert_eq!(model.calls(), calls);
-        let shown = |request: &ModelRequest| {
-            let last = request.conversation.messages().last().cloned();
-            last.map_or(String::new(), |last| format!("{last:?}"))
-        };
+        let shown = |request: &ModelRequest| format!("{:?}", request.conversation.messages());
         let told = shown(&model.requests()[1]);
         assert!(told.contains("contains: zeppelin"), "{told}");
         match calls {

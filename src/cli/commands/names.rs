@@ -48,6 +48,10 @@ pub(super) const BEHAVIORS: &[(&str, &str)] = &[
         "nodes and ways between them, by rules over named values",
     ),
     ("remote", "an agent elsewhere, over Agent2Agent"),
+    (
+        "remote_process",
+        "an agent in a process of its own, over the Agent Client Protocol",
+    ),
     ("router", "the agent that fits the task"),
     (
         "round_robin",
@@ -170,6 +174,10 @@ pub(super) const PROVIDERS: &[(&str, &str)] = &[
 /// Kinds of tools.
 pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
     ("a2a", "an agent elsewhere, for a member with `remote`"),
+    (
+        "acp",
+        "an agent in a process, for a member with `remote: { command }`",
+    ),
     (
         "approval_webhook",
         "asks a server for approval, and waits for its answer",
