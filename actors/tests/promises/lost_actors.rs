@@ -10,13 +10,11 @@ use std::{
 
 use ghostlight_actors::{
     actor::{System, supervisor::Supervisor},
-    contract::RunStatus,
     ractor::ActorCell,
     run::{Agent, RunContext},
     testing::ScriptedModel,
-    vocabulary::{AgentError, Effect, Entry, ModelResponse, Outcome},
+    vocabulary::{AgentError, Effect, ModelResponse, Outcome},
 };
-use serde_json::json;
 
 use crate::{
     contested::{Contested, start},
@@ -248,29 +246,4 @@ async fn a_run_that_is_recovered_twice_goes_on_once() {
         assert_eq!(stage.ends(run).await, 1);
         assert_eq!(paid.load(Ordering::SeqCst), 1, "{is_lost}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_child_that_waits_tells_so_to_the_next_life_of_its_parent() {
-    let stage = Stage::new();
-    let child = Agent::from_fn("asker", |cx: RunContext| async move {
-        let answer = cx.ask("Well?").await?;
-        Ok(Outcome::answer(answer.to_string()))
-    });
-    let agent = Agent::from_fn("busy", |cx: RunContext| async move {
-        Ok(Outcome::answer(cx.delegate("asker", "ask").await?.text))
-    });
-    let system = stage.start(agent.agent(child)).await;
-    let run = ask(&system, "busy", "go").await;
-    pause(1000).await;
-    assert_eq!(run.status().await.unwrap().status, RunStatus::Waiting);
-    find(&system, "run").await.unwrap().kill();
-    pause(1000).await;
-    let entries = stage.entries(run.id()).await;
-    let restarted = |entry: &Entry| matches!(entry, Entry::Restarted { .. });
-    assert!(entries.iter().any(restarted), "{entries:?}");
-    assert_eq!(run.status().await.unwrap().status, RunStatus::Waiting);
-    let (_, operation, _) = run.questions().await.unwrap().remove(0);
-    run.answer(operation, json!("yes")).await.unwrap();
-    assert_eq!(text(&run).await, "\"yes\"");
 }
