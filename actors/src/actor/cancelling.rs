@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 use super::{Run, SystemError, acting::Use, handles::LOOK};
 use crate::{
     contract::{InboxBody, RunStatus, StoreError},
-    vocabulary::{Entry, ErrorKind, OperationError, OperationId, RunId},
+    run::{is_error, read_end},
+    vocabulary::{Entry, ErrorKind, OperationId, RunId},
 };
 
 /// A run's end, and the calls of it that still run in this process.
@@ -162,9 +163,8 @@ impl Run {
 
 /// The kind of failure in a recorded result.
 fn error_kind(result: &RawValue) -> Option<ErrorKind> {
-    if !result.get().starts_with("{\"Err\"") {
-        return None;
+    match is_error(result) {
+        true => Some(read_end::<IgnoredAny>(result)?.err()?.kind),
+        false => None,
     }
-    let result: Result<IgnoredAny, OperationError> = serde_json::from_str(result.get()).ok()?;
-    result.err().map(|error| error.kind)
 }

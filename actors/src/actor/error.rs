@@ -3,7 +3,7 @@ use crate::{
     contract::{ModelError, StoreError},
     definition::DefinitionError,
     run::{ForkError, RecordingError},
-    vocabulary::{AgentError, NoAnswer, OperationId, RunId},
+    vocabulary::{AgentError, NoAnswer, OperationId, RunId, listed},
 };
 
 /// The reason why an answer reaches no question. Nothing changed.
@@ -26,7 +26,7 @@ pub enum AnswerError {
     },
     /// Neither the run nor a run below it asks this: the question was answered before, or never
     /// asked.
-    #[error("no open question {operation}; open are: {}", listed(.open))]
+    #[error("no open question {operation}; open are: {}", listed(.open.iter().map(ToString::to_string)))]
     NotOpen {
         /// The operation.
         operation: OperationId,
@@ -47,14 +47,6 @@ pub enum AnswerError {
         /// A description of what is expected.
         reason: String,
     },
-}
-
-fn listed(operations: &[OperationId]) -> String {
-    let names: Vec<String> = operations.iter().map(ToString::to_string).collect();
-    match names.as_slice() {
-        [] => "none".to_owned(),
-        names => names.join(", "),
-    }
 }
 
 /// An error of a System: it refuses something, or fails.

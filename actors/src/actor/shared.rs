@@ -22,7 +22,7 @@ use crate::{
     contract::{CarriedTeam, ClockJump, RunRow, StoreError},
     definition::{Pinned, TeamSpec},
     run::Registry,
-    vocabulary::{Digest, RunId, SessionId, Timestamp},
+    vocabulary::{Digest, RunId, SessionId, Timestamp, listed},
 };
 
 /// The shortest time without work after which an agent may be ended.
@@ -175,11 +175,7 @@ impl Shared {
     }
 
     pub(crate) fn team_names(&self) -> String {
-        let teams = self.teams.read();
-        if teams.is_empty() {
-            return "none".to_owned();
-        }
-        teams.keys().cloned().collect::<Vec<_>>().join(", ")
+        listed(self.teams.read().keys())
     }
 
     /// The teams as new runs find them, by name.

@@ -98,7 +98,7 @@ impl RunContext {
     pub(crate) fn recorded_next(&self) -> Option<String> {
         let books = self.leg.books.lock();
         let call = books.recorded.get(&self.next_id());
-        call.map(|call| call.name.clone())
+        call.map(|call| call.identity.name.clone())
     }
 
     /// The id of the operation that is asked for next.

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use inbox::Inbox;
 pub use inbox::answers;
 pub(crate) use inbox::unfit;
-pub(super) use patience::not_asked;
+pub(super) use patience::{END_OF_FUNCTION, not_asked};
 use waits::Waits;
 use waker::{Function, FunctionWaker, Polled, step_back};
 use writing::bring_content;
@@ -36,7 +36,7 @@ use super::{
     future_set::FutureSet,
     journal::JournalWriter,
     ledger::Ledger,
-    leg::{CallIdentity, Delivery, Leg, RecordedCall},
+    leg::{CallIdentity, Delivery, Leg},
     load::RecordedDelivery,
     notes::Note,
     operation::{Completion, Deferred, Ended, ErasedProgress, ErasedUnsaved, FinishChild},
@@ -122,6 +122,18 @@ pub(crate) struct LiveChild {
     wake_at: Option<Timestamp>,
     /// Why it is being cancelled, if it is.
     cancel: Option<String>,
+}
+
+impl LiveChild {
+    fn new(op: OperationId, finish: Option<FinishChild>, cancel: Option<String>) -> Self {
+        Self {
+            op,
+            finish,
+            idle: false,
+            wake_at: None,
+            cancel,
+        }
+    }
 }
 
 /// Drives one run. It outlives the legs.
@@ -294,14 +306,7 @@ impl Driver {
             return end;
         }
         if let Some(unread) = self.replay.front() {
-            let recorded = leg.books.lock().recorded.get(&unread.op).cloned();
-            let recorded = recorded.map_or_else(String::new, |call| describe(&call));
-            let found = "the end of the function".to_owned();
-            return LegEnd::Diverged(AgentError::Diverged {
-                at: unread.op,
-                recorded,
-                found,
-            });
+            return LegEnd::Diverged(leg.missed(unread.op, END_OF_FUNCTION));
         }
         LegEnd::Returned(returned)
     }
@@ -330,12 +335,9 @@ impl Driver {
             } = &note
                 && self.park_on_drift
             {
-                let error = AgentError::Diverged {
-                    at: *op,
-                    recorded: format!("a model request with digest {recorded}"),
-                    found: format!("one with digest {found}"),
-                };
-                return Some(LegEnd::Diverged(error));
+                let recorded = format!("a model request with digest {recorded}");
+                let found = format!("one with digest {found}");
+                return Some(LegEnd::Diverged(AgentError::diverged(*op, recorded, found)));
             }
             if let Note::Answered { op, result, call } = &note {
                 leg.tell_unattempted(self.journal.now(), *op, result, call);
@@ -526,8 +528,7 @@ impl Driver {
             ErasedProgress::Wait(wait) if self.under.contains_key(&op) => {
                 // The end that would write them may come much later, in another life of the run.
                 self.write_told(leg, op);
-                let call = leg.books.lock().recorded.get(&op).cloned();
-                self.begin_wait(op, wait, call.and_then(|call| call.begun));
+                self.begin_wait(op, wait, leg.begun(op));
             }
             ErasedProgress::Attempt(write) if self.under.contains_key(&op) => {
                 self.attempt(op, write);
@@ -537,15 +538,7 @@ impl Driver {
             | ErasedProgress::Wait(_)
             | ErasedProgress::Attempt(..)
             | ErasedProgress::Cancelled => {}
-            ErasedProgress::Start(start) => {
-                self.has_started(start.run);
-                if start.start.when_parent_ends.outlives() {
-                    self.ports.tree(start.parent, start.run);
-                } else if let Some(child) = self.children.get(&start.run) {
-                    let cancel = child.cancel.clone();
-                    self.ports.child(super::ChildStart { cancel, ..*start });
-                }
-            }
+            ErasedProgress::Start(start) => self.start_child(*start),
             ErasedProgress::Write(made, changes, attempt, turn) => {
                 return self.write(leg, op, (made, *changes), (attempt, turn)).await;
             }
@@ -566,8 +559,4 @@ fn delivery(recorded: Result<(), OperationError>, made: Completion) -> Delivery 
         (Err(error), _) | (Ok(()), Ended::Failed(error)) => Delivery::Failed(error),
         (Ok(()), Ended::Result(result)) => Delivery::Live(result.into_any()),
     }
-}
-
-fn describe(call: &RecordedCall) -> String {
-    format!("{} {:?}", call.kind, call.name)
 }

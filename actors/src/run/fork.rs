@@ -8,8 +8,9 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{
-    Recording, RecordingError,
+    Recording, RecordingError, is_error,
     operations::{Spawned, recorded_change},
+    read_result,
     recording::decode,
 };
 pub(crate) use copies::Copies;
@@ -255,7 +256,9 @@ impl Copier<'_> {
         let mut start = None;
         let mut end = None;
         for Placed {
-            position, entry, ..
+            position,
+            mut entry,
+            ..
         } in entries
         {
             let entry = match entry {
@@ -310,28 +313,18 @@ impl Copier<'_> {
                 }
                 Entry::Completed {
                     op,
-                    kind,
-                    name,
-                    digest,
-                    result,
-                    spent,
-                    call,
+                    ref kind,
+                    ref name,
+                    ref mut result,
+                    ..
                 } => {
-                    let result = match children.get(&op) {
-                        Some(child) if Family::of(&kind) == Family::Spawn => {
-                            spawned(*child, &name, op, result)
-                        }
-                        _ => result,
-                    };
-                    Entry::Completed {
-                        op,
-                        kind,
-                        name,
-                        digest,
-                        result,
-                        spent,
-                        call,
+                    if let Some(child) = children.get(&op)
+                        && Family::of(kind) == Family::Spawn
+                        && let Some(copy) = spawned(*child, name, op)
+                    {
+                        *result = copy;
                     }
+                    entry
                 }
                 // The emissions of interceptors about a call that is made again.
                 Entry::Emitted { op, .. } if cut_off.contains(&op) => continue,
@@ -506,21 +499,11 @@ fn ended_child(result: &RawValue) -> Option<RunId> {
     struct Child {
         run: RunId,
     }
-    let result: Result<Child, OperationError> = serde_json::from_str(result.get()).ok()?;
-    result.ok().map(|child| child.run)
-}
-
-fn is_error(result: &RawValue) -> bool {
-    result.get().starts_with("{\"Err\"")
+    read_result(result).map(|child: Child| child.run)
 }
 
 /// The recorded result of spawning this child.
-fn spawned(
-    run: RunId,
-    agent: &str,
-    operation: OperationId,
-    recorded: Box<RawValue>,
-) -> Box<RawValue> {
+fn spawned(run: RunId, agent: &str, operation: OperationId) -> Option<Box<RawValue>> {
     let result: Result<Spawned, OperationError> = Ok(Spawned {
         run,
         agent: agent.to_owned(),
@@ -528,7 +511,7 @@ fn spawned(
         // The child's copy is a child of the copied parent, whatever the original child was.
         when_parent_ends: crate::vocabulary::ParentPolicy::default(),
     });
-    to_raw_value(&result).unwrap_or(recorded)
+    to_raw_value(&result).ok()
 }
 
 /// A recorded value, and how often it had been written.

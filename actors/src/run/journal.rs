@@ -107,6 +107,14 @@ impl Durable {
         }
     }
 
+    /// Waits until so many entries are durable, and for ever if a commit failed: the driver hears of
+    /// the failure by itself and ends everything.
+    pub(crate) async fn passed(&self, entries: u64) {
+        if self.reached(entries).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
     /// Whether a commit has failed; if none has, the driver is woken by the first that does.
     pub(crate) fn poll_failed(&self, cx: &mut Context<'_>) -> Poll<StoreError> {
         if self.failed.get().is_none() {
@@ -201,12 +209,14 @@ impl JournalWriter {
     /// failed commit, and the driver goes no further.
     pub(crate) fn append(&mut self, entry: &Entry) {
         match Line::encode(self.ports.clock().now(), entry) {
-            Ok(line) => {
-                self.pending.push(line);
-                self.next += 1;
-            }
+            Ok(line) => self.push(line),
             Err(error) => self.fail(error),
         }
+    }
+
+    fn push(&mut self, line: Line) {
+        self.pending.push(line);
+        self.next += 1;
     }
 
     /// Fails the journal like a failed commit, and wakes the driver.
@@ -227,7 +237,7 @@ impl JournalWriter {
         let CallIdentity { kind, name, digest } = identity;
         let (at, head) = (
             self.ports.clock().now(),
-            (op, *kind, name.as_str(), *digest),
+            (op, &**kind, name.as_str(), *digest),
         );
         let failed = |error: &OperationError, buffer: &mut Vec<u8>| {
             let result: Result<(), &OperationError> = Err(error);
@@ -254,10 +264,7 @@ impl JournalWriter {
             }
         };
         // An error is plain text and numbers, which can always be encoded.
-        if let Some(line) = line {
-            self.pending.push(line);
-            self.next += 1;
-        }
+        line.into_iter().for_each(|line| self.push(line));
         ended
     }
 
@@ -296,9 +303,45 @@ impl JournalWriter {
         }
     }
 
+    /// Sends the pending changes, and waits until all entries so far are durable.
+    pub(crate) async fn settle(&mut self) -> Result<(), StoreError> {
+        self.flush();
+        self.durable.reached(self.next).await
+    }
+
     /// Sends a batch that holds all pending changes.
     pub(crate) fn commit(&self, batch: Batch) {
-        let acknowledgement = self.acknowledgement();
+        self.send(batch, |acknowledgement, result| {
+            acknowledgement.give(result)
+        });
+    }
+
+    /// Sends a batch and waits for its result. A refusal for a conflict harms nothing: the caller
+    /// takes the entries back with `take_back_to`.
+    pub(crate) async fn commit_checked(&mut self, batch: Batch) -> Result<(), StoreError> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        self.send(batch, |acknowledgement, result| {
+            let told = result.clone().map(drop);
+            match result {
+                Err(StoreError::Conflict { .. }) => acknowledgement.keep(),
+                result => acknowledgement.give(result),
+            }
+            let _ = sender.send(told);
+        });
+        receiver.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    fn send(
+        &self,
+        batch: Batch,
+        tell: impl FnOnce(Acknowledgement, Result<Committed, StoreError>) + Send + 'static,
+    ) {
+        let acknowledgement = Acknowledgement {
+            durable: self.durable.clone(),
+            entries: self.next,
+            term: self.ports.term().unwrap_or(NO_TERM),
+            given: false,
+        };
         let (ports, root) = (self.ports.clone(), self.root);
         let lines: usize = batch.appends.iter().map(|append| append.lines.len()).sum();
         self.ports.commit(
@@ -307,53 +350,9 @@ impl JournalWriter {
                 if let Ok(Committed { position }) = &result {
                     ports.published(root, position + lines as u64);
                 }
-                acknowledgement.give(result);
+                tell(acknowledgement, result);
             }),
         );
-    }
-
-    fn acknowledgement(&self) -> Acknowledgement {
-        Acknowledgement {
-            durable: self.durable.clone(),
-            entries: self.next,
-            term: self.ports.term().unwrap_or(NO_TERM),
-            given: false,
-        }
-    }
-
-    /// Sends a batch and waits for its result. A refusal for a conflict harms nothing: the caller
-    /// takes the entries back with `take_back_to`.
-    pub(crate) async fn commit_checked(&mut self, batch: Batch) -> Result<(), StoreError> {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        let acknowledgement = self.acknowledgement();
-        let (ports, root) = (self.ports.clone(), self.root);
-        let lines: Vec<usize> = batch
-            .appends
-            .iter()
-            .map(|append| append.lines.len())
-            .collect();
-        let own: usize = lines.iter().sum();
-        self.ports.commit(
-            batch,
-            Box::new(move |result| {
-                match result {
-                    Ok(Committed { position }) => {
-                        ports.published(root, position + own as u64);
-                        acknowledgement.give(Ok(Committed { position }));
-                        let _ = sender.send(Ok(()));
-                    }
-                    Err(error @ StoreError::Conflict { .. }) => {
-                        acknowledgement.keep();
-                        let _ = sender.send(Err(error));
-                    }
-                    Err(error) => {
-                        acknowledgement.give(Err(error.clone()));
-                        let _ = sender.send(Err(error));
-                    }
-                };
-            }),
-        );
-        receiver.await.unwrap_or(Err(StoreError::Closed))
     }
 
     /// Takes back the entries of a refused batch. `entries` is their number without the batch.

@@ -2,6 +2,7 @@
 
 use std::{
     any::Any,
+    borrow::Cow,
     collections::{BTreeMap, VecDeque},
     fmt,
     sync::Arc,
@@ -136,7 +137,7 @@ pub(crate) struct Books {
 /// The identity of a call besides its id.
 #[derive(Clone, Debug)]
 pub(crate) struct CallIdentity {
-    pub(crate) kind: &'static str,
+    pub(crate) kind: Cow<'static, str>,
     pub(crate) name: String,
     pub(crate) digest: CallDigest,
 }
@@ -144,25 +145,21 @@ pub(crate) struct CallIdentity {
 /// What the journal says about a call.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedCall {
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    pub(crate) digest: CallDigest,
+    pub(crate) identity: CallIdentity,
     /// The last start that is recorded.
     pub(crate) begun: Option<Begun>,
     /// Whether its end is recorded.
     pub(crate) completed: bool,
     /// Whether the journal records that the function dropped it.
     pub(crate) dropped: bool,
-    /// The digest of the last recorded input that differed from `digest`.
+    /// The digest of the last recorded input that differed from the first.
     pub(crate) drifted: Option<CallDigest>,
 }
 
 /// Where an operation's result is put.
 pub(crate) enum ResultSlot {
     Waiting(Option<Waker>),
-    Live(Box<dyn Any + Send>),
-    Recorded(Box<RawValue>),
-    Failed(OperationError),
+    Delivered(Delivery),
 }
 
 /// A result on its way to the function.
@@ -285,30 +282,24 @@ impl Leg {
             return Err(end.clone());
         }
         let identity = CallIdentity {
-            kind: operation.kind(),
+            kind: operation.kind().into(),
             name: operation.name().to_owned(),
             digest: operation.digest().into(),
         };
         books.unasked.remove(&id);
         if let Some(noted) = books.noted.get(&id) {
-            let (recorded, found) = (noted.to_string(), identity.to_string());
-            let error = AgentError::Diverged {
-                at: id,
-                recorded,
-                found,
-            };
+            let error = AgentError::diverged(id, noted, identity);
             return Err(books.end.insert(error).clone());
         }
         // A run that is not recovered has nothing recorded, and looks up nothing.
         if !books.recorded.is_empty()
             && let Some(recorded) = books.recorded.get(&id).cloned()
         {
-            let same_call = recorded.kind == identity.kind && recorded.name == identity.name;
+            let recorded = recorded.identity;
             let same_input = recorded.digest == identity.digest;
-            if !same_call || (!same_input && !operation.drifts()) {
-                let error = diverged(id, &recorded, &identity);
-                books.end = Some(error.clone());
-                return Err(error);
+            if !recorded.is_call_of(&identity) || (!same_input && !operation.drifts()) {
+                let error = recorded.diverged(id, &identity);
+                return Err(books.end.insert(error).clone());
             }
             if !same_input {
                 let (recorded, found) = (recorded.digest, identity.digest);
@@ -349,15 +340,17 @@ impl Leg {
                 books.slots.insert(id, ResultSlot::Waiting(Some(waker)));
                 Poll::Pending
             }
-            Some(ResultSlot::Live(value)) => {
+            Some(ResultSlot::Delivered(Delivery::Live(value))) => {
                 drop(books);
                 Poll::Ready(match value.downcast::<Result<T, OperationError>>() {
                     Ok(result) => result.map_err(AgentError::Operation),
                     Err(_) => Err(AgentError::Ended),
                 })
             }
-            Some(ResultSlot::Failed(error)) => Poll::Ready(Err(AgentError::Operation(error))),
-            Some(ResultSlot::Recorded(json)) => {
+            Some(ResultSlot::Delivered(Delivery::Failed(error))) => {
+                Poll::Ready(Err(AgentError::Operation(error)))
+            }
+            Some(ResultSlot::Delivered(Delivery::Recorded(json))) => {
                 drop(books);
                 let result = serde_json::from_str::<Result<T, OperationError>>(json.get());
                 Poll::Ready(match result {
@@ -374,24 +367,35 @@ impl Leg {
     pub(crate) fn unreadable(&self, at: OperationId, error: &serde_json::Error) -> AgentError {
         let mut books = self.books.lock();
         let call = books.recorded.get(&at);
-        let call = call.map(|call| format!("{} {:?}", call.kind, call.name));
-        let error = AgentError::Diverged {
-            at,
-            recorded: format!(
-                "a result of {}",
-                call.as_deref().unwrap_or("this operation")
-            ),
-            found: format!(
-                "code that expects one of another type, as which it does not read: {error}"
-            ),
-        };
+        let call = call.map(|call| call.identity.to_string());
+        let call = call.as_deref().unwrap_or("this operation");
+        let found =
+            format!("code that expects one of another type, as which it does not read: {error}");
+        let error = AgentError::diverged(at, format_args!("a result of {call}"), found);
         books.end.get_or_insert(error).clone()
+    }
+
+    /// What the journal says about a call.
+    pub(crate) fn recorded(&self, op: OperationId) -> Option<RecordedCall> {
+        self.books.lock().recorded.get(&op).cloned()
+    }
+
+    /// How an operation began, as far as the journal says so.
+    pub(crate) fn begun(&self, op: OperationId) -> Option<Begun> {
+        self.books.lock().recorded.get(&op)?.begun.clone()
+    }
+
+    /// A divergence: the function did this where the journal has the end of an operation.
+    pub(crate) fn missed(&self, at: OperationId, found: &str) -> AgentError {
+        let recorded = self.recorded(at);
+        let recorded = recorded.map_or_else(String::new, |call| call.identity.to_string());
+        AgentError::diverged(at, recorded, found)
     }
 
     /// The content to which a recorded result refers, if any.
     pub(crate) fn content_of(&self, next: &RecordedDelivery) -> Option<Digest> {
         let books = self.books.lock();
-        operations::content_of(&books.recorded.get(&next.op)?.kind, &next.result)
+        operations::content_of(&books.recorded.get(&next.op)?.identity.kind, &next.result)
     }
 
     /// Keeps the emissions of interceptors about a call until its end is recorded.
@@ -486,12 +490,8 @@ impl Leg {
         let Some(slot) = books.slots.get_mut(&id) else {
             return false;
         };
-        let delivered = match delivery {
-            Delivery::Live(value) => ResultSlot::Live(value),
-            Delivery::Recorded(json) => ResultSlot::Recorded(json),
-            Delivery::Failed(error) => ResultSlot::Failed(error),
-        };
-        if let ResultSlot::Waiting(Some(waker)) = std::mem::replace(slot, delivered) {
+        let delivered = std::mem::replace(slot, ResultSlot::Delivered(delivery));
+        if let ResultSlot::Waiting(Some(waker)) = delivered {
             drop(books);
             waker.wake();
         }
@@ -565,29 +565,36 @@ impl Leg {
     }
 }
 
-impl fmt::Display for CallIdentity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", self.kind, self.name)
+impl CallIdentity {
+    /// Whether both are calls of one thing, whatever their inputs are.
+    fn is_call_of(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.name == other.name
+    }
+
+    /// A divergence: the journal has this call, and the code asks for the other one.
+    fn diverged(&self, at: OperationId, found: &Self) -> AgentError {
+        if !self.is_call_of(found) {
+            return AgentError::diverged(at, self, found);
+        }
+        let in_words = |call: &Self| format!("{call} with input {}", call.digest);
+        AgentError::diverged(at, in_words(self), in_words(found))
+    }
+
+    /// The entry of the call's beginning.
+    pub(crate) fn started(self, op: OperationId, begun: Begun) -> Entry {
+        let Self { kind, name, digest } = self;
+        Entry::Started {
+            op,
+            kind,
+            name,
+            digest,
+            begun,
+        }
     }
 }
 
-fn diverged(id: OperationId, recorded: &RecordedCall, found: &CallIdentity) -> AgentError {
-    let same_call = recorded.kind == found.kind && recorded.name == found.name;
-    let input = |digest: CallDigest| {
-        if same_call {
-            format!(" with input {digest}")
-        } else {
-            String::new()
-        }
-    };
-    AgentError::Diverged {
-        at: id,
-        recorded: format!(
-            "{} {:?}{}",
-            recorded.kind,
-            recorded.name,
-            input(recorded.digest)
-        ),
-        found: format!("{} {:?}{}", found.kind, found.name, input(found.digest)),
+impl fmt::Display for CallIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.kind, self.name)
     }
 }

@@ -6,16 +6,16 @@ use serde_json::value::RawValue;
 
 use super::{
     ledger::Ledger,
-    leg::RecordedCall,
+    leg::{CallIdentity, RecordedCall},
     notes::{RecordedNote, Versions},
     operations::{Allowance, Temp, recorded_change_of},
+    recorded_result::{is_error, read_result},
 };
 use crate::{
     contract::{StoreError, StoredLine},
     vocabulary::{
-        AgentError, Begun, Budget, Entry, Family, Message, OperationError, OperationId,
-        OperationMap, ParentPolicy, RunEnd, RunId, RunStart, Scope, StopReason, ToolCall,
-        ToolResult,
+        AgentError, Begun, Budget, Entry, Family, Message, OperationId, OperationMap, ParentPolicy,
+        RunEnd, RunId, RunStart, Scope, StopReason, ToolCall, ToolResult,
     },
 };
 
@@ -170,19 +170,8 @@ impl Recorded {
                     self.ledger.reserve(op, Budget::default());
                     self.children.push(RecordedChild { op, run, agent });
                 }
-                let kind = kind.into_owned();
-                let begun = Some(begun);
-                let call = RecordedCall {
-                    kind,
-                    name,
-                    digest,
-                    begun,
-                    completed: false,
-                    dropped: false,
-                    drifted: None,
-                };
-                self.noted.remove(&op);
-                self.calls.insert(op, call);
+                let identity = CallIdentity { kind, name, digest };
+                self.record_call(op, identity, Some(begun), false);
             }
             Entry::Completed {
                 op,
@@ -196,38 +185,27 @@ impl Recorded {
                 self.ledger.charge(spent);
                 let begun = self.calls.remove(&op).and_then(|call| call.begun);
                 if Family::of(&kind) == Family::Delegate {
-                    let ended = self.children.extract_if(.., |child| child.op == op);
+                    let ended = self.take_children(op);
                     if is_error(&result) {
                         // Nobody waits for the child, but this journal does not hold its end.
                         self.unwanted.extend(ended);
                     } else {
-                        ended.for_each(drop);
                         self.ledger.settle(op);
                     }
                 }
                 if kind == "version"
-                    && let Ok(Ok::<_, OperationError>(version)) = serde_json::from_str(result.get())
+                    && let Some(version) = read_result(&result)
                 {
                     // Older programs recorded a version as an operation.
                     self.versions.record(name.clone(), version);
                 }
-                let kind = kind.into_owned();
-                let call = RecordedCall {
-                    kind,
-                    name,
-                    digest,
-                    begun,
-                    completed: true,
-                    dropped: false,
-                    drifted: None,
-                };
-                self.noted.remove(&op);
-                self.calls.insert(op, call);
+                let identity = CallIdentity { kind, name, digest };
+                self.record_call(op, identity, begun, true);
                 self.deliveries.push_back(RecordedDelivery { op, result });
             }
             Entry::Dropped { op, spent } => {
                 self.ledger.charge(spent);
-                let unwanted = self.children.extract_if(.., |child| child.op == op);
+                let unwanted = self.take_children(op);
                 self.unwanted.extend(unwanted);
                 if let Some(call) = self.calls.get_mut(&op) {
                     call.dropped = true;
@@ -241,8 +219,8 @@ impl Recorded {
                 if when_parent_ends.outlives() {
                     // The child is a tree of its own, which is recovered by itself once it has
                     // begun.
-                    let child = self.children.extract_if(.., |child| child.op == op);
-                    let runs: Vec<RunId> = child.map(|child| child.run).collect();
+                    let children = self.take_children(op).into_iter();
+                    let runs: Vec<RunId> = children.map(|child| child.run).collect();
                     if when_parent_ends == ParentPolicy::Continue {
                         self.continuing.extend(&runs);
                     }
@@ -306,13 +284,32 @@ impl Recorded {
         }
     }
 
+    fn record_call(
+        &mut self,
+        op: OperationId,
+        identity: CallIdentity,
+        begun: Option<Begun>,
+        completed: bool,
+    ) {
+        let call = RecordedCall {
+            identity,
+            begun,
+            completed,
+            dropped: false,
+            drifted: None,
+        };
+        self.noted.remove(&op);
+        self.calls.insert(op, call);
+    }
+
+    /// Takes the children out that an operation began.
+    fn take_children(&mut self, op: OperationId) -> Vec<RecordedChild> {
+        let begun = self.children.extract_if(.., |child| child.op == op);
+        begun.collect()
+    }
+
     /// The run's bounds, consumption and deadline.
     pub fn allowance(&self) -> Allowance {
         self.ledger.allowance()
     }
-}
-
-/// Whether a recorded result is an error.
-fn is_error(result: &RawValue) -> bool {
-    result.get().starts_with("{\"Err\"")
 }

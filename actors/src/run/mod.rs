@@ -24,6 +24,7 @@ mod operation;
 pub mod operations;
 mod policy;
 mod ports;
+mod recorded_result;
 mod recording;
 mod redefinition;
 mod registry;
@@ -64,3 +65,4 @@ pub(crate) use task::{RunExit, RunTask, SessionTail, row_of};
 
 pub(crate) use fork::{Branch, ChangedByTree, Copies, ForkedRun, KeyHistory, fork};
 pub(crate) use leg::Leg;
+pub(crate) use recorded_result::{is_error, read_end, read_result};

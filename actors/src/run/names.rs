@@ -17,6 +17,7 @@ use super::{
 use crate::{
     contract::{ModelHandle, ToolHandle, ToolsetHandle},
     definition::DefinitionError,
+    vocabulary::listed,
 };
 
 /// The named things of one place.
@@ -243,10 +244,7 @@ impl Places {
 
     /// All names of a kind, in words.
     pub(super) fn known<T: Named>(&self) -> String {
-        match self.names_of::<T>() {
-            names if names.is_empty() => "none".to_owned(),
-            names => names.join(", "),
-        }
+        listed(self.names_of::<T>())
     }
 
     /// Refuses a name that one place gives to different things.

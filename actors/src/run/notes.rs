@@ -170,14 +170,11 @@ impl Leg {
             (None, None) => return true,
             (Some(recorded), _) if recorded.is(found) => return false,
             (Some(recorded), _) => recorded.to_string(),
-            (None, Some(call)) => format!("{} {:?}", call.kind, call.name),
+            (None, Some(call)) => call.identity.to_string(),
         };
-        let found = found.to_string();
-        books.end.get_or_insert(AgentError::Diverged {
-            at,
-            recorded,
-            found,
-        });
+        books
+            .end
+            .get_or_insert_with(|| AgentError::diverged(at, recorded, found));
         false
     }
 
@@ -193,11 +190,9 @@ impl Leg {
             if version <= max {
                 return Ok(version);
             }
-            let error = AgentError::Diverged {
-                at,
-                recorded: format!("version {version} of {name:?}"),
-                found: format!("code that knows its versions up to {max}"),
-            };
+            let recorded = format!("version {version} of {name:?}");
+            let found = format!("code that knows its versions up to {max}");
+            let error = AgentError::diverged(at, recorded, found);
             return Err(books.end.insert(error).clone());
         }
         let is_past = books.has_ended || !books.unasked.is_empty();

@@ -2,16 +2,15 @@
 
 use std::collections::HashMap;
 
-use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
 
-use super::{ChildResult, operations, steps::Steps};
+use super::{ChildResult, operations, read_end, read_result, steps::Steps};
 use crate::{
     contract::{RunRow, StoreError, TreeLine},
     safety,
     vocabulary::{
-        AgentError, Begun, CallReport, Entry, Event, EventRecord, Family, ModelResponse,
-        OperationError, Part, RunEnd, RunId, RunResult, Spent, ToolResult,
+        AgentError, Begun, CallReport, Entry, Event, EventRecord, Family, ModelResponse, Part,
+        RunEnd, RunId, RunResult, Spent, ToolResult,
     },
 };
 
@@ -129,7 +128,7 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
             ..
         } => {
             let operation = *op;
-            if let Ok(Err(error)) = read::<Value>(result) {
+            if let Some(Err(error)) = read_end::<Value>(result) {
                 let error = AgentError::Operation(error);
                 let (kind, name) = (kind.to_string(), name.clone());
                 return Some(Event::OperationFailed {
@@ -237,20 +236,18 @@ fn completed(
         name: name.to_owned(),
     };
     match Family::of(kind) {
-        Family::Model => read::<ModelResponse>(result)
-            .ok()
-            .and_then(Result::ok)
+        Family::Model => read_result(result)
             .map_or_else(other, |response| model_called(operation, name, response)),
-        Family::Tool => match read::<ToolResult>(result) {
-            Ok(Ok(result)) => Event::ToolCalled {
+        Family::Tool => match read_result::<ToolResult>(result) {
+            Some(result) => Event::ToolCalled {
                 operation,
                 result,
                 call: call.map(shown),
             },
-            _ => other(),
+            None => other(),
         },
-        Family::Delegate | Family::Join => match read::<ChildResult>(result) {
-            Ok(Ok(child)) => {
+        Family::Delegate | Family::Join => match read_result::<ChildResult>(result) {
+            Some(child) => {
                 let text = match &child.outcome {
                     Ok(outcome) => outcome.stop_reason().map_or_else(
                         || outcome.text().to_owned(),
@@ -264,11 +261,11 @@ fn completed(
                     text,
                 }
             }
-            _ => other(),
+            None => other(),
         },
-        Family::Ask => match read::<Value>(result) {
-            Ok(Ok(answer)) => Event::QuestionAnswered { operation, answer },
-            _ => other(),
+        Family::Ask => match read_result(result) {
+            Some(answer) => Event::QuestionAnswered { operation, answer },
+            None => other(),
         },
         _ => other(),
     }
@@ -312,10 +309,4 @@ fn ended(end: &RunEnd) -> Event {
         RunEnd::Continued { next, .. } => RunResult::Continued(*next),
     };
     Event::RunEnded { end: result, spent }
-}
-
-fn read<T: DeserializeOwned>(
-    result: &RawValue,
-) -> Result<Result<T, OperationError>, serde_json::Error> {
-    serde_json::from_str(result.get())
 }

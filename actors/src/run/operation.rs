@@ -15,8 +15,8 @@ use super::{
 use crate::{
     contract::{BoxFuture, InboxItem, StateWrite},
     vocabulary::{
-        Begun, Digest, Effect, Entry, OperationError, OperationId, Question, Resource, RunId,
-        RunStart, Spent, Timestamp,
+        Begun, Digest, Effect, Entry, ErrorKind, OperationError, OperationId, Question, Resource,
+        RunId, RunStart, Spent, Timestamp,
     },
 };
 
@@ -98,6 +98,25 @@ pub enum Begin<T> {
     Child(Child<T>),
 }
 
+impl<T: Send + 'static> Begin<T> {
+    /// An operation that fails at once.
+    pub fn failed(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self::Ready(Err(OperationError::new(kind, message)))
+    }
+
+    /// An act that may be done again after a crash, so that its start is not recorded.
+    pub fn act(
+        gate: Gate,
+        act: impl Future<Output = Result<T, OperationError>> + Send + 'static,
+    ) -> Self {
+        Self::Act(Act {
+            record_start: false,
+            gate,
+            future: Box::pin(async move { Progress::Done(act.await) }),
+        })
+    }
+}
+
 /// A change of shared state.
 pub struct Write<T> {
     /// The scope and the key of the value. Changes of one value queue up inside a process, so that
@@ -125,7 +144,7 @@ pub type Unsaved<T> = Arc<dyn Fn(&OperationError) -> T + Send + Sync>;
 
 /// One attempt to change shared state.
 pub type Attempt<T> =
-    Arc<dyn Fn() -> BoxFuture<'static, (Result<T, OperationError>, Changes)> + Send + Sync>;
+    Arc<dyn Fn() -> BoxFuture<'static, Result<(T, Changes), OperationError>> + Send + Sync>;
 
 /// The changes that are committed together with an operation's result.
 #[derive(Clone, Debug, Default)]
@@ -208,6 +227,17 @@ pub struct Wait<T> {
     pub wait_for: WaitFor,
     /// Makes the result from the arrival.
     pub finish: Box<dyn FnOnce(Arrival) -> Result<T, OperationError> + Send>,
+}
+
+impl<T> Wait<T> {
+    /// An operation that waits for this, and makes its result of what comes.
+    pub fn new(
+        wait_for: WaitFor,
+        finish: impl FnOnce(Arrival) -> Result<T, OperationError> + Send + 'static,
+    ) -> Self {
+        let finish = Box::new(finish);
+        Self { wait_for, finish }
+    }
 }
 
 /// Something that can come from outside.
@@ -489,8 +519,10 @@ pub(crate) fn erase_write<O: Operation>(write: Write<O::Output>) -> ErasedWrite 
     let attempt: ErasedAttempt = Arc::new(move || -> BoxFuture<'static, _> {
         let attempt = attempt();
         Box::pin(async move {
-            let (result, changes) = attempt.await;
-            (Completion::by::<O>(result), changes)
+            match attempt.await {
+                Ok((result, changes)) => (Completion::by::<O>(Ok(result)), changes),
+                Err(error) => (Completion::failed(error), Changes::none()),
+            }
         })
     });
     let unsaved = unsaved.map(|unsaved| -> ErasedUnsaved {

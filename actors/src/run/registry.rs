@@ -564,15 +564,6 @@ pub(super) fn tools_of(agent: &AgentSpec) -> impl Iterator<Item = &String> {
         .chain(given.into_iter().flatten())
 }
 
-pub(super) fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
-    let names: Vec<&str> = names.map(String::as_str).collect();
-    if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
-    }
-}
-
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registry")

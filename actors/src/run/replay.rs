@@ -17,10 +17,10 @@ use closing::of_function;
 use super::{
     Leg, Recorded, Recording, RecordingError, Registry, RunContext, RunSender,
     driver::{
-        not_asked,
+        END_OF_FUNCTION, not_asked,
         waker::{Function, FunctionWaker, Polled},
     },
-    leg::{CallIdentity, Delivery, Opening, RecordedCall},
+    leg::{CallIdentity, Delivery, Opening},
     notes::Note,
     policy,
     recording::decode,
@@ -65,7 +65,7 @@ pub struct RunReplay {
 }
 
 /// A place at which today's code asks for another operation than the recorded one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Divergence {
     /// The entry from which on the journal does not fit, where one can be named.
@@ -353,8 +353,7 @@ impl Rehearsal<'_> {
             match (polled, next) {
                 (Polled::Returned(returned), None) => return Came::Returned(returned),
                 (Polled::Returned(_), Some(op)) => {
-                    let found = "the end of the function".to_owned();
-                    return Came::Diverged(self.missed(leg, op, found));
+                    return Came::Diverged(self.missed(leg, op, END_OF_FUNCTION));
                 }
                 (Polled::Awake, _) if !waker.is_restless() => thread::yield_now(),
                 (_, Some(op)) if leg.waits_for(op) => {
@@ -372,10 +371,10 @@ impl Rehearsal<'_> {
                         return Came::Waits(waited_for(leg));
                     };
                     let found = match waited_for(leg).first() {
-                        Some(call) => format!("{} instead", describe(call)),
+                        Some(call) => format!("{call} instead"),
                         None => not_asked(may_go_on).to_owned(),
                     };
-                    return Came::Diverged(self.missed(leg, op, found));
+                    return Came::Diverged(self.missed(leg, op, &found));
                 }
             }
         }
@@ -401,30 +400,29 @@ impl Rehearsal<'_> {
                 });
             }
         }
-        match &books.end {
-            Some(AgentError::Diverged {
-                at,
-                recorded,
-                found,
-            }) => Some(Divergence {
-                entry: self.places.get(at).copied(),
-                operation: Some(*at),
-                recorded: recorded.clone(),
-                found: found.clone(),
-            }),
-            _ => None,
-        }
+        self.divergence(books.end.clone()?)
     }
 
     /// A recorded result that nobody takes.
-    fn missed(&self, leg: &Leg, op: OperationId, found: String) -> Divergence {
-        let recorded = leg.books.lock().recorded.get(&op).map(in_words);
-        Divergence {
-            entry: self.places.get(&op).copied(),
-            operation: Some(op),
-            recorded: recorded.unwrap_or_default(),
+    fn missed(&self, leg: &Leg, op: OperationId, found: &str) -> Divergence {
+        self.divergence(leg.missed(op, found)).unwrap_or_default()
+    }
+
+    fn divergence(&self, error: AgentError) -> Option<Divergence> {
+        let AgentError::Diverged {
+            at,
+            recorded,
             found,
-        }
+        } = error
+        else {
+            return None;
+        };
+        Some(Divergence {
+            entry: self.places.get(&at).copied(),
+            operation: Some(at),
+            recorded,
+            found,
+        })
     }
 }
 
@@ -492,7 +490,7 @@ impl Came {
             Self::Returned(Ok(outcome)) => outcome_in_words(outcome),
             Self::Returned(Err(error)) => format!("the failure {error}"),
             Self::Waits(calls) => match calls.first() {
-                Some(call) => describe(call),
+                Some(call) => call.to_string(),
                 None => "a function that waits for nothing that it asked for".to_owned(),
             },
             Self::Panicked(message) => format!("a panic: {message}"),
@@ -563,14 +561,6 @@ fn outcome_in_words(outcome: &Outcome) -> String {
         Outcome::ContinueAs(_) => "the going on in another journal".to_owned(),
         Outcome::Transfer(to) => format!("a transfer to {}", to.to),
     }
-}
-
-fn describe(call: &CallIdentity) -> String {
-    format!("{} {:?}", call.kind, call.name)
-}
-
-fn in_words(call: &RecordedCall) -> String {
-    format!("{} {:?}", call.kind, call.name)
 }
 
 fn words(panic: &(dyn std::any::Any + Send)) -> String {

@@ -7,10 +7,9 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{ChildResult, Leg, operations};
+use super::{ChildResult, Leg, operations, read_end, read_result};
 use crate::{
     contract::{StoreError, StoredLine},
     definition::{CREATE_AGENT, DELEGATE_PREFIX},
@@ -41,35 +40,27 @@ pub(crate) fn spoken(
     before: Vec<Arc<Message>>,
 ) -> Result<Vec<Arc<Message>>, StoreError> {
     let mut said: Vec<Said> = Vec::new();
-    for stored in lines {
-        let Entry::Completed {
-            op,
-            kind,
-            name,
-            digest,
-            result,
-            ..
-        } = decode(stored, leg)?
-        else {
-            continue;
-        };
-        if op.leg != leg.number {
-            continue;
-        }
-        match Family::of(&kind) {
+    for Ended {
+        family,
+        name,
+        digest,
+        result,
+    } in ended(lines, leg)?
+    {
+        match family {
             Family::Model => {
-                if let Ok(Ok(response)) = read::<ModelResponse>(&result) {
+                if let Some(response) = read_result(&result) {
                     let step = u32::try_from(said.len() + 1).unwrap_or(u32::MAX);
                     said.push(Said::of(response, leg, step));
                 }
             }
             Family::Tool => {
-                if let Ok(end) = read::<ToolResult>(&result) {
+                if let Some(end) = read_end::<ToolResult>(&result) {
                     take_end(&mut said, (&name, digest), end);
                 }
             }
             Family::Delegate => {
-                if let Ok(end) = read::<ChildResult>(&result) {
+                if let Some(end) = read_end::<ChildResult>(&result) {
                     let name = format!("{DELEGATE_PREFIX}{name}");
                     take_end(&mut said, (&name, digest), end.map(|end| in_words(&end)));
                 }
@@ -89,47 +80,32 @@ pub(crate) fn spoken(
 pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, StoreError> {
     let mut made: Vec<(Option<String>, String)> = Vec::new();
     let mut has_calls = false;
-    for stored in lines {
-        let Entry::Completed {
-            op,
-            kind,
-            name,
-            result,
-            ..
-        } = decode(stored, leg)?
-        else {
-            continue;
-        };
-        if op.leg != leg.number {
-            continue;
-        }
-        let (by, text) = match Family::of(&kind) {
+    for Ended {
+        family,
+        name,
+        result,
+        ..
+    } in ended(lines, leg)?
+    {
+        let (by, text) = match family {
             Family::Model => {
-                let said = read::<ModelResponse>(&result);
-                has_calls |= matches!(&said, Ok(Ok(said)) if !said.calls().is_empty());
-                (None, said.map(|end| end.map(|said| said.content())))
+                let said = read_result::<ModelResponse>(&result);
+                has_calls |= said.as_ref().is_some_and(|said| !said.calls().is_empty());
+                (None, said.map(|said| said.content()))
             }
             Family::Tool if !has_calls => {
-                let text = |end: ToolResult| match end.status {
-                    ToolStatus::Success => end.text,
-                    _ => String::new(),
-                };
-                let ended = read::<ToolResult>(&result);
-                (Some(name.to_string()), ended.map(|end| end.map(text)))
+                let ended = read_result::<ToolResult>(&result);
+                let ended = ended.filter(|end| end.status == ToolStatus::Success);
+                (Some(name), ended.map(|end| end.text))
             }
             Family::Delegate | Family::Join => {
-                let text = |child: ChildResult| match child.outcome {
-                    Ok(outcome) => outcome.text().to_owned(),
-                    Err(_) => String::new(),
-                };
-                let ended = read::<ChildResult>(&result);
-                (Some(name.to_string()), ended.map(|end| end.map(text)))
+                let ended = read_result::<ChildResult>(&result);
+                let outcome = ended.and_then(|child| child.outcome.ok());
+                (Some(name), outcome.map(|outcome| outcome.text().to_owned()))
             }
             _ => continue,
         };
-        if let Ok(Ok(text)) = text
-            && !text.trim().is_empty()
-        {
+        if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
             if by.is_none() {
                 made.clear();
             }
@@ -151,8 +127,38 @@ pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, St
     Ok(Some(parts.join("\n\n")))
 }
 
-fn decode(stored: &StoredLine, leg: &Leg) -> Result<Entry, StoreError> {
-    stored.decode(&leg.run.into())
+/// The recorded end of an operation.
+struct Ended {
+    family: Family,
+    name: String,
+    digest: CallDigest,
+    result: Box<RawValue>,
+}
+
+/// The operations of this leg that have ended, in the order of their ends.
+fn ended(lines: &[StoredLine], leg: &Leg) -> Result<Vec<Ended>, StoreError> {
+    let mut ended = Vec::new();
+    for stored in lines {
+        if let Entry::Completed {
+            op,
+            kind,
+            name,
+            digest,
+            result,
+            ..
+        } = stored.decode(&leg.run.into())?
+            && op.leg == leg.number
+        {
+            let family = Family::of(&kind);
+            ended.push(Ended {
+                family,
+                name,
+                digest,
+                result,
+            });
+        }
+    }
+    Ok(ended)
 }
 
 /// Ends a conversation with a note, as a message of the agent's.
@@ -294,12 +300,6 @@ fn conversation(said: Vec<Said>, before: Vec<Arc<Message>>) -> Vec<Arc<Message>>
         messages.extend(next.steering.into_iter().map(Arc::new));
     }
     messages
-}
-
-fn read<T: DeserializeOwned>(
-    result: &RawValue,
-) -> Result<Result<T, OperationError>, serde_json::Error> {
-    serde_json::from_str(result.get())
 }
 
 #[cfg(test)]

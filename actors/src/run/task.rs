@@ -319,8 +319,7 @@ impl Carrier {
             }
             self.driver.journal.flush();
             if let Some(told) = self.when_recovered.take() {
-                let entries = self.driver.journal.entries();
-                if let Err(error) = self.driver.journal.durable.reached(entries).await {
+                if let Err(error) = self.driver.journal.settle().await {
                     return RunExit::Store(error);
                 }
                 // The receiver may be gone.
@@ -450,7 +449,7 @@ impl Carrier {
         for (child, unwanted) in all.chain(beside.into_iter().map(|child| (child, false))) {
             let op = child.op;
             let begun_by_replay = leg.books.lock().recorded.get(&op).is_some_and(|call| {
-                Family::of(&call.kind) == Family::Delegate
+                Family::of(&call.identity.kind) == Family::Delegate
                     && !call.completed
                     && op.leg == leg.number
             });
@@ -502,49 +501,47 @@ impl Carrier {
             LegEnd::Returned(Ok(outcome)) => LegEnd::Returned(Ok(leg.onward(outcome))),
             end => end,
         };
-        match end {
+        let rest = match end {
             LegEnd::Returned(Ok(Outcome::Transfer(transfer))) => {
-                // The undo steps of this leg remain in force in later legs.
-                self.recorded.undo.append(&mut leg.books.lock().undo);
-                self.transfers += 1;
-                let bound = self
-                    .pinned
-                    .team
-                    .max_transfers
-                    .unwrap_or(DEFAULT_MAX_TRANSFERS);
-                if self.transfers > bound {
-                    let outcome = Outcome::stopped(StopReason::TransferLimit(bound));
-                    return Err(Box::new(self.finish(leg, Ok(outcome)).await));
+                match self.refused(leg, &transfer) {
+                    None => return Ok(transfer),
+                    Some(returned) => self.finish(leg, returned).await,
                 }
-                if self.pinned.team.find(&transfer.to).is_none() {
-                    let message = format!(
-                        "agent {} transfers to {:?}, which is not in the team",
-                        leg.agent.name, transfer.to
-                    );
-                    let error = AgentError::Failed(message);
-                    return Err(Box::new(self.finish(leg, Err(error)).await));
-                }
-                Ok(transfer)
             }
-            LegEnd::Returned(returned) => Err(Box::new(self.finish(leg, returned).await)),
-            LegEnd::Diverged(error) => Err(Box::new(self.park(error).await)),
+            LegEnd::Returned(returned) => self.finish(leg, returned).await,
+            LegEnd::Diverged(error) => self.park(error).await,
             LegEnd::Cancel { stop, record } => {
                 if record {
                     self.record_cancel(stop.clone());
                 }
-                Err(Box::new(self.close(leg, stop).await))
+                self.close(leg, stop).await
             }
-            LegEnd::Asleep { wake_at, told } => {
-                self.driver.journal.flush();
-                let entries = self.driver.journal.entries();
-                match self.driver.journal.durable.reached(entries).await {
-                    Ok(()) => Err(Box::new(RunExit::Asleep { wake_at, told })),
-                    Err(error) => Err(Box::new(RunExit::Store(error))),
-                }
-            }
-            LegEnd::LetGo => Err(Box::new(RunExit::LetGo)),
-            LegEnd::Store(error) => Err(Box::new(RunExit::Store(error))),
+            LegEnd::Asleep { wake_at, told } => match self.driver.journal.settle().await {
+                Ok(()) => RunExit::Asleep { wake_at, told },
+                Err(error) => RunExit::Store(error),
+            },
+            LegEnd::LetGo => RunExit::LetGo,
+            LegEnd::Store(error) => RunExit::Store(error),
+        };
+        Err(Box::new(rest))
+    }
+
+    /// Counts a transfer. `Some` is the end of the run if it must not be made.
+    fn refused(&mut self, leg: &Leg, transfer: &Transfer) -> Option<Result<Outcome, AgentError>> {
+        // The undo steps of this leg remain in force in later legs.
+        self.recorded.undo.append(&mut leg.books.lock().undo);
+        self.transfers += 1;
+        let team = &self.pinned.team;
+        let bound = team.max_transfers.unwrap_or(DEFAULT_MAX_TRANSFERS);
+        if self.transfers > bound {
+            return Some(Ok(Outcome::stopped(StopReason::TransferLimit(bound))));
         }
+        if team.find(&transfer.to).is_none() {
+            let (from, to) = (&leg.agent.name, &transfer.to);
+            let message = format!("agent {from} transfers to {to:?}, which is not in the team");
+            return Some(Err(AgentError::Failed(message)));
+        }
+        None
     }
 }
 

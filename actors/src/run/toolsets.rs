@@ -7,11 +7,12 @@ use futures_util::future::join_all;
 use super::{
     Registry,
     names::Named,
-    registry::{MakeToolset, list, path_of, tools_of},
+    registry::{MakeToolset, path_of, tools_of},
 };
 use crate::{
     contract::{ToolHandle, ToolsetHandle},
     definition::{AgentSpec, DefinitionError, TeamSpec, ToolSpec},
+    vocabulary::listed,
 };
 
 /// The tools that agents have from toolsets.
@@ -306,7 +307,7 @@ impl Registry {
             let members = self.members.named(&agent.name, name).unwrap_or_default();
             std::iter::once(name).chain(members)
         });
-        list(each)
+        listed(each)
     }
 }
 

@@ -179,6 +179,20 @@ impl AgentError {
         Self::Failed(cause.to_string())
     }
 
+    /// The code asks for something else than the journal has at this operation.
+    pub(crate) fn diverged(
+        at: OperationId,
+        recorded: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        let (recorded, found) = (recorded.to_string(), found.to_string());
+        Self::Diverged {
+            at,
+            recorded,
+            found,
+        }
+    }
+
     /// An early end of the function, with this outcome.
     pub fn early(outcome: Outcome) -> Self {
         Self::Early(Box::new(outcome))

@@ -31,6 +31,7 @@ mod tool;
 mod tool_filter;
 mod transcript;
 mod usage;
+mod words;
 
 pub use artifact::{Artifact, ArtifactInfo};
 pub(crate) use budget::charge;
@@ -70,3 +71,4 @@ pub(crate) use tool_filter::wildcard;
 pub use tool_filter::{CallLimits, ToolFilter};
 pub use transcript::Transcript;
 pub use usage::Usage;
+pub(crate) use words::{as_text, listed};

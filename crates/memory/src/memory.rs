@@ -386,23 +386,17 @@ fn writing<T: Send + 'static>(
         let (memory, cx, state) = (memory.clone(), cx.clone(), state.clone());
         let (companion, decide) = (companion.clone(), decide.clone());
         Box::pin(async move {
-            let attempted = async {
-                let view = see(&companion, &state).await?;
-                let draft = Draft::new(view, memory.keys(), cx.now(), memory.bounds());
-                let mut draft = draft.by(cx.run, cx.id, &cx.agent().name);
-                let result = decide(&mut draft)?;
-                if draft.is_empty() {
-                    return Ok((result, Changes::none()));
-                }
-                let (changes, view) = draft.changes(cx.id, &state).await?;
-                let scope = state.stored_as().to_owned();
-                companion.tell(MemoryMessage::Writing(scope, Arc::new(view)));
-                Ok((result, changes))
-            };
-            match attempted.await {
-                Ok((result, changes)) => (Ok(result), changes),
-                Err(error) => (Err(error), Changes::none()),
+            let view = see(&companion, &state).await?;
+            let draft = Draft::new(view, memory.keys(), cx.now(), memory.bounds());
+            let mut draft = draft.by(cx.run, cx.id, &cx.agent().name);
+            let result = decide(&mut draft)?;
+            if draft.is_empty() {
+                return Ok((result, Changes::none()));
             }
+            let (changes, view) = draft.changes(cx.id, &state).await?;
+            let scope = state.stored_as().to_owned();
+            companion.tell(MemoryMessage::Writing(scope, Arc::new(view)));
+            Ok((result, changes))
         })
     });
     Write::new(place, attempt)

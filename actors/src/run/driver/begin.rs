@@ -25,28 +25,12 @@ use crate::{
     },
 };
 
-/// Whether the journal records that this operation began a child run.
-fn is_child(leg: &Leg, op: OperationId) -> bool {
-    let books = leg.books.lock();
-    let begun = books.recorded.get(&op).and_then(|call| call.begun.as_ref());
-    matches!(begun, Some(Begun::Child(_)))
-}
-
-/// Whether the journal records that this operation began.
-fn has_begun(leg: &Leg, op: OperationId) -> bool {
-    let books = leg.books.lock();
-    books
-        .recorded
-        .get(&op)
-        .is_some_and(|call| call.begun.is_some())
-}
-
 /// One of the equal parts of the remaining budget. The children that begin together share it, and
 /// so does the function if it goes on beside them.
 fn equal_part(leg: &Leg, awaited: bool) -> Part {
     let books = leg.books.lock();
-    let kinds = books.to_begin.iter().map(|(_, identity, ..)| identity.kind);
-    let beside = kinds.filter(|kind| Family::of(kind).has_child());
+    let calls = books.to_begin.iter().map(|(_, identity, ..)| identity);
+    let beside = calls.filter(|call| Family::of(&call.kind).has_child());
     Part::Equal(1 + beside.count() as u64 + u64::from(!awaited))
 }
 
@@ -64,13 +48,13 @@ impl Driver {
             };
             // Past the deadline nothing new starts. A child that exists must still be known, so
             // that it can be ended.
-            if overdue && !is_child(leg, op) {
+            if overdue && !matches!(leg.begun(op), Some(Begun::Child(_))) {
                 continue;
             }
             let over = match resource {
                 Some(resource) => self.over_budget(resource),
                 // An operation that has begun must be known, so that it can come to its end.
-                None => self.full().filter(|_| !has_begun(leg, op)),
+                None => self.full().filter(|_| leg.begun(op).is_none()),
             };
             if let Some(over) = over {
                 let message = format!("{}", StopReason::BudgetExhausted(over));
@@ -109,12 +93,7 @@ impl Driver {
     ) {
         self.commands.begins_after(self.journal.entries());
         let cancelled = self.cancelled.child_token();
-        let started = leg
-            .books
-            .lock()
-            .recorded
-            .get(&op)
-            .and_then(|call| call.begun.clone());
+        let started = leg.begun(op);
         let cx = OperationContext {
             id: op,
             run: leg.run,
@@ -148,14 +127,8 @@ impl Driver {
         let Some(under) = self.under.get(&op) else {
             return;
         };
-        let CallIdentity { kind, name, digest } = under.identity.clone();
-        self.journal.append(&Entry::Started {
-            op,
-            kind: kind.into(),
-            name,
-            digest,
-            begun,
-        });
+        let entry = under.identity.clone().started(op, begun);
+        self.journal.append(&entry);
     }
 
     /// Begins an act outside of the process, which an earlier life may have begun already.
@@ -193,15 +166,16 @@ impl Driver {
         self.acts.push(Box::pin(async move {
             // Pinned here: what is moved into another future has its room twice.
             let gated = pin!(async move {
-                if gate == Gate::Before
-                    && (durable.reached(mark).await.is_err() || durable.confirm().await.is_err())
-                {
-                    // The driver hears of the failure by itself and ends everything.
-                    return std::future::pending().await;
+                if gate == Gate::Before {
+                    durable.passed(mark).await;
+                    if durable.confirm().await.is_err() {
+                        // The driver hears of the failure by itself and ends everything.
+                        return std::future::pending().await;
+                    }
                 }
                 let progress = future.await;
-                if gate == Gate::After && durable.reached(mark).await.is_err() {
-                    return std::future::pending().await;
+                if gate == Gate::After {
+                    durable.passed(mark).await;
                 }
                 progress
             });
@@ -257,9 +231,7 @@ impl Driver {
         // If the child ended just now, its end becomes durable with this run's record of it.
         let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
         self.acts.push(Box::pin(async move {
-            if durable.reached(mark).await.is_err() {
-                return std::future::pending().await;
-            }
+            durable.passed(mark).await;
             let made = match outcome.await {
                 Ok(result) => finish(Arrival::Child(Box::new(result))),
                 Err(error) => Completion::failed(error),
@@ -291,13 +263,7 @@ impl Driver {
             return;
         }
         if !policy.outlives() {
-            let live = LiveChild {
-                op,
-                finish,
-                idle: false,
-                wake_at: None,
-                cancel: None,
-            };
+            let live = LiveChild::new(op, finish, None);
             self.children.insert(run, live);
         }
         if started.is_some() {
@@ -336,15 +302,21 @@ impl Driver {
         self.starting.push(start.clone());
         let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
         self.acts.push(Box::pin(async move {
-            match durable.reached(mark).await {
-                Ok(()) => (start.operation, ErasedProgress::Start(Box::new(start))),
-                Err(_) => std::future::pending().await,
-            }
+            durable.passed(mark).await;
+            (start.operation, ErasedProgress::Start(Box::new(start)))
         }));
     }
 
-    pub(super) fn has_started(&mut self, run: RunId) {
-        self.starting.retain(|start| start.run != run);
+    /// Begins a child whose record is durable. One that was cancelled meanwhile begins only to be
+    /// ended.
+    pub(super) fn start_child(&mut self, start: ChildStart) {
+        self.starting.retain(|other| other.run != start.run);
+        if start.start.when_parent_ends.outlives() {
+            self.ports.tree(start.parent, start.run);
+        } else if let Some(child) = self.children.get(&start.run) {
+            let cancel = child.cancel.clone();
+            self.ports.child(ChildStart { cancel, ..start });
+        }
     }
 
     /// Sets aside or gives away the budget of a child, in the commit that begins the child.
@@ -382,13 +354,7 @@ impl Driver {
         pinned: &Arc<Pinned>,
     ) {
         let RecordedChild { op, run, agent } = child;
-        let child = LiveChild {
-            op,
-            finish: None,
-            idle: false,
-            wake_at: None,
-            cancel: cancel.clone(),
-        };
+        let child = LiveChild::new(op, None, cancel.clone());
         self.children.insert(run, child);
         let start = leg.start.clone();
         let (pinned, sender) = (pinned.clone(), self.sender.clone());

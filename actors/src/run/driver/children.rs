@@ -6,7 +6,7 @@ use super::{Driver, FunctionWaker, LegEnd, WakeReason};
 use crate::{
     contract::Append,
     run::{
-        ChildReport, ChildResult, ChildStart, Command,
+        ChildReport, ChildResult, Command,
         leg::{CallIdentity, Leg},
         operation::{Arrival, Completion, ErasedProgress},
     },
@@ -134,21 +134,8 @@ impl Driver {
         (self.deadline, self.wall_time_warning) = (None, None);
         let waker = FunctionWaker::new(false);
         while self.has_background() {
-            let turn = self.next_turn(&waker, false).await;
-            if let WakeReason::Act(_, ErasedProgress::Start(start)) = &turn {
-                self.has_started(start.run);
-            }
-            match turn {
-                WakeReason::Act(_, ErasedProgress::Start(start))
-                    if start.start.when_parent_ends.outlives() =>
-                {
-                    self.ports.tree(start.parent, start.run);
-                }
-                WakeReason::Act(_, ErasedProgress::Start(start)) => {
-                    // The child was recorded and never started. It is recovered only to be ended.
-                    let cancel = Some("the run that began it has ended".to_owned());
-                    self.ports.child(ChildStart { cancel, ..*start });
-                }
+            match self.next_turn(&waker, false).await {
+                WakeReason::Act(_, ErasedProgress::Start(start)) => self.start_child(*start),
                 WakeReason::Command(Some(Command::Child { run, sender })) => {
                     self.child_news(leg, run, sender);
                 }

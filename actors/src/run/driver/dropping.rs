@@ -25,7 +25,7 @@ impl Driver {
                 if let Begun::Child(run) = begun {
                     self.cancel_child(run, "no longer wanted");
                 }
-                let spent = Family::of(&call.kind).consumed();
+                let spent = Family::of(&call.identity.kind).consumed();
                 self.journal.append(&Entry::Dropped { op, spent });
                 self.charge(spent);
             }
@@ -38,7 +38,7 @@ impl Driver {
         self.waits.remove(op);
         self.strike_items_for(op);
         self.ready.retain(|(id, _)| *id != op);
-        if Family::of(under.identity.kind).is_aborted() {
+        if Family::of(&under.identity.kind).is_aborted() {
             self.abort_in_background(leg.run, op);
         }
         self.let_child_go(op, "no longer wanted");

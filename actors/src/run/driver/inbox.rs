@@ -14,11 +14,11 @@ use crate::{
         ToolEnd, WaitFor,
         leg::{Leg, Steering},
         operation::{Arrival, Completion, ErasedProgress},
-        operations::{changes::unsaved, outlasts_journal, schema_fault},
+        operations::{cut_short, outlasts_journal, schema_fault},
     },
     vocabulary::{
         Entry, ErrorKind, Family, OperationError, OperationId, OperationMap, Question,
-        QuestionKind, StopReason, ToolResult,
+        QuestionKind, StopReason,
     },
 };
 
@@ -183,13 +183,7 @@ impl Driver {
             return false;
         };
         let Some(wait_for) = self.waits.of(op) else {
-            let recorded = leg
-                .books
-                .lock()
-                .recorded
-                .get(&op)
-                .map(|call| call.completed);
-            if recorded == Some(true) {
+            if leg.recorded(op).is_some_and(|call| call.completed) {
                 items
                     .into_iter()
                     .for_each(|(id, _)| self.journal.strike(id));
@@ -263,7 +257,7 @@ impl Driver {
             self.complete(leg, op, unsaved(&cancelled()));
             return true;
         }
-        let is_aborted = Family::of(under.identity.kind).is_aborted();
+        let is_aborted = Family::of(&under.identity.kind).is_aborted();
         if is_aborted && under.once && self.waits.of(op).is_none() {
             let abort = self.ports.abort_tool(leg.run, op);
             self.acts.push(Box::pin(async move {
@@ -281,17 +275,7 @@ impl Driver {
 
     /// Records the end of a cancelled `once` call that can do nothing more.
     pub(super) fn aborted(&mut self, leg: &Arc<Leg>, op: OperationId, end: Option<ToolEnd>) {
-        let made = match end {
-            Some(ToolEnd::Result(result)) => Completion::of::<ToolResult>(Ok(result)),
-            // The changes of a cancelled call are not wanted.
-            Some(ToolEnd::Changing(result, _)) => {
-                Completion::of(Ok(unsaved(&result, true, &cancelled())))
-            }
-            Some(ToolEnd::InDoubt(why)) => {
-                Completion::failed(OperationError::new(ErrorKind::InDoubt, why))
-            }
-            _ => Completion::failed(cancelled()),
-        };
+        let made = Completion::of(cut_short(end, cancelled()));
         self.complete(leg, op, made);
     }
 

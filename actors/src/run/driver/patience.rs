@@ -2,13 +2,16 @@
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
-use super::{Driver, LegEnd, WakeReason, describe, rings, waker::FunctionWaker};
-use crate::{run::leg::Leg, vocabulary::AgentError};
+use super::{Driver, LegEnd, WakeReason, rings, waker::FunctionWaker};
+use crate::run::leg::Leg;
 
 /// How long the driver waits for a function that waits for something else than its operations. The
 /// runtime lets such a function go on as soon as other tasks had their turn. An event outside of
 /// the engine may take longer, or never come in this process.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is found where a function ends that the journal knows to go on.
+pub(in crate::run) const END_OF_FUNCTION: &str = "the end of the function";
 
 /// Describes a function that does not ask for the recorded operation.
 pub(in crate::run) fn not_asked(may_go_on: bool) -> &'static str {
@@ -58,13 +61,7 @@ impl Driver {
     }
 
     fn diverged(&self, leg: &Leg, may_go_on: bool) -> Option<LegEnd> {
-        let at = self.replay.front()?.op;
-        let recorded = leg.books.lock().recorded.get(&at).cloned();
-        let error = AgentError::Diverged {
-            at,
-            recorded: recorded.map_or_else(String::new, |call| describe(&call)),
-            found: not_asked(may_go_on).to_owned(),
-        };
+        let error = leg.missed(self.replay.front()?.op, not_asked(may_go_on));
         leg.end(error.clone());
         Some(LegEnd::Diverged(error))
     }

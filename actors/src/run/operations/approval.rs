@@ -15,7 +15,7 @@ use crate::{
     safety::{self, deciding},
     vocabulary::{
         APPROVERS_HAVE_RUN_IN_CONTEXT, AgentError, AnsweredBy, ApprovalDecision, Approved,
-        Arguments, ErrorKind, Question, ToolCall, ToolDefinition, ToolResult, ToolStatus,
+        Arguments, ErrorKind, Question, ToolCall, ToolDefinition, ToolResult, ToolStatus, as_text,
     },
 };
 
@@ -85,10 +85,7 @@ impl RunContext {
                     (approved.arguments, approval) = (arguments, Some(by));
                 }
                 Ok(CallVerdict::Supplied(value, by)) => {
-                    let text = value
-                        .as_str()
-                        .map_or_else(|| value.to_string(), str::to_owned);
-                    let text = safety::sanitize(&text).into_owned();
+                    let text = safety::sanitize(&as_text(&value)).into_owned();
                     let result = ToolResult::new(&call, ToolStatus::Success, text);
                     return Ok(decided(&rule, by, result));
                 }
@@ -103,13 +100,12 @@ impl RunContext {
                 Err(error) => return Answered::called(&call, Err(error)),
             }
         }
-        let Some(prompt) = definition.authentication.clone() else {
-            let call_tool = CallTool {
-                call: approved,
-                definition,
-                approval,
-                continued: None,
-            };
+        let prompt = definition.authentication.clone();
+        let call_tool = CallTool {
+            approval,
+            ..CallTool::new(approved.clone(), definition)
+        };
+        let Some(prompt) = prompt else {
             return self.carried(call_tool).await;
         };
         for _ in 0..AUTHENTICATED {
@@ -128,19 +124,12 @@ impl RunContext {
                 }
                 Err(error) => return Answered::called(&call, Err(error)),
             }
-            let (call, definition) = (approved.clone(), definition.clone());
-            let call_tool = CallTool {
-                call,
-                definition,
-                approval: approval.clone(),
-                continued: None,
-            };
-            let again = call_tool.clone();
-            match self.perform(CallAuthenticated::new(call_tool, asked)).await {
+            let authenticated = CallAuthenticated::new(call_tool.clone(), asked);
+            match self.perform(authenticated).await {
                 // The credential was lost with its process, so the person is asked again.
                 Err(AgentError::Operation(error))
                     if error.kind == ErrorKind::Authentication && error.retryable => {}
-                end => return self.carried_on(&again, end).await,
+                end => return self.carried_on(&call_tool, end).await,
             }
         }
         let reason = "the credential was lost again and again";
@@ -238,15 +227,7 @@ impl RunContext {
             asked["run"] = json!(self.run());
         }
         let call = ToolCall::new(call.id.clone(), approver, asked);
-        let result = match self
-            .perform(CallTool {
-                call,
-                definition,
-                approval: None,
-                continued: None,
-            })
-            .await
-        {
+        let result = match self.perform(CallTool::new(call, definition)).await {
             Ok(result) => result,
             Err(error) => match error.kind() {
                 None | Some(ErrorKind::Budget(_) | ErrorKind::Store) => return Err(error),

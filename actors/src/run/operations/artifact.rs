@@ -7,8 +7,8 @@ use super::state::{Place, recorded_at};
 use crate::{
     contract::{BoxFuture, Expected, StateValue, StateWrite, artifact_scopes},
     run::{
-        Act, Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing,
-        Ports, Progress, RunContext, Write,
+        Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing, Ports,
+        RunContext, Write, read_result,
     },
     vocabulary::{Artifact, ArtifactInfo, Changed, Digest, ErrorKind, OperationError, Scope},
 };
@@ -75,11 +75,7 @@ impl Operation for SaveArtifact {
                     content,
                     ..
                 } = &*saving;
-                let saved = next_version(&ports, &place.store, artifact, media_type, content).await;
-                match saved {
-                    Ok((info, changes)) => (Ok(info), changes),
-                    Err(error) => (Err(error), Changes::none()),
-                }
+                next_version(&ports, &place.store, artifact, media_type, content).await
             })
         });
         Begin::Write(Write::new(place, attempt))
@@ -232,23 +228,13 @@ impl Operation for LoadArtifact {
 
     fn begin(self, cx: OperationContext) -> Begin<Loaded> {
         let look = look_up(&cx.ports, &self.place.store, self.artifact, self.version);
-        Begin::Act(Act {
-            record_start: false,
-            gate: Gate::After,
-            future: Box::pin(async move {
-                let found = match look.await {
-                    Ok(Some(info)) => match content(&cx.ports, &info).await {
-                        Ok(content) => {
-                            cx.leg.contents.lock().insert(cx.id, content);
-                            Ok(Loaded(Some(info)))
-                        }
-                        Err(error) => Err(error),
-                    },
-                    Ok(None) => Ok(Loaded(None)),
-                    Err(error) => Err(error),
-                };
-                Progress::Done(found)
-            }),
+        Begin::act(Gate::After, async move {
+            let info = look.await?;
+            if let Some(info) = &info {
+                let content = content(&cx.ports, info).await?;
+                cx.leg.contents.lock().insert(cx.id, content);
+            }
+            Ok(Loaded(info))
         })
     }
 }
@@ -258,8 +244,8 @@ pub(crate) fn content_of(kind: &str, result: &RawValue) -> Option<Digest> {
     if kind != LOAD {
         return None;
     }
-    let loaded: Result<Loaded, OperationError> = serde_json::from_str(result.get()).ok()?;
-    loaded.ok()?.0.map(|info| info.content)
+    let Loaded(info) = read_result(result)?;
+    info.map(|info| info.content)
 }
 
 /// The operation that lists artifacts.
@@ -285,12 +271,7 @@ impl Operation for ListArtifacts {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
-        let list = list(&cx.ports, &self.place.store);
-        Begin::Act(Act {
-            record_start: false,
-            gate: Gate::After,
-            future: Box::pin(async move { Progress::Done(list.await) }),
-        })
+        Begin::act(Gate::After, list(&cx.ports, &self.place.store))
     }
 }
 
@@ -378,8 +359,7 @@ impl RunContext {
 
 /// The change that the entry of a save records.
 pub(crate) fn recorded_save(name: &str, result: &RawValue) -> Option<Changed> {
-    let saved: Result<ArtifactInfo, OperationError> = serde_json::from_str(result.get()).ok()?;
+    let artifact = read_result(result)?;
     let (scope, _) = recorded_at(name)?;
-    let artifact = saved.ok()?;
     Some(Changed::Artifact { scope, artifact })
 }

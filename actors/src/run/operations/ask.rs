@@ -2,7 +2,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::approval::{PERSON, about, asking, denied};
+use super::{
+    approval::{PERSON, about, asking, denied},
+    tool::unexpected,
+};
 use crate::{
     run::{Arrival, Begin, Operation, OperationContext, Performing, RunContext, Wait, WaitFor},
     vocabulary::{Begun, Digest, Question, ToolCall, ToolResult},
@@ -82,13 +85,13 @@ impl Operation for Ask {
                 question
             }
         };
-        Begin::Wait(Wait {
-            wait_for: WaitFor::Answer(question),
-            finish: Box::new(|arrival| match arrival {
+        Begin::Wait(Wait::new(
+            WaitFor::Answer(question),
+            |arrival| match arrival {
                 Arrival::Answer(answer) => Ok(answer),
-                other => Err(super::tool::unexpected(&other)),
-            }),
-        })
+                other => Err(unexpected(&other)),
+            },
+        ))
     }
 }
 

@@ -114,7 +114,7 @@ impl RunContext {
         let has_place = {
             let books = leg.books.lock();
             let call = books.recorded.get(&at);
-            call.is_some_and(|call| call.kind == "version" && call.name == name)
+            call.is_some_and(|call| call.identity.kind == "version" && call.identity.name == name)
         };
         if has_place {
             return Composed(Box::pin(self.perform(Version { name, max })));

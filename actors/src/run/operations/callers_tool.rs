@@ -15,7 +15,7 @@ use crate::{
     safety,
     vocabulary::{
         AnsweredBy, Effect, ErrorKind, Question, QuestionKind, ToolCall, ToolDefinition,
-        ToolResult, ToolStatus,
+        ToolResult, ToolStatus, as_text,
     },
 };
 
@@ -60,10 +60,9 @@ fn result_of(call: &ToolCall, answer: &Value, most: usize) -> ToolResult {
         .as_object()
         .filter(|fields| fields.len() == 1)
         .and_then(|fields| fields.get("error")?.as_str());
-    let (status, text) = match (error, answer) {
-        (Some(error), _) => (ToolStatus::Error, error.to_owned()),
-        (None, Value::String(text)) => (ToolStatus::Success, text.clone()),
-        (None, other) => (ToolStatus::Success, other.to_string()),
+    let (status, text) = match error {
+        Some(error) => (ToolStatus::Error, error.to_owned()),
+        None => (ToolStatus::Success, as_text(answer)),
     };
     let text = safety::sanitize(&text);
     let (kept, cut) = match text.char_indices().nth(most) {

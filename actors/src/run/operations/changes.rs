@@ -129,10 +129,7 @@ impl Changing {
             let changing = changing.clone();
             Box::pin(async move {
                 let (this, result, changes) = &*changing;
-                match this.make(result, changes).await {
-                    Ok((result, changes)) => (Ok(result), changes),
-                    Err(error) => (Err(error), Changes::none()),
-                }
+                this.make(result, changes).await
             })
         });
         Write {

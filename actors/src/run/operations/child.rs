@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Assignee;
+use super::{Assignee, tool::unexpected};
 use crate::{
     definition::{AgentSpec, DELEGATE_PREFIX},
     run::{
-        Act, Arrival, Begin, Child, ChildResult, ChildStart, Composed, Gate, Leg, Operation,
-        OperationContext, Progress, RunContext, Task, Wait, WaitFor,
+        Arrival, Begin, Child, ChildResult, ChildStart, Composed, Gate, Leg, Operation,
+        OperationContext, RunContext, Task, Wait, WaitFor,
     },
     vocabulary::{
         AgentError, Budget, Digest, ErrorKind, Message, OperationError, OperationId, Outcome,
@@ -262,23 +262,14 @@ impl Operation for Join {
 
     fn begin(self, cx: OperationContext) -> Begin<ChildResult> {
         if self.0.when_parent_ends.outlives() {
-            let outcome = cx.ports.outcome(self.0.run);
-            return Begin::Act(Act {
-                record_start: false,
-                gate: Gate::Before,
-                future: Box::pin(async move { Progress::Done(outcome.await) }),
-            });
+            return Begin::act(Gate::Before, cx.ports.outcome(self.0.run));
         }
-        Begin::Wait(Wait {
-            wait_for: WaitFor::Child {
-                begun_by: self.0.operation,
-                run: self.0.run,
-            },
-            finish: Box::new(|arrival| match arrival {
-                Arrival::Child(result) => Ok(*result),
-                other => Err(super::tool::unexpected(&other)),
-            }),
-        })
+        let (begun_by, run) = (self.0.operation, self.0.run);
+        let child = WaitFor::Child { begun_by, run };
+        Begin::Wait(Wait::new(child, |arrival| match arrival {
+            Arrival::Child(result) => Ok(*result),
+            other => Err(unexpected(&other)),
+        }))
     }
 }
 

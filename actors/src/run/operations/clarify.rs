@@ -9,7 +9,9 @@ use crate::{
     definition::CLARIFY,
     run::RunContext,
     safety,
-    vocabulary::{AgentError, ErrorKind, Part, Question, ToolCall, ToolResult, ToolStatus},
+    vocabulary::{
+        AgentError, ErrorKind, Part, Question, ToolCall, ToolResult, ToolStatus, as_text,
+    },
 };
 
 /// How many characters of a question or an option are shown to a person.
@@ -50,10 +52,7 @@ impl RunContext {
                      it is.",
                 ),
                 Ok(answer) => {
-                    let text = answer
-                        .as_str()
-                        .map_or_else(|| answer.to_string(), str::to_owned);
-                    let text = safety::sanitize(&text).into_owned();
+                    let text = safety::sanitize(&as_text(&answer)).into_owned();
                     Ok(ToolResult::new(&call, ToolStatus::Success, text))
                 }
                 Err(failed) if failed.kind() == Some(&ErrorKind::Expired) => {

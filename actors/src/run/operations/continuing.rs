@@ -64,10 +64,9 @@ impl RunContext {
                 Arc::make_mut(&mut definition).effect = Effect::Idempotent;
             }
             let next = CallTool {
-                call: again.call.clone(),
                 definition,
-                approval: again.approval.clone(),
                 continued: Some(Continued::with(continuation.state, answer)),
+                ..again.clone()
             };
             continuation = match continues(cx.perform(next).await) {
                 Ok(continuation) => continuation,

@@ -12,7 +12,9 @@ use crate::{
     contract::BoxFuture,
     definition::CREATE_AGENT,
     run::{Leg, RunContext, Task},
-    vocabulary::{AgentError, AnsweredBy, MADE_AGENTS_ARE_KEPT, ToolCall, ToolResult, ToolStatus},
+    vocabulary::{
+        AgentError, AnsweredBy, MADE_AGENTS_ARE_KEPT, ToolCall, ToolResult, ToolStatus, listed,
+    },
 };
 
 /// How many characters of a result are kept.
@@ -172,11 +174,7 @@ impl RunContext {
         let spawned = self.leg().books.lock().in_background.remove(&name);
         let Some(spawned) = spawned else {
             let books = self.leg().books.lock();
-            let known: Vec<&str> = books.in_background.keys().map(String::as_str).collect();
-            let known = match known.is_empty() {
-                true => "none".to_owned(),
-                false => known.join(", "),
-            };
+            let known = listed(books.in_background.keys());
             drop(books);
             return refused(format!(
                 "No agent {name:?} works in the background. At work, or not asked for: {known}."

@@ -3,12 +3,11 @@ use std::{borrow::Cow, marker::PhantomData};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::topic::is_of_topic;
+use super::{tool::unexpected, topic::is_of_topic};
 use crate::{
     contract::{InboxBody, InboxItem},
     run::{
-        Act, Arrival, Begin, Gate, Operation, OperationContext, Performing, Progress, RunContext,
-        Wait, WaitFor,
+        Arrival, Begin, Gate, Operation, OperationContext, Performing, RunContext, Wait, WaitFor,
     },
     vocabulary::{Digest, ErrorKind, Message, OperationError, RunId, canonical},
 };
@@ -73,16 +72,16 @@ impl<M: AgentMessage> Operation for Receive<M> {
     }
 
     fn begin(self, _cx: OperationContext) -> Begin<M> {
-        Begin::Wait(Wait {
-            wait_for: WaitFor::Message(self.name),
-            finish: Box::new(|arrival| match arrival {
+        Begin::Wait(Wait::new(
+            WaitFor::Message(self.name),
+            |arrival| match arrival {
                 Arrival::Message(value) => serde_json::from_value(value).map_err(|error| {
                     let message = format!("a message {:?} does not read: {error}", M::NAME);
                     OperationError::new(ErrorKind::Malformed, message)
                 }),
-                other => Err(super::tool::unexpected(&other)),
-            }),
-        })
+                other => Err(unexpected(&other)),
+            },
+        ))
     }
 }
 
@@ -171,29 +170,22 @@ impl Operation for Tell {
         };
         let Some(run) = run else {
             let message = format!("nobody to tell: {:?} has no run in this tree", self.target);
-            return Begin::Ready(Err(OperationError::new(ErrorKind::NotFound, message)));
+            return Begin::failed(ErrorKind::NotFound, message);
         };
-        let value = match self.value {
-            Ok(value) => value,
-            Err(message) => {
-                return Begin::Ready(Err(OperationError::new(ErrorKind::Malformed, message)));
-            }
-        };
-        let body = InboxBody::Message {
-            name: self.name.to_owned(),
-            value,
-        };
-        // The id makes it harmless to send the message again.
-        let id = format!("{}/{}", cx.run, cx.id);
-        let posted = cx
-            .ports
-            .post(run, InboxItem::new(id, cx.ports.clock().now(), body));
-        Begin::Act(Act {
-            record_start: false,
-            gate: Gate::Before,
-            future: Box::pin(async move { Progress::Done(posted.await) }),
-        })
+        match self.value {
+            Ok(value) => post(&cx, run, self.name.to_owned(), value),
+            Err(message) => Begin::failed(ErrorKind::Malformed, message),
+        }
     }
+}
+
+/// Posts a message to a run.
+pub(super) fn post(cx: &OperationContext, run: RunId, name: String, value: Value) -> Begin<()> {
+    let body = InboxBody::Message { name, value };
+    // The id makes it harmless to send the message again.
+    let id = format!("{}/{}", cx.run, cx.id);
+    let item = InboxItem::new(id, cx.ports.clock().now(), body);
+    Begin::act(Gate::Before, cx.ports.post(run, item))
 }
 
 impl RunContext {

@@ -44,7 +44,7 @@ pub use state::{Get, Shared, Update, Updated, stored_scope};
 pub use step::Step;
 pub use time::{Draw, Elapsed, Now, Sleep};
 pub use tool::CallTool;
-pub(crate) use tool::call_or_reconcile;
+
 pub(crate) use topic::topics_among;
 pub use topic::{
     Overflow, Published, QueueCounts, Received, Subscriber, Subscription, Topic, TopicCounts,
@@ -62,6 +62,6 @@ pub(crate) use grants::is_grant;
 pub(crate) use message::outlasts_journal;
 pub(crate) use state::{run_scope, session_scope};
 pub(crate) use temp::Temp;
-pub(crate) use tool::{still_running, tool_digest};
+pub(crate) use tool::{call_or_reconcile, cut_short, still_running, tool_digest};
 pub(crate) use toolset::{as_result, status_of};
 pub(crate) use topic::{copied_result, copied_value};

@@ -1,7 +1,8 @@
 use crate::{
     run::{
         Act, Begin, Composed, Gate, ModelCall, Operation, OperationContext, Progress, RunContext,
-        leg::ResultSlot,
+        leg::{Delivery, ResultSlot},
+        read_result,
     },
     vocabulary::{
         AgentError, Digest, ErrorKind, Message, ModelRequest, ModelResponse, OperationError,
@@ -136,13 +137,14 @@ impl RunContext {
 /// The messages of people that came with an answer which is still in its slot.
 pub(crate) fn words_in(slot: ResultSlot) -> Vec<Message> {
     let response: Option<ModelResponse> = match slot {
-        ResultSlot::Live(value) => value
+        ResultSlot::Delivered(Delivery::Live(value)) => value
             .downcast::<Result<ModelResponse, OperationError>>()
             .ok()
             .and_then(|response| response.ok()),
-        ResultSlot::Recorded(json) if json.get().contains("\"steering\":[{") => {
-            let response: Result<Result<_, OperationError>, _> = serde_json::from_str(json.get());
-            response.ok().and_then(Result::ok)
+        ResultSlot::Delivered(Delivery::Recorded(json))
+            if json.get().contains("\"steering\":[{") =>
+        {
+            read_result(&json)
         }
         _ => None,
     };

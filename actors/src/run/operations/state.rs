@@ -9,8 +9,8 @@ use serde_json::{
 use crate::{
     contract::{Expected, InboxBody, InboxItem, StateSlot, StateValue, StateWrite},
     run::{
-        Act, Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing,
-        Progress, RunContext, Write,
+        Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing,
+        RunContext, Write, read_result,
     },
     vocabulary::{
         AgentError, Changed, Digest, ErrorKind, OperationError, OperationId, RunId, RunStart,
@@ -90,11 +90,7 @@ impl Operation for Get {
             return Begin::Deferred(Box::new(move || Ok(versioned(cx.leg.temp.get(&self.key)))));
         }
         let read = cx.ports.state(self.place.store, self.key);
-        Begin::Act(Act {
-            record_start: false,
-            gate: Gate::After,
-            future: Box::pin(async move { Progress::Done(read.await.map(versioned)) }),
-        })
+        Begin::act(Gate::After, async move { read.await.map(versioned) })
     }
 }
 
@@ -208,19 +204,13 @@ impl Operation for Update {
             let read = ports.state(scope.clone(), key.clone());
             let now = ports.clock().now();
             Box::pin(async move {
-                let found = match read.await {
-                    Ok(found) => found,
-                    Err(error) => return (Err(error), Changes::none()),
-                };
+                let found = read.await?;
                 // A deleted value's version counts on.
                 let before = found.version;
                 let found = found.present();
-                let value = match decide(found.as_ref()) {
-                    Ok(value) => value,
-                    Err(error) => return (Err(error), Changes::none()),
-                };
+                let value = decide(found.as_ref())?;
                 if value.is_none() && found.is_none() {
-                    return (Ok(Updated::nothing()), Changes::none());
+                    return Ok((Updated::nothing(), Changes::none()));
                 }
                 let raw = value.as_ref().and_then(|value| to_raw_value(value).ok());
                 let write = StateWrite {
@@ -241,7 +231,7 @@ impl Operation for Update {
                         (run, InboxItem::new(id, now, body))
                     })
                     .collect();
-                (Ok(Updated { value, version }), changes)
+                Ok((Updated { value, version }, changes))
             })
         });
         Begin::Write(Write::new(place, attempt))
@@ -450,8 +440,8 @@ pub(crate) fn recorded_at(name: &str) -> Option<(Scope, String)> {
 
 /// The change that the entry of an update records: the place, the value and its version.
 pub(crate) fn recorded_update(name: &str, result: &RawValue) -> Option<Changed> {
-    let written: Result<Updated, OperationError> = serde_json::from_str(result.get()).ok()?;
-    let Updated { value, version } = written.ok().filter(|written| written.version > 0)?;
+    let written = read_result(result).filter(|written: &Updated| written.version > 0);
+    let Updated { value, version } = written?;
     let (scope, key) = recorded_at(name)?;
     Some(Changed::State {
         scope,

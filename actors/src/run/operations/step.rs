@@ -48,13 +48,13 @@ where
         let name = self.name;
         if cx.start().dry_run && self.effect != Effect::Read {
             let message = format!("dry run: the step {name:?} was not done");
-            return Begin::Ready(Err(OperationError::new(ErrorKind::Denied, message)));
+            return Begin::failed(ErrorKind::Denied, message);
         }
         if once && matches!(cx.started, Some(Begun::Effect)) {
             let message = format!(
                 "the step {name:?} was started and its end was never heard of; it is not repeated"
             );
-            return Begin::Ready(Err(OperationError::new(ErrorKind::InDoubt, message)));
+            return Begin::failed(ErrorKind::InDoubt, message);
         }
         let future = self.future;
         Begin::Act(Act {

@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select, select_all};
 
+use super::tool::unexpected;
+
 use crate::{
     run::{
         Arrival, Begin, Composed, Operation, OperationContext, Performing, RunContext, Wait,
@@ -84,13 +86,10 @@ impl Operation for Sleep {
             Some(Begun::Timer(at)) => at,
             _ => cx.ports.clock().forward().after(self.0),
         };
-        Begin::Wait(Wait {
-            wait_for: WaitFor::Timer(at),
-            finish: Box::new(|arrival| match arrival {
-                Arrival::Timer => Ok(()),
-                other => Err(super::tool::unexpected(&other)),
-            }),
-        })
+        Begin::Wait(Wait::new(WaitFor::Timer(at), |arrival| match arrival {
+            Arrival::Timer => Ok(()),
+            other => Err(unexpected(&other)),
+        }))
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     approval,
-    changes::{Changing, TeamToolState},
+    changes::{Changing, TeamToolState, unsaved},
 };
 use crate::{
     contract::{Credential, Origin, StoreError},
@@ -73,6 +73,16 @@ impl Operation for CallTool {
 }
 
 impl CallTool {
+    /// A call that nobody had to approve.
+    pub fn new(call: ToolCall, definition: Arc<ToolDefinition>) -> Self {
+        Self {
+            call,
+            definition,
+            approval: None,
+            continued: None,
+        }
+    }
+
     /// Begins the call with the credential that a person gave for it.
     pub(super) fn begin_with(
         self,
@@ -299,6 +309,20 @@ fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Progress<
     }
 }
 
+/// The result of a call that was not to go on, with the reason as its error where nothing is known.
+/// The changes of such a call are not wanted.
+pub(crate) fn cut_short(
+    end: Option<ToolEnd>,
+    why: OperationError,
+) -> Result<ToolResult, OperationError> {
+    match end {
+        Some(ToolEnd::Result(result)) => Ok(result),
+        Some(ToolEnd::Changing(result, _)) => Ok(unsaved(&result, true, &why)),
+        Some(ToolEnd::InDoubt(reason)) => Err(OperationError::new(ErrorKind::InDoubt, reason)),
+        _ => Err(why),
+    }
+}
+
 /// The error of a call whose code blocks and still runs.
 pub(crate) fn still_running(tool: &str, reason: &str) -> OperationError {
     let message = format!(
@@ -309,33 +333,26 @@ pub(crate) fn still_running(tool: &str, reason: &str) -> OperationError {
 }
 
 fn wait_for_ticket(call: ToolCall) -> Wait<ToolResult> {
-    Wait {
-        wait_for: WaitFor::Result,
-        finish: Box::new(move |arrival| match arrival {
-            Arrival::Result(Ok(text)) => Ok(ToolResult::new(&call, ToolStatus::Success, text)),
-            Arrival::Result(Err(text)) => Ok(ToolResult::new(&call, ToolStatus::Error, text)),
-            other => Err(unexpected(&other)),
-        }),
-    }
+    Wait::new(WaitFor::Result, move |arrival| match arrival {
+        Arrival::Result(Ok(text)) => Ok(ToolResult::new(&call, ToolStatus::Success, text)),
+        Arrival::Result(Err(text)) => Ok(ToolResult::new(&call, ToolStatus::Error, text)),
+        other => Err(unexpected(&other)),
+    })
 }
 
 fn wait_for_person(call: ToolCall, question: Question) -> Wait<ToolResult> {
-    Wait {
-        wait_for: WaitFor::Answer(Box::new(question)),
-        finish: Box::new(move |arrival| match arrival {
-            Arrival::Answer(Value::Bool(true)) => Ok(ToolResult::new(
-                &call,
+    let asked = WaitFor::Answer(Box::new(question));
+    Wait::new(asked, move |arrival| {
+        let (status, text) = match arrival {
+            Arrival::Answer(Value::Bool(true)) => (
                 ToolStatus::Success,
                 "The call happened; its output was lost.",
-            )),
-            Arrival::Answer(_) => Ok(ToolResult::new(
-                &call,
-                ToolStatus::Error,
-                "The call did not happen.",
-            )),
-            other => Err(unexpected(&other)),
-        }),
-    }
+            ),
+            Arrival::Answer(_) => (ToolStatus::Error, "The call did not happen."),
+            other => return Err(unexpected(&other)),
+        };
+        Ok(ToolResult::new(&call, status, text))
+    })
 }
 
 pub(super) fn unexpected(arrival: &Arrival) -> OperationError {
@@ -355,11 +372,6 @@ impl RunContext {
             // The executor refuses the call and lists the tools that exist.
             Arc::new(ToolDefinition::new(call.name.clone(), "").effect(Effect::Read))
         });
-        self.perform(CallTool {
-            call,
-            definition,
-            approval: None,
-            continued: None,
-        })
+        self.perform(CallTool::new(call, definition))
     }
 }

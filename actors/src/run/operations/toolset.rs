@@ -5,7 +5,7 @@ use crate::{
     run::{Leg, RunContext, Task},
     vocabulary::{
         AgentError, AnsweredBy, Approved, Effect, ErrorKind, TRANSFERS_FIT_THEIR_SCHEMA, ToolCall,
-        ToolResult, ToolStatus, Transfer,
+        ToolResult, ToolStatus, Transfer, as_text,
     },
 };
 
@@ -118,12 +118,7 @@ impl RunContext {
         let rule = self.agent().approval_of(&definition);
         let harmless = self.start().dry_run && definition.effect != Effect::Read;
         if harmless || (rule.is_none() && definition.authentication.is_none()) {
-            return self.carried(CallTool {
-                call,
-                definition,
-                approval: None,
-                continued: None,
-            });
+            return self.carried(CallTool::new(call, definition));
         }
         let cx = self.branch(format!("approval of {}", call.name));
         Box::pin(cx.ask_then_call(rule, call, definition))
@@ -199,12 +194,7 @@ pub(super) fn ready(result: ToolResult) -> CallEnd {
 }
 
 fn argument(call: &ToolCall, name: &str) -> Option<String> {
-    let value = call.arguments.value().ok()?.get(name)?;
-    Some(
-        value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned),
-    )
+    call.arguments.value().ok()?.get(name).map(as_text)
 }
 
 /// A failed operation as the result that the model reads. An error if the run must stop for the

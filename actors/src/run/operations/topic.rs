@@ -16,7 +16,7 @@ use crate::{
     run::{RunContext, Task},
     vocabulary::{
         AgentError, ErrorKind, OperationError, OperationId, ParentPolicy, RunId, ToolCall,
-        ToolResult, ToolStatus,
+        ToolResult, ToolStatus, as_text,
     },
 };
 
@@ -324,10 +324,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
     }
 
     async fn start_agents(&self, event: &Value) -> Result<Vec<Spawned>, AgentError> {
-        let text = match event {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
+        let text = as_text(event);
         let team = &self.cx.leg().pinned.team;
         let mut started = Vec::new();
         for (_, agent) in team.agent.walk() {

@@ -34,7 +34,7 @@ use crate::{
     safety::{self, deciding},
     vocabulary::{
         AgentError, Arguments, Digest, Message, ModelRequest, ModelResponse, OperationError,
-        Outcome, Question, StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
+        Outcome, Question, StopReason, ToolCall, ToolResult, ToolStatus, Transcript, as_text,
     },
 };
 
@@ -331,10 +331,7 @@ impl BeforeTool {
             return Self::blocked(call, why);
         }
         if let Some(value) = decision.value {
-            let text = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            return Self::done(call, safety::sanitize(&text));
+            return Self::done(call, safety::sanitize(&as_text(&value)));
         }
         let Some(edited) = decision.arguments else {
             return Self::Go;

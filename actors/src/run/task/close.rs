@@ -1,6 +1,6 @@
 //! The closing of a cancelled run.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
@@ -11,15 +11,16 @@ use crate::{
     run::{
         ToolEnd, ToolInvocation,
         leg::{CallIdentity, Leg},
-        operation::erase_write,
+        operation::{Completion, erase_write},
         operations::{
-            self, CallTool, call_or_reconcile,
-            changes::{Changing, TeamToolState, unsaved},
+            CallTool, call_or_reconcile,
+            changes::{Changing, TeamToolState},
+            cut_short, still_running, tool_digest,
         },
     },
     vocabulary::{
-        Begun, Effect, Entry, ErrorKind, Family, OperationError, OperationId, RunId, Spent,
-        StopReason, ToolResult, ToolStatus,
+        Begun, Effect, ErrorKind, Family, OperationError, OperationId, RunId, Spent, StopReason,
+        ToolResult, ToolStatus,
     },
 };
 
@@ -62,20 +63,15 @@ impl Carrier {
             } else {
                 interrupted(&reason)
             };
-            let identity = CallIdentity {
-                kind: "recorded",
-                name: call.name,
-                digest: call.digest,
-            };
-            let spent = Family::of(&call.kind).consumed();
-            self.close_call(op, identity, call.kind.into(), &error, spent);
+            let spent = Family::of(&call.identity.kind).consumed();
+            self.close_call(op, &call.identity, Completion::failed(error), spent);
         }
         let children: Vec<RunId> = self.driver.children.keys().copied().collect();
         for run in children {
             self.driver.cancel_child(run, &reason);
         }
         let tools = open.extract_if(.., |(_, identity, _)| {
-            Family::of(identity.kind).is_aborted()
+            Family::of(&identity.kind).is_aborted()
         });
         let aborts: Vec<_> = tools
             .map(|(op, identity, spent)| {
@@ -84,13 +80,13 @@ impl Carrier {
             })
             .collect();
         for (op, identity, spent) in open {
-            let kind = identity.kind.into();
-            self.close_call(op, identity, kind, &interrupted(&reason), spent);
+            let made = Completion::failed(interrupted(&reason));
+            self.close_call(op, &identity, made, spent);
         }
         // The grace periods of the calls run side by side.
         for (op, identity, spent, end) in join_all(aborts).await {
             let end = end.or_else(|| in_doubt_before(leg, op));
-            self.close_tool(op, identity, end, &reason, spent);
+            self.close_tool(op, &identity, end, &reason, spent);
         }
         if let Err(error) = self.cancel_continuing(&reason).await {
             return RunExit::Store(error);
@@ -119,25 +115,14 @@ impl Carrier {
     pub(super) fn close_call(
         &mut self,
         op: OperationId,
-        identity: CallIdentity,
-        kind: Cow<'static, str>,
-        error: &OperationError,
+        identity: &CallIdentity,
+        made: Completion,
         spent: Spent,
     ) {
-        let result: Result<(), &OperationError> = Err(error);
-        if let Ok(result) = serde_json::value::to_raw_value(&result) {
-            let CallIdentity { name, digest, .. } = identity;
-            self.driver.journal.append(&Entry::Completed {
-                op,
-                kind,
-                name,
-                digest,
-                result,
-                spent,
-                call: None,
-            });
-            self.driver.ledger.charge(spent);
-        }
+        let journal = &mut self.driver.journal;
+        // An end that cannot be encoded is recorded as an error that says so.
+        let _ = journal.append_completed(op, identity, &made, spent, None);
+        self.driver.ledger.charge(spent);
     }
 
     /// Cancels the children that outlive this run's end, but not its cancellation. They are trees
@@ -149,9 +134,7 @@ impl Carrier {
             return Ok(());
         }
         // A child whose record is not durable yet has no inbox.
-        let journal = &mut self.driver.journal;
-        journal.flush();
-        journal.durable.reached(journal.entries()).await?;
+        self.driver.journal.settle().await?;
         for run in continuing {
             let reason = reason.to_owned();
             let body = InboxBody::Cancel { reason };
@@ -168,33 +151,16 @@ impl Carrier {
     pub(super) fn close_tool(
         &mut self,
         op: OperationId,
-        identity: CallIdentity,
+        identity: &CallIdentity,
         end: Option<ToolEnd>,
         reason: &str,
         spent: Spent,
     ) {
-        let result: Result<ToolResult, OperationError> = match end {
-            Some(ToolEnd::Result(result)) => Ok(result),
-            // What a call changes that was to be cancelled is not wanted.
-            Some(ToolEnd::Changing(result, _)) => Ok(unsaved(&result, true, &interrupted(reason))),
-            Some(ToolEnd::InDoubt(why)) => Err(OperationError::new(ErrorKind::InDoubt, why)),
-            Some(ToolEnd::StillRunning) => Err(operations::still_running(&identity.name, reason)),
-            _ => Err(interrupted(reason)),
+        let result = match end {
+            Some(ToolEnd::StillRunning) => Err(still_running(&identity.name, reason)),
+            end => cut_short(end, interrupted(reason)),
         };
-        if let Ok(result) = serde_json::value::to_raw_value(&result) {
-            let CallIdentity { kind, name, digest } = identity;
-            let entry = Entry::Completed {
-                op,
-                kind: kind.into(),
-                name,
-                digest,
-                result,
-                spent,
-                call: None,
-            };
-            self.driver.journal.append(&entry);
-            self.driver.ledger.charge(spent);
-        }
+        self.close_call(op, identity, Completion::of(result), spent);
     }
 
     /// Calls the undo steps, the latest first.
@@ -208,7 +174,7 @@ impl Carrier {
                 branch: 0,
                 number,
             };
-            let recorded = leg.books.lock().recorded.get(&op).cloned();
+            let recorded = leg.recorded(op);
             let started = recorded.is_some();
             let done = recorded.is_some_and(|call| call.completed);
             let top = self.start.top();
@@ -240,33 +206,22 @@ impl Carrier {
                 slot: None,
                 cancelled: CancellationToken::new(),
             };
-            let digest = operations::tool_digest(&call.name, call.arguments.text()).into();
-            let (kind, name) = ("tool", call.name.clone());
+            let identity = CallIdentity {
+                kind: "tool".into(),
+                name: call.name.clone(),
+                digest: tool_digest(&call.name, call.arguments.text()).into(),
+            };
             if !started {
                 invocation.slot = Some(self.driver.ports.slot(&invocation).await);
-                let begun = Begun::Effect;
-                let entry = Entry::Started {
-                    op,
-                    kind: kind.into(),
-                    name,
-                    digest,
-                    begun,
-                };
+                let entry = identity.clone().started(op, Begun::Effect);
                 self.driver.journal.append(&entry);
             }
-            self.driver.journal.flush();
-            let entries = self.driver.journal.entries();
+            self.driver.journal.settle().await?;
             let durable = self.driver.journal.durable.clone();
-            durable.reached(entries).await?;
             durable.confirm().await?;
             let ports = &*self.driver.ports;
             let asks = started && once;
             let end = call_or_reconcile(ports, (leg, &durable), invocation, asks).await?;
-            let identity = CallIdentity {
-                kind,
-                name: call.name.clone(),
-                digest,
-            };
             let end = match end {
                 ToolEnd::Changing(result, changes) => {
                     let changing = Changing::of(op, &self.driver.ports, leg, effect);
@@ -287,7 +242,8 @@ impl Carrier {
                 end => end,
             };
             self.driver.write_told(leg, op);
-            self.close_tool(op, identity, Some(end), "undo", Family::of(kind).consumed());
+            let spent = Family::of(&identity.kind).consumed();
+            self.close_tool(op, &identity, Some(end), "undo", spent);
         }
         Ok(())
     }
@@ -295,9 +251,8 @@ impl Carrier {
 
 /// The doubtful end of a call that an earlier life began.
 fn in_doubt_before(leg: &Leg, op: OperationId) -> Option<ToolEnd> {
-    let books = leg.books.lock();
-    let begun = books.recorded.get(&op)?.begun.as_ref();
-    matches!(begun, Some(Begun::Effect)).then(|| ToolEnd::InDoubt(NEVER_HEARD_OF.to_owned()))
+    let in_doubt = matches!(leg.begun(op), Some(Begun::Effect));
+    in_doubt.then(|| ToolEnd::InDoubt(NEVER_HEARD_OF.to_owned()))
 }
 
 fn interrupted(reason: &str) -> OperationError {

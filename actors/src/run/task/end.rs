@@ -80,9 +80,7 @@ impl Carrier {
     }
 
     async fn own_lines(&mut self) -> Result<Vec<StoredLine>, StoreError> {
-        let journal = &mut self.driver.journal;
-        journal.flush();
-        journal.durable.reached(journal.entries()).await?;
+        self.driver.journal.settle().await?;
         self.driver.ports.journal(self.run).await
     }
 
@@ -239,13 +237,8 @@ impl Carrier {
 
     pub(super) async fn commit_last(&mut self, batch: Batch) -> Result<(), RunExit> {
         self.driver.journal.commit(batch);
-        let entries = self.driver.journal.entries();
-        self.driver
-            .journal
-            .durable
-            .reached(entries)
-            .await
-            .map_err(RunExit::Store)
+        let settled = self.driver.journal.settle().await;
+        settled.map_err(RunExit::Store)
     }
 
     pub(super) async fn park(&mut self, reason: AgentError) -> RunExit {

@@ -11,7 +11,10 @@ use super::{
     KEY, Scope,
     state::TopicState,
 };
-use crate::vocabulary::{OperationError, RunId};
+use crate::{
+    run::read_result,
+    vocabulary::{OperationError, RunId},
+};
 
 /// A value of shared state for a copy. A topic in the copy knows only runs of the copy, so that no
 /// other run gets its signals.
@@ -36,8 +39,7 @@ pub(crate) fn copied_result(
     if !key.starts_with(KEY) {
         return None;
     }
-    let result: Result<Updated, OperationError> = serde_json::from_str(result.get()).ok()?;
-    let mut updated = result.ok()?;
+    let mut updated: Updated = read_result(result)?;
     let mut topic = topic(&key, updated.value.as_ref()?)?;
     // The copy shares a topic of the user or the team.
     let is_shared = !matches!(scope, Scope::Run | Scope::Session);

@@ -4,12 +4,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    super::{AgentMessage, Receive},
+    super::{AgentMessage, Receive, message::post},
     state::Report,
 };
 use crate::{
-    contract::{InboxBody, InboxItem},
-    run::{Act, Begin, Gate, Operation, OperationContext, Progress},
+    run::{Begin, Gate, Operation, OperationContext},
     vocabulary::{Digest, RunId, canonical},
 };
 
@@ -97,18 +96,7 @@ impl Operation for Post {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<()> {
-        let body = InboxBody::Message {
-            name: self.channel,
-            value: self.value,
-        };
-        let id = format!("{}/{}", cx.run, cx.id);
-        let item = InboxItem::new(id, cx.ports.clock().now(), body);
-        let posted = cx.ports.post(self.run, item);
-        Begin::Act(Act {
-            record_start: false,
-            gate: Gate::Before,
-            future: Box::pin(async move { Progress::Done(posted.await) }),
-        })
+        post(&cx, self.run, self.channel, self.value)
     }
 }
 
@@ -134,12 +122,7 @@ impl Operation for Ended {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Vec<RunId>> {
-        let ended = cx.ports.ended(self.runs);
-        Begin::Act(Act {
-            record_start: false,
-            gate: Gate::After,
-            future: Box::pin(async move { Progress::Done(ended.await) }),
-        })
+        Begin::act(Gate::After, cx.ports.ended(self.runs))
     }
 }
 
