@@ -4,6 +4,9 @@
 //! [`RunContext`](run::RunContext); everything that passes through is recorded, so after a crash
 //! the function is run again from its top and gets recorded results back.
 
+#[macro_use]
+mod opaque;
+
 pub mod actor;
 pub mod contract;
 pub mod definition;

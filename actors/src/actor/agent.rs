@@ -30,13 +30,13 @@ use super::{
     loaded::{Claiming, Loaded},
     run_actor::{Carry, RunActor},
     services::Services,
-    shared::Shared,
+    shared::{Shared, TeamEntry},
 };
 use crate::{
     contract::Claim,
     run::{
-        ChildReport, ChildStart, Command, ParentSender, Ports, RunMailbox, RunSender, RunTask,
-        SessionTail,
+        ChildReport, ChildStart, Command, Life, ParentSender, Ports, RunMailbox, RunSender,
+        RunTask, SessionTail,
     },
     session::{SessionFold, Turn, TurnQueue},
     vocabulary::{AgentError, RunId, SessionId, Transcript},
@@ -268,6 +268,11 @@ impl AgentState {
         &self.shared.services
     }
 
+    /// The team of the session.
+    fn team(&self) -> Option<TeamEntry> {
+        self.shared.team(&self.session.as_ref()?.id.team)
+    }
+
     fn wake(
         &mut self,
         myself: &ActorRef<AgentMessage>,
@@ -311,11 +316,7 @@ impl AgentState {
         if !self.runs.contains_key(&run) {
             return;
         }
-        let known = self
-            .session
-            .as_ref()
-            .and_then(|session| self.shared.team(&session.id.team));
-        let known = known.map(|team| (team.digest, team.pinned.clone()));
+        let known = self.team().map(|team| (team.digest, team.pinned));
         let child = self.runs.get(&run).and_then(|hosted| hosted.child.as_ref());
         let claim = child.map_or(claim, |c| Claiming::Below(c.parent, c.epoch));
         let known = child
@@ -479,25 +480,37 @@ impl AgentState {
         let version = team.as_ref().map_or(0, |team| team.pinned.team.version);
         let registry = team.map_or_else(|| services.registry.clone(), |team| team.registry);
         let door = (sender, commands);
-        let mut task = RunTask::new(row, claim, recorded, pinned, history, registry, ports, door);
-        task.inbox_is_empty = inbox_is_empty;
-        task.version = version;
         if hosted.child.is_none() && hosted.route.cancelled.is_cancelled() {
             // An earlier life was being cancelled. Only a cancellation that is recorded or still in
             // the inbox counts: no run above this one can cancel it.
             hosted.route.cancelled = CancellationToken::new();
         }
-        task.cancelled = hosted.route.cancelled.clone();
-        task.parent.clone_from(&hosted.route.parent);
-        task.session = tail;
-        task.give_up = hosted.give_up.take();
-        task.cancel = hosted.child.as_ref().and_then(|child| child.cancel.clone());
-        task.lost = hosted.lost.take();
-        task.recovered = recovered.is_some();
-        task.when_recovered = recovered.filter(|told| !told.is_closed());
-        task.linger = self.shared.limits.linger;
-        task.max_entries = self.shared.limits.max_entries;
-        task.poison_after = self.shared.limits.poison_after;
+        let limits = &self.shared.limits;
+        let task = RunTask {
+            row,
+            claim,
+            recorded,
+            pinned,
+            history,
+            registry,
+            ports,
+            door,
+            cancelled: hosted.route.cancelled.clone(),
+            parent: hosted.route.parent.clone(),
+            session: tail,
+            life: Life {
+                give_up: hosted.give_up.take(),
+                cancel: hosted.child.as_ref().and_then(|child| child.cancel.clone()),
+                recovered: recovered.is_some(),
+                lost: hosted.lost.take(),
+                when_recovered: recovered.filter(|told| !told.is_closed()),
+                inbox_is_empty,
+                version,
+                poison_after: limits.poison_after,
+            },
+            linger: limits.linger,
+            max_entries: limits.max_entries,
+        };
         let arguments = (run, myself.clone());
         let spawned =
             ActorRuntime::spawn_linked(None, RunActor, arguments, myself.get_cell()).await;

@@ -3,7 +3,7 @@
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::{Run, SystemError, acting::Use, handles::LOOK};
+use super::{Run, SystemError, acting::Use, handles::LOOK, recording::each_line};
 use crate::{
     contract::{InboxBody, RunStatus, StoreError},
     run::{is_error, read_end},
@@ -74,7 +74,7 @@ impl Run {
             // All calls of a closed journal are over, and the next one has other calls under their ids.
             return Ok(false);
         }
-        let id = format!("cancel/{operation}/{:032x}", services.entropy.bits());
+        let id = format!("cancel/{operation}/{}", services.fresh_id());
         let body = InboxBody::CancelCall { operation };
         if self.is_at_rest().await? || !self.post_if_open(id.clone(), body).await? {
             return Ok(false);
@@ -132,27 +132,23 @@ impl Run {
         };
         let row = run.status().await?;
         let mut still_running = Vec::new();
-        let mut after = 0;
-        loop {
-            let store = &self.system.shared().services.store;
-            let lines = store.read_tree(row.root, after, 4096).await?;
-            let Some(last) = lines.last() else { break };
-            after = last.stored.position;
-            for line in &lines {
-                if let Entry::Completed {
-                    op, name, result, ..
-                } = line.stored.decode(&line.run.into())?
-                    && error_kind(&result) == Some(ErrorKind::StillRunning)
-                {
-                    let (run, operation, tool) = (line.run, op, name);
-                    still_running.push(StillRunning {
-                        run,
-                        operation,
-                        tool,
-                    });
-                }
+        let store = &self.system.shared().services.store;
+        each_line(store, row.root, |line| -> Result<(), SystemError> {
+            if let Entry::Completed {
+                op, name, result, ..
+            } = line.stored.decode(&line.run.into())?
+                && error_kind(&result) == Some(ErrorKind::StillRunning)
+            {
+                let (run, operation, tool) = (line.run, op, name);
+                still_running.push(StillRunning {
+                    run,
+                    operation,
+                    tool,
+                });
             }
-        }
+            Ok(())
+        })
+        .await?;
         let status = row.status;
         Ok(Quiet {
             status,

@@ -15,11 +15,6 @@ use crate::{
     vocabulary::{ErrorKind, OperationError},
 };
 
-/// The pause before a question is put to the next life of an actor that died under it.
-const NEXT_LIFE: Duration = Duration::from_millis(20);
-/// How often a question is put.
-const LIVES: u32 = 250;
-
 /// The companions of a System, started when they are first asked for.
 pub(crate) struct Companions {
     root: std::sync::OnceLock<Supervisor>,
@@ -85,11 +80,7 @@ impl Companions {
     }
 }
 
-impl fmt::Debug for Companions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Companions(..)")
-    }
-}
+opaque!(Companions);
 
 /// An actor that a package adds to a System: supervised below the System's root, shown by
 /// [`System::tree`](super::System::tree), and started again when it dies. Its state is a cache: what must
@@ -109,17 +100,11 @@ impl<M: Message> Companion<M> {
         &self,
         question: impl Fn(oneshot::Sender<T>) -> M,
     ) -> Result<T, OperationError> {
-        for _ in 0..LIVES {
-            let (sender, receiver) = oneshot::channel();
-            if self.slot.send(question(sender)).is_ok()
-                && let Ok(answer) = receiver.await
-            {
-                return Ok(answer);
-            }
-            self.clock.sleep(NEXT_LIFE).await;
-        }
-        let message = format!("the actor {:?} does not come back", self.id);
-        Err(OperationError::new(ErrorKind::Other, message).retryable())
+        let answer = self.slot.ask(&self.clock, question).await;
+        answer.ok_or_else(|| {
+            let message = format!("the actor {:?} does not come back", self.id);
+            OperationError::new(ErrorKind::Other, message).retryable()
+        })
     }
 
     /// Sends the actor a message. A message that is sent while the actor is down is lost.
@@ -160,8 +145,8 @@ impl OperationContext {
         F: Fn() -> (A, A::Arguments) + Send + Sync + 'static,
         A::Msg: Message,
     {
-        let companions = self.companions().and_then(|any| any.downcast().ok());
-        let companions: Arc<Companions> = companions.ok_or_else(|| {
+        let companions: Result<Arc<Companions>, _> = self.companions().downcast();
+        let companions = companions.map_err(|_| {
             let message = format!("there is no System in which the actor {id:?} could live");
             OperationError::new(ErrorKind::Other, message)
         })?;

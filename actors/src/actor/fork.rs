@@ -14,10 +14,7 @@ use crate::{
     },
     definition::TeamSpec,
     run::{Branch, ForkedRun, Recording, Task, fork, row_of},
-    vocabulary::{
-        Digest, Entry, JournalId, Message, RunEnd, RunId, RunStart, SessionId, SessionTurn,
-        StopReason,
-    },
+    vocabulary::{Digest, Entry, JournalId, Message, RunId, RunStart, SessionId, SessionTurn},
 };
 
 /// The turn of a fork in its session.
@@ -105,11 +102,7 @@ impl Run {
         let recording = recording(store, self.id).await?;
         let begun = begun(&recording, self.id)?;
         let mut team = begun.team.clone();
-        let unknown = |name: String| SystemError::UnknownTeam {
-            name,
-            known: shared.team_names(),
-        };
-        let entry = shared.team(&team).ok_or_else(|| unknown(team.clone()))?;
+        let entry = shared.known_team(&team)?;
         let definition = match &options.team {
             Some(other) => Some(entry.pin_other(other)?),
             None if options.todays_team => Some((entry.digest, entry.bytes.clone())),
@@ -196,10 +189,7 @@ impl Run {
             let writes = session_contents::session_state(store, from, place, &session).await?;
             batch.writes.extend(writes);
         }
-        let committed = store.commit(vec![batch]).await?;
-        for refused in committed {
-            refused?;
-        }
+        store.commit_one(batch).await?;
         self.system.resume(run, false).await
     }
 
@@ -273,7 +263,7 @@ impl ForkedRun {
             row.session = Some(branch.session.clone());
         }
         if let Some(end) = &self.end {
-            row.status = status_of(end);
+            row.status = RunStatus::of(end);
         }
         // The agent of the last leg carries it.
         let agent = self
@@ -317,17 +307,4 @@ fn appends(runs: &[ForkedRun], branch: &Branch) -> Result<Vec<Append>, StoreErro
         *have += 1;
     }
     Ok(appends)
-}
-
-fn status_of(end: &RunEnd) -> RunStatus {
-    match end {
-        RunEnd::Answered { .. } => RunStatus::Answered,
-        RunEnd::Stopped {
-            reason: StopReason::Cancelled(_),
-            ..
-        } => RunStatus::Cancelled,
-        RunEnd::Stopped { .. } => RunStatus::Stopped,
-        RunEnd::Failed { .. } => RunStatus::Failed,
-        RunEnd::Continued { .. } => RunStatus::Continued,
-    }
 }

@@ -52,10 +52,7 @@ impl Session {
     /// store fails with.
     pub async fn send(&self, turn: impl Into<Turn>) -> Result<Run, SystemError> {
         let shared = self.system.shared();
-        if shared.team(&self.id.team).is_none() {
-            let (name, known) = (self.id.team.clone(), shared.team_names());
-            return Err(SystemError::UnknownTeam { name, known });
-        }
+        shared.known_team(&self.id.team)?;
         let mut turn = self.with_id(turn.into())?;
         if let Some(owner) = self.system.acting().owner() {
             let named = turn.owner.get_or_insert_with(|| owner.to_owned());
@@ -94,9 +91,8 @@ impl Session {
             return Err(SystemError::EmptyTurn);
         }
         // With an id the turn can be said again when the session's agent is lost or a write fails.
-        let entropy = &self.system.shared().services.entropy;
-        turn.id
-            .get_or_insert_with(|| format!("{:032x}", entropy.bits()));
+        let services = &self.system.shared().services;
+        turn.id.get_or_insert_with(|| services.fresh_id());
         Ok(turn)
     }
 
@@ -369,10 +365,7 @@ impl Run {
     /// fails with.
     pub async fn steer(&self, text: impl Into<String>) -> Result<(), SystemError> {
         self.check(Use::Act).await?;
-        let id = format!(
-            "steer/{:032x}",
-            self.system.shared().services.entropy.bits()
-        );
+        let id = format!("steer/{}", self.system.shared().services.fresh_id());
         self.post(id, InboxBody::Steer(Message::user(text)))
             .await
             .map(drop)
@@ -398,7 +391,7 @@ impl Run {
     /// As [`tell`](Self::tell).
     pub async fn tell_named(&self, name: &str, value: Value) -> Result<(), SystemError> {
         self.check(Use::Act).await?;
-        let id = format!("tell/{:032x}", self.system.shared().services.entropy.bits());
+        let id = format!("tell/{}", self.system.shared().services.fresh_id());
         let name = name.to_owned();
         let body = InboxBody::Message { name, value };
         self.post(id, body).await.map(drop)

@@ -6,9 +6,9 @@ use super::SystemError;
 use crate::{
     contract::{Claim, RunRow, StoreError, StoreHandle, StoredLine},
     definition::{Pinned, TeamSpec},
-    run::Recorded,
+    run::{Recorded, row_of},
     session::SessionFold,
-    vocabulary::{JournalId, RunId, Transcript},
+    vocabulary::{JournalId, RunId, RunStart, Transcript},
 };
 
 /// How many entries are read at once.
@@ -26,6 +26,24 @@ pub(crate) struct Loaded {
     pub(crate) history: Option<Transcript>,
     /// Whether its inbox is known to have been empty after it was claimed.
     pub(crate) inbox_is_empty: bool,
+}
+
+impl Loaded {
+    /// A run that begins now: its first entry is all that its journal has.
+    pub(crate) fn fresh(run: RunId, start: RunStart, pinned: Arc<Pinned>, version: u32) -> Self {
+        Self {
+            run,
+            row: row_of(run, &start, version),
+            claim: Claim {
+                epoch: 1,
+                entries: 1,
+            },
+            recorded: Recorded::begun(start),
+            pinned,
+            history: None,
+            inbox_is_empty: false,
+        }
+    }
 }
 
 /// A session as read from its journal.

@@ -74,7 +74,7 @@ pub use tool_executor::ExecutorOptions;
 #[cfg(feature = "cluster")]
 mod cluster {
     impl ractor::Message for super::agent_message::AgentMessage {}
-    impl ractor::Message for super::timer_service::Nothing {}
+    impl ractor::Message for super::system::Nothing {}
     impl ractor::Message for super::journal::JournalMessage {}
     impl<T: Send + 'static> ractor::Message for super::call_table::KeeperMessage<T> {}
     impl ractor::Message for super::member::Delegation {}

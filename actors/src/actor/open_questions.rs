@@ -1,12 +1,10 @@
 //! The open questions of a tree of runs.
 
+use super::recording::each_line;
 use crate::{
     contract::{InboxBody, InboxItem, RunRow, StoreError, StoreHandle},
     vocabulary::{Begun, Entry, OperationId, Question, RunId},
 };
-
-/// How many entries are read at once.
-const PAGE: usize = 4096;
 
 /// A question that waits for its answer: the run that asks, its operation, and what it asks.
 pub(super) type Open = (RunId, OperationId, Question);
@@ -17,18 +15,12 @@ pub(super) async fn open_questions(
     run: &RunRow,
 ) -> Result<Vec<Open>, StoreError> {
     let mut open: Vec<Open> = Vec::new();
-    let mut after = 0;
-    loop {
-        let lines = store.read_tree(run.root, after, PAGE).await?;
-        let Some(last) = lines.last() else {
-            break;
-        };
-        after = last.stored.position;
-        for line in lines {
-            let entry = line.stored.decode(&line.run.into())?;
-            note(&mut open, line.run, entry);
-        }
-    }
+    each_line(store, run.root, |line| -> Result<(), StoreError> {
+        let entry = line.stored.decode(&line.run.into())?;
+        note(&mut open, line.run, entry);
+        Ok(())
+    })
+    .await?;
     if run.root == run.run {
         return Ok(open);
     }

@@ -124,8 +124,7 @@ impl Services {
         if batch.posts.is_empty() || current.status.is_ended() {
             return Ok(());
         }
-        let committed = self.store.commit(vec![batch]).await?.into_iter();
-        committed.collect::<Result<Vec<_>, _>>()?;
+        self.store.commit_one(batch).await?;
         self.previewer.live.tell(current.run, Command::Inbox);
         Ok(())
     }

@@ -72,13 +72,28 @@ pub(crate) async fn row_of(store: &StoreHandle, run: RunId) -> Result<RunRow, Sy
 /// All entries of a tree, in the order of their commits.
 pub(crate) async fn tree(store: &StoreHandle, root: RunId) -> Result<Vec<TreeLine>, SystemError> {
     let mut lines: Vec<TreeLine> = Vec::new();
+    each_line(store, root, |line| -> Result<(), SystemError> {
+        lines.push(line);
+        Ok(())
+    })
+    .await?;
+    Ok(lines)
+}
+
+/// Reads all entries of a tree, page after page.
+pub(crate) async fn each_line<E: From<StoreError>>(
+    store: &StoreHandle,
+    root: RunId,
+    mut take: impl FnMut(TreeLine) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut after = 0;
     loop {
-        let after = lines.last().map_or(0, |line| line.stored.position);
         let page = store.read_tree(root, after, PAGE).await?;
-        if page.is_empty() {
-            return Ok(lines);
-        }
-        lines.extend(page);
+        let Some(last) = page.last() else {
+            return Ok(());
+        };
+        after = last.stored.position;
+        page.into_iter().try_for_each(&mut take)?;
     }
 }
 

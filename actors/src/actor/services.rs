@@ -9,7 +9,6 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::oneshot;
 
 use super::{
     agent_message::AgentMessage, companion::Companions, journal::Journal, loaded::read_journal,
@@ -18,22 +17,15 @@ use super::{
 };
 use crate::{
     contract::{
-        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, StateSlot, StateValue, StoreError,
+        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, StateSlot, StoreError,
         StoreHandle, StoredLine,
     },
     run::{
         Acknowledge, Called, ChildResult, ChildStart, Command, ModelCall, Ports, Recorded,
         Registry, StateTurn, ToolEnd, ToolInvocation, ToolSlot,
     },
-    vocabulary::{
-        Digest, ErrorKind, JournalId, ModelResponse, OperationError, OperationId, RunEnd, RunId,
-    },
+    vocabulary::{ErrorKind, JournalId, ModelResponse, OperationError, OperationId, RunEnd, RunId},
 };
-
-/// The pause before a call is put to the next life of an actor that died under it.
-const NEXT_LIFE: Duration = Duration::from_millis(20);
-/// How often a call is put.
-const LIVES: u32 = 250;
 
 /// The pause between two looks at a run that another process may carry.
 const LOOK: Duration = Duration::from_millis(100);
@@ -88,6 +80,11 @@ type Given = ((RunId, OperationId), Credential);
 const CREDENTIALS: usize = 256;
 
 impl Services {
+    /// An id that nothing else has.
+    pub(crate) fn fresh_id(&self) -> String {
+        format!("{:032x}", self.entropy.bits())
+    }
+
     /// Keeps the credential that answered a question until its call takes it.
     pub(crate) fn give(&self, run: RunId, question: OperationId, credential: Credential) {
         let mut given = self.credentials.lock();
@@ -96,11 +93,6 @@ impl Services {
             given.pop_front();
         }
         given.push_back(((run, question), credential));
-    }
-
-    /// Pauses before the next life of an actor is asked.
-    async fn next_life(&self) {
-        self.clock.sleep(NEXT_LIFE).await;
     }
 }
 
@@ -185,20 +177,17 @@ impl Ports for Services {
     fn outcome(&self, run: RunId) -> BoxFuture<'static, Result<ChildResult, OperationError>> {
         let services = self.clone();
         Box::pin(async move {
-            let store =
-                |error: StoreError| OperationError::new(ErrorKind::Store, error.to_string());
             let mut run = run;
             loop {
                 let mut watch = services.previewer.live.watch(run);
-                let row = services.store.run(run).await.map_err(store)?;
-                if row.is_none() && services.store.deleted(run).await.map_err(store)?.is_some() {
+                let row = services.store.run(run).await?;
+                if row.is_none() && services.store.deleted(run).await?.is_some() {
                     let message = format!("run {run} was deleted after its retention time");
                     return Err(OperationError::new(ErrorKind::NotFound, message));
                 }
                 if row.is_some_and(|row| row.status.is_ended()) {
-                    let lines = read_journal(&services.store, &JournalId::Run(run), 0).await;
-                    let recorded = lines.and_then(|lines| Recorded::fold(&lines, run));
-                    match recorded.map_err(store)?.end {
+                    let lines = read_journal(&services.store, &JournalId::Run(run), 0).await?;
+                    match Recorded::fold(&lines, run)?.end {
                         Some(RunEnd::Continued { next, .. }) => {
                             run = next;
                             continue;
@@ -226,41 +215,16 @@ impl Ports for Services {
     ) -> BoxFuture<'static, Result<StateSlot, OperationError>> {
         let services = self.clone();
         Box::pin(async move {
-            for _ in 0..LIVES {
-                let (sender, receiver) = oneshot::channel();
-                let place = (scope.clone(), key.clone());
-                if services
-                    .memory
-                    .send(MemoryMessage::Get(place, sender))
-                    .is_ok()
-                    && let Ok(value) = receiver.await
-                {
-                    return value
-                        .map_err(|error| OperationError::new(ErrorKind::Store, error.to_string()));
+            let place = (scope, key);
+            let get = |reply| MemoryMessage::Get(place.clone(), reply);
+            match services.memory.ask(&services.clock, get).await {
+                Some(value) => Ok(value?),
+                None => {
+                    let message = "the memory store does not come back";
+                    Err(OperationError::new(ErrorKind::Store, message))
                 }
-                services.next_life().await;
             }
-            Err(OperationError::new(
-                ErrorKind::Store,
-                "the memory store does not come back",
-            ))
         })
-    }
-
-    fn scope(
-        &self,
-        scope: String,
-    ) -> BoxFuture<'static, Result<Vec<(String, StateValue)>, OperationError>> {
-        let store = self.store.clone();
-        Box::pin(async move {
-            let found = store.scope(scope).await;
-            found.map_err(|error| OperationError::new(ErrorKind::Store, error.to_string()))
-        })
-    }
-
-    fn blob(&self, digest: Digest) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>> {
-        let store = self.store.clone();
-        Box::pin(async move { store.blob(digest).await })
     }
 
     fn state_turn(&self, scope: String, key: String) -> BoxFuture<'static, StateTurn> {
@@ -280,14 +244,11 @@ impl Ports for Services {
     fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>> {
         let services = self.clone();
         Box::pin(async move {
-            match services.post_to(run, item).await {
-                Ok(Some(_)) => Ok(()),
-                Ok(None) => {
-                    let message = format!("run {run} has ended, or there is none of this id");
-                    Err(OperationError::new(ErrorKind::NotFound, message))
-                }
-                Err(error) => Err(OperationError::new(ErrorKind::Store, error.to_string())),
+            if services.post_to(run, item).await?.is_none() {
+                let message = format!("run {run} has ended, or there is none of this id");
+                return Err(OperationError::new(ErrorKind::NotFound, message));
             }
+            Ok(())
         })
     }
 
@@ -304,9 +265,7 @@ impl Ports for Services {
             let mut ended = Vec::new();
             for run in runs {
                 // A run that goes on in another journal has not ended.
-                let row = services.current(run).await;
-                let row =
-                    row.map_err(|error| OperationError::new(ErrorKind::Store, error.to_string()))?;
+                let row = services.current(run).await?;
                 if row.is_none_or(|row| row.status.is_ended()) {
                     ended.push(run);
                 }
@@ -320,21 +279,16 @@ impl Ports for Services {
         Box::pin(async move { read_journal(&services.store, &JournalId::Run(run), 0).await })
     }
 
-    fn inbox(
-        &self,
-        run: RunId,
-        after: u64,
-    ) -> BoxFuture<'static, Result<Vec<(u64, InboxItem)>, StoreError>> {
-        let store = self.store.clone();
-        Box::pin(async move { store.inbox_after(run, after).await })
-    }
-
     fn published(&self, root: RunId, position: u64) {
         self.previewer.observers.published(root, position);
     }
 
-    fn companions(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        Some(self.companions.clone())
+    fn companions(&self) -> Arc<dyn Any + Send + Sync> {
+        self.companions.clone()
+    }
+
+    fn store(&self) -> &StoreHandle {
+        &self.store
     }
 
     fn clock(&self) -> &Arc<dyn Clock> {

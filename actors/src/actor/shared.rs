@@ -144,6 +144,14 @@ impl Shared {
         Some(changed)
     }
 
+    /// A team, or the error that names those that there are.
+    pub(crate) fn known_team(&self, name: &str) -> Result<TeamEntry, SystemError> {
+        self.team(name).ok_or_else(|| SystemError::UnknownTeam {
+            name: name.to_owned(),
+            known: self.team_names(),
+        })
+    }
+
     /// The version of a team's code in this process; 0 for a team that it does not have.
     pub(crate) fn version_of(&self, team: &str) -> u32 {
         let teams = self.teams.read();
@@ -174,7 +182,7 @@ impl Shared {
         all.saturating_sub(self.admissions.available_permits())
     }
 
-    pub(crate) fn team_names(&self) -> String {
+    fn team_names(&self) -> String {
         listed(self.teams.read().keys())
     }
 

@@ -1,11 +1,19 @@
 //! The address of a supervised actor's current life.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
 use ractor::{Actor, ActorRef, ActorRuntime, ActorStatus, Message, MessagingErr};
 
+use tokio::sync::oneshot;
+
 use super::supervisor::{Child, ChildSpec};
+use crate::contract::Clock;
+
+/// The pause before a question is put to the next life of an actor that died over it.
+const NEXT_LIFE: Duration = Duration::from_millis(20);
+/// How often a question is put.
+const LIVES: u32 = 250;
 
 /// The address of an actor that its supervisor may start again. Cloning shares it.
 pub(crate) struct SupervisedRef<M>(Arc<RwLock<Option<ActorRef<M>>>>);
@@ -49,6 +57,25 @@ impl<M: Message> SupervisedRef<M> {
             // that waits for an answer sees its channel close.
             Err(_) => Ok(()),
         }
+    }
+
+    /// Asks the actor, and its next lives where it dies over the question. `None` if it does not
+    /// come back.
+    pub(crate) async fn ask<T>(
+        &self,
+        clock: &Arc<dyn Clock>,
+        question: impl Fn(oneshot::Sender<T>) -> M,
+    ) -> Option<T> {
+        for _ in 0..LIVES {
+            let (sender, receiver) = oneshot::channel();
+            if self.send(question(sender)).is_ok()
+                && let Ok(answer) = receiver.await
+            {
+                return Some(answer);
+            }
+            clock.sleep(NEXT_LIFE).await;
+        }
+        None
     }
 }
 

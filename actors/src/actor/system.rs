@@ -19,6 +19,8 @@ pub use builder::SystemBuilder;
 pub use load::Load;
 pub use open_runs::OpenRuns;
 pub use schedules::Scheduled;
+#[cfg(feature = "cluster")]
+pub(crate) use tree::Nothing;
 
 use super::{
     SystemError,

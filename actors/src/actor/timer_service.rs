@@ -5,9 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::ActorRef;
 use tokio::{sync::mpsc, task::JoinSet};
-use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     agent_message::AgentMessage,
@@ -18,18 +17,6 @@ use crate::{
     run::Command,
     vocabulary::{RunId, Timestamp},
 };
-
-/// Wakes sleeping runs when their time has come or when an item was posted to them, and ends agents
-/// that have nothing to do.
-pub(crate) struct TimerService;
-
-/// The service takes no messages: requests reach it through their queue, which outlives it.
-pub(crate) enum Nothing {}
-
-pub(crate) struct TimerServiceArguments {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) book: Arc<tokio::sync::Mutex<TimerBook>>,
-}
 
 /// The service's work, and how far inboxes were read. It outlives the lives of the service: a
 /// sleeping run whose alarm is forgotten would sleep for ever.
@@ -85,26 +72,9 @@ impl Alarms {
     }
 }
 
-impl Actor for TimerService {
-    type Msg = Nothing;
-    type State = AbortOnDropHandle<()>;
-    type Arguments = TimerServiceArguments;
-
-    async fn pre_start(
-        &self,
-        myself: ActorRef<Nothing>,
-        arguments: TimerServiceArguments,
-    ) -> Result<AbortOnDropHandle<()>, ActorProcessingErr> {
-        Ok(AbortOnDropHandle::new(tokio::spawn(async move {
-            let TimerServiceArguments { shared, book } = arguments;
-            let mut book = book.lock().await;
-            attend(&shared, &mut book).await;
-            myself.stop(None);
-        })))
-    }
-}
-
-async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
+/// Wakes sleeping runs when their time has come or when an item was posted to them, and ends agents
+/// that have nothing to do.
+pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
     let clock = shared.services.clock.clone();
     let TimerBook {
         requests,

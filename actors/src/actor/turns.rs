@@ -80,7 +80,7 @@ impl Shared {
             return Ok(known);
         }
         // A turn that was refused may be said again, so each post has an id of its own.
-        let item = format!("begin/{:032x}", self.services.entropy.bits());
+        let item = format!("begin/{}", self.services.fresh_id());
         let body = InboxBody::Begin(Box::new(posted(session, id, &turn)));
         let item = InboxItem::new(item, clock.now(), body);
         let mine = item.id.clone();
@@ -208,8 +208,7 @@ impl Shared {
             let told = InboxItem::new(answer_to(item), now, InboxBody::Begun { turn });
             batch.posts.push((run, told));
         }
-        let committed = self.services.store.commit(vec![batch]).await?.into_iter();
-        committed.collect::<Result<Vec<_>, _>>()?;
+        self.services.store.commit_one(batch).await?;
         Ok(())
     }
 }

@@ -1,7 +1,5 @@
 //! A secret that a person gives for one tool call.
 
-use std::fmt;
-
 use secrecy::{ExposeSecret, SecretString};
 
 /// A password, code or key that a person gave for one tool call.
@@ -32,8 +30,4 @@ impl Credential {
     }
 }
 
-impl fmt::Debug for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Credential(..)")
-    }
-}
+opaque!(Credential);

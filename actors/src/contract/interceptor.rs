@@ -118,11 +118,7 @@ impl<I: Interceptor> From<I> for InterceptorHandle {
     }
 }
 
-impl fmt::Debug for InterceptorHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("InterceptorHandle(..)")
-    }
-}
+opaque!(InterceptorHandle);
 
 trait ErasedInterceptor: Send + Sync {
     fn model<'a>(

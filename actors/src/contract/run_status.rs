@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::vocabulary::{RunEnd, StopReason};
+
 /// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -30,6 +32,19 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    /// The status of a run that ended like this.
+    pub(crate) fn of(end: &RunEnd) -> Self {
+        match end {
+            RunEnd::Answered { .. } => Self::Answered,
+            RunEnd::Stopped {
+                reason: StopReason::Cancelled(_),
+                ..
+            } => Self::Cancelled,
+            RunEnd::Stopped { .. } => Self::Stopped,
+            RunEnd::Failed { .. } => Self::Failed,
+            RunEnd::Continued { .. } => Self::Continued,
+        }
+    }
     /// Whether the run has ended.
     pub fn is_ended(self) -> bool {
         matches!(

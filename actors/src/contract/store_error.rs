@@ -1,6 +1,6 @@
 //! The refusals and failures of stores.
 
-use crate::vocabulary::{JournalId, RunId, Timestamp};
+use crate::vocabulary::{ErrorKind, JournalId, OperationError, RunId, Timestamp};
 
 /// A refusal or a failure of a store.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -185,6 +185,12 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
+}
+
+impl From<StoreError> for OperationError {
+    fn from(error: StoreError) -> Self {
+        Self::new(ErrorKind::Store, error.to_string())
+    }
 }
 
 impl StoreError {

@@ -111,6 +111,12 @@ erased_store! {
 }
 
 impl StoreHandle {
+    /// Commits one batch.
+    pub(crate) async fn commit_one(&self, batch: Batch) -> Result<Committed, StoreError> {
+        let mut committed = self.commit(vec![batch]).await?;
+        committed.pop().unwrap_or(Err(StoreError::Closed))
+    }
+
     /// Keeps a store.
     pub fn new(store: impl Store) -> Self {
         Self(Arc::new(store))

@@ -160,3 +160,20 @@ pub enum DefinitionError {
         reason: String,
     },
 }
+
+impl DefinitionError {
+    /// The error of a part of the team whose settings are refused for a reason.
+    pub(crate) fn refuses(
+        wanted_by: String,
+        what: &'static str,
+        name: &str,
+    ) -> impl FnOnce(String) -> Self {
+        let name = name.to_owned();
+        move |reason| Self::Settings {
+            wanted_by,
+            what,
+            name,
+            reason,
+        }
+    }
+}

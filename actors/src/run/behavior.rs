@@ -1,6 +1,6 @@
 //! How an agent works.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use super::RunContext;
 use crate::{
@@ -86,11 +86,7 @@ impl BehaviorHandle {
     }
 }
 
-impl fmt::Debug for BehaviorHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BehaviorHandle(..)")
-    }
-}
+opaque!(BehaviorHandle);
 
 trait ErasedBehavior: Send + Sync {
     fn run(&self, cx: RunContext) -> BoxFuture<'_, Result<Outcome, AgentError>>;

@@ -328,8 +328,4 @@ impl<T> Future for Composed<T> {
     }
 }
 
-impl<T> fmt::Debug for Composed<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Composed(..)")
-    }
-}
+opaque!(Composed<T>);

@@ -37,15 +37,16 @@ use super::{
     journal::JournalWriter,
     ledger::Ledger,
     leg::{CallIdentity, Delivery, Leg},
-    load::RecordedDelivery,
+    load::{Recorded, RecordedDelivery},
     notes::Note,
     operation::{Completion, Deferred, Ended, ErasedProgress, ErasedUnsaved, FinishChild},
 };
 use crate::{
     contract::{BoxFuture, StoreError, pause_until},
+    definition::TeamSpec,
     vocabulary::{
-        AgentError, OperationError, OperationId, OperationMap, Outcome, Resource, RunId, Spent,
-        StopReason, Timestamp,
+        AgentError, OperationError, OperationId, OperationMap, Outcome, Resource, RunId, RunStart,
+        Spent, StopReason, Timestamp,
     },
 };
 
@@ -148,22 +149,22 @@ pub(crate) struct Driver {
     /// The books of the run's budget.
     pub(crate) ledger: Ledger,
     /// The shares of a bound, in percent, at which observers are warned.
-    pub(crate) warn_at: Vec<u8>,
+    warn_at: Vec<u8>,
     /// When the next warning about wall time is due, and its share.
-    pub(crate) wall_time_warning: Option<(Timestamp, u8)>,
+    wall_time_warning: Option<(Timestamp, u8)>,
     /// The number of entries at which the next warning about them is due, and its share.
-    pub(crate) entries_warning: Option<(u64, u8)>,
+    entries_warning: Option<(u64, u8)>,
     /// Children that outlive this run's end, but not its cancellation.
     pub(crate) continuing: Vec<RunId>,
     /// Children that begin as soon as their record is durable.
     starting: Vec<super::ChildStart>,
     /// How many of the last entries need not be durable when something outside begins.
-    pub(crate) window: u64,
+    window: u64,
     /// How long a run that waits for the outside stays in memory. `None` is for ever, as for a
     /// child, whose root decides.
-    pub(crate) linger: Option<Duration>,
-    pub(crate) max_entries: u64,
-    pub(crate) park_on_drift: bool,
+    linger: Option<Duration>,
+    max_entries: u64,
+    park_on_drift: bool,
     /// The parent's door, for a child.
     pub(crate) parent: Option<ParentSender>,
     pub(crate) replay: VecDeque<RecordedDelivery>,
@@ -196,35 +197,31 @@ enum WakeReason {
 }
 
 impl Driver {
-    #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
         journal: JournalWriter,
-        ports: Arc<dyn Ports>,
         (sender, commands): (RunSender, RunMailbox),
-        cancelled: CancellationToken,
-        window: u64,
-        linger: Option<Duration>,
-        max_entries: u64,
-        park_on_drift: bool,
+        (cancelled, parent): (CancellationToken, Option<ParentSender>),
+        (linger, max_entries): (Option<Duration>, u64),
+        team: &TeamSpec,
     ) -> Self {
         Self {
+            ports: journal.ports.clone(),
             journal,
-            ports,
             sender,
             commands,
             cancelled,
             deadline: None,
             ledger: Ledger::default(),
-            warn_at: Vec::new(),
+            warn_at: team.budget_warnings().to_vec(),
             wall_time_warning: None,
             entries_warning: None,
             continuing: Vec::new(),
             starting: Vec::new(),
-            window,
+            window: team.durability.window(),
             linger,
             max_entries,
-            park_on_drift,
-            parent: None,
+            park_on_drift: team.park_on_drift,
+            parent,
             replay: VecDeque::new(),
             under: OperationMap::default(),
             waits: Waits::default(),
@@ -236,6 +233,17 @@ impl Driver {
             heard: Vec::new(),
             told_idle: None,
         }
+    }
+
+    /// Takes over what earlier lives of the run recorded.
+    pub(crate) fn go_on_from(&mut self, recorded: &mut Recorded, start: &RunStart) {
+        self.deadline = start.ends_by();
+        self.ledger = std::mem::take(&mut recorded.ledger);
+        self.continuing = std::mem::take(&mut recorded.continuing);
+        self.replay = std::mem::take(&mut recorded.deliveries);
+        self.heard = std::mem::take(&mut recorded.heard);
+        self.wall_time_warning = self.ledger.wall_time_warning(&self.warn_at, start.at);
+        self.entries_warning = self.ledger.entries_warning(&self.warn_at, self.max_entries);
     }
 
     /// Drives one leg's function until it comes to rest.

@@ -280,36 +280,26 @@ impl Copier<'_> {
                 }
                 Entry::Started {
                     op,
-                    begun: Begun::Child(child),
-                    kind,
-                    name,
-                    digest,
+                    begun: Begun::Child(ref mut child),
+                    ..
                 } => {
-                    let kept = standing.delegated.contains(&op);
-                    let begun = if kept {
-                        Begun::Child(child)
-                    } else if standing.unwanted.contains(&op) || !self.began(child, cut) {
-                        left_out.insert(op);
-                        continue;
-                    } else {
+                    if !standing.delegated.contains(&op) {
+                        if standing.unwanted.contains(&op) || !self.began(*child, cut) {
+                            left_out.insert(op);
+                            continue;
+                        }
                         let copy = new.child(op);
                         // A child's end that the run knows counts, although both were committed
                         // together.
                         let heard_of = self
-                            .journals_of(child)
+                            .journals_of(*child)
                             .any(|run| standing.joined.contains(&run));
                         let cut = if heard_of { u64::MAX } else { cut };
-                        self.copy(child, copy, cut, Some((new, op)))?;
+                        self.copy(*child, copy, cut, Some((new, op)))?;
                         children.insert(op, copy);
-                        Begun::Child(copy)
-                    };
-                    Entry::Started {
-                        op,
-                        kind,
-                        name,
-                        digest,
-                        begun,
+                        *child = copy;
                     }
+                    entry
                 }
                 Entry::Completed {
                     op,

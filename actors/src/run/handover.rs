@@ -3,13 +3,28 @@
 
 use std::sync::Arc;
 
-use super::leg::Leg;
+use super::leg::{Leg, LegStart};
 use crate::{
     definition::{AgentSpec, GIVEN_BACK, Sees, TAKEN_OVER},
     vocabulary::{Message, Outcome, Part, Role, StopReason, Transcript, Transfer},
 };
 
 impl Leg {
+    /// How the leg begins to which this one hands the conversation over.
+    pub(crate) fn next(&self, transfer: Transfer) -> LegStart {
+        let callers = self.callers_after(&transfer);
+        let mut said = self.said();
+        said.extend(transfer.messages);
+        LegStart {
+            number: self.number + 1,
+            agent: transfer.to,
+            request: transfer.request,
+            heard: self.places_of_heard(&said),
+            said,
+            callers,
+            returned_by: transfer.is_return.then(|| self.agent.name.to_string()),
+        }
+    }
     /// The meaning of a leg's outcome for its run. If another agent waits for this one to be done,
     /// the conversation goes back to that agent.
     pub(crate) fn onward(&self, outcome: Outcome) -> Outcome {
@@ -36,7 +51,7 @@ impl Leg {
 
     /// The agents that wait for the conversation after this transfer, the next one last. If others
     /// wait for an agent, they wait for its successor instead.
-    pub(crate) fn callers_after(&self, transfer: &Transfer) -> Vec<String> {
+    fn callers_after(&self, transfer: &Transfer) -> Vec<String> {
         let mut callers = self.callers.clone();
         if transfer.is_return {
             callers.pop();

@@ -141,12 +141,8 @@ impl Registry {
                 return Err(unknown("tool", tool, self.places.known::<ToolHandle>()));
             }
         }
-        let interceptor = make(&spec.settings).map_err(|reason| DefinitionError::Settings {
-            wanted_by: format!("team {:?}", team.name),
-            what: "interceptor",
-            name: spec.name.clone(),
-            reason,
-        })?;
+        let refused = DefinitionError::refuses(wanted_by(), "interceptor", &spec.name);
+        let interceptor = make(&spec.settings).map_err(refused)?;
         let mut intercept = Intercept::handle(interceptor);
         (intercept.models, intercept.tools) = (spec.models.clone(), spec.tools.clone());
         Ok(intercept)

@@ -171,7 +171,7 @@ pub(crate) struct JournalWriter {
     pub(crate) row: RunRow,
     row_changed: bool,
     pub(crate) durable: Arc<Durable>,
-    ports: Arc<dyn Ports>,
+    pub(crate) ports: Arc<dyn Ports>,
 }
 
 impl JournalWriter {

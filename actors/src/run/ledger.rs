@@ -148,8 +148,7 @@ impl Ledger {
     /// share, out of these shares in percent.
     pub(crate) fn entries_warning(&self, at: &[u8], bound: u64) -> Option<(u64, u8)> {
         let due = |percent: u8| u128::from(bound) * u128::from(percent) / 100;
-        let given = |percent: &u8| self.warned.contains(&(Resource::Entries, *percent));
-        let open = at.iter().copied().filter(|percent| !given(percent));
+        let open = self.open_warnings(Resource::Entries, at);
         let next = open.map(|percent| (due(percent), percent)).min()?;
         Some((u64::try_from(next.0).unwrap_or(u64::MAX), next.1))
     }
@@ -159,9 +158,14 @@ impl Ledger {
     pub(crate) fn wall_time_warning(&self, at: &[u8], begun: Timestamp) -> Option<(Timestamp, u8)> {
         let bound = self.bounds.wall_time()?;
         let due = |percent: u8| begun.after(bound.mul_f64(f64::from(percent) / 100.0));
-        let given = |percent: &u8| self.warned.contains(&(Resource::WallTime, *percent));
-        let open = at.iter().copied().filter(|percent| !given(percent));
+        let open = self.open_warnings(Resource::WallTime, at);
         open.map(|percent| (due(percent), percent)).min()
+    }
+
+    /// The shares of a resource's bound at which nobody was warned yet.
+    fn open_warnings(&self, resource: Resource, at: &[u8]) -> impl Iterator<Item = u8> {
+        let given = move |percent: &u8| self.warned.contains(&(resource, *percent));
+        at.iter().copied().filter(move |percent| !given(percent))
     }
 }
 

@@ -172,6 +172,37 @@ pub(crate) enum Delivery {
     Failed(OperationError),
 }
 
+/// How a leg begins, as its journal records it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LegStart {
+    pub(crate) number: u32,
+    pub(crate) agent: String,
+    pub(crate) request: Option<String>,
+    /// The messages of the run before this leg.
+    pub(crate) said: Vec<Arc<Message>>,
+    /// The places in `said` of messages that people sent while the run was under way.
+    pub(crate) heard: Vec<u32>,
+    pub(crate) callers: Vec<String>,
+    pub(crate) returned_by: Option<String>,
+}
+
+impl LegStart {
+    /// The entry of the leg's beginning.
+    pub(crate) fn entry(&self, display_name: Option<String>) -> Entry {
+        let at = self.clone();
+        Entry::LegStarted {
+            leg: at.number,
+            agent: at.agent,
+            display_name,
+            request: at.request,
+            messages: at.said,
+            callers: at.callers,
+            returned_by: at.returned_by,
+            heard: at.heard,
+        }
+    }
+}
+
 /// Where a leg begins.
 pub(crate) struct Opening<'a> {
     pub(crate) run: RunId,
@@ -180,45 +211,31 @@ pub(crate) struct Opening<'a> {
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) agent: Arc<PinnedAgent>,
     pub(crate) registry: Arc<Registry>,
-    pub(crate) number: u32,
     pub(crate) history: &'a Transcript,
-    pub(crate) request: Option<String>,
-    pub(crate) callers: Vec<String>,
-    pub(crate) returned_by: Option<String>,
-    /// The messages of the run before this leg.
-    pub(crate) said: &'a [Arc<Message>],
-    /// The places in `said` of messages that people sent while the run was under way.
-    pub(crate) heard: &'a [u32],
     pub(crate) sender: RunSender,
 }
 
 impl Leg {
     /// A leg that goes on from what is recorded of it.
-    pub(crate) fn open(opening: Opening<'_>, recorded: &mut Recorded) -> Self {
-        let Opening {
-            run,
-            epoch,
-            start,
-            pinned,
-            agent,
-            registry,
+    pub(crate) fn open(opening: Opening<'_>, at: LegStart, recorded: &mut Recorded) -> Self {
+        let Opening { start, agent, .. } = opening;
+        let LegStart {
             number,
-            history,
             request,
-            callers,
-            returned_by,
             said,
             heard,
-            sender,
-        } = opening;
-        let mut whole = history.clone();
+            callers,
+            returned_by,
+            ..
+        } = at;
+        let mut whole = opening.history.clone();
         let history = whole.len();
         let heard = heard.iter().filter_map(|place| said.get(*place as usize));
         let heard = [Mutex::new(heard.cloned().collect()), Mutex::default()];
         if said.is_empty() {
             whole.push(start.input.clone());
         } else {
-            whole.extend(said.iter().cloned());
+            whole.extend(said);
         }
         let (asked, by) = (request.as_deref(), returned_by.as_deref());
         let note = handover::note(&agent.spec, asked, by, number > 0).map(Arc::new);
@@ -243,13 +260,13 @@ impl Leg {
         };
         Self {
             origin: Arc::new(origin),
-            run,
-            epoch,
+            run: opening.run,
+            epoch: opening.epoch,
             number,
             start,
-            pinned,
+            pinned: opening.pinned,
             agent,
-            registry,
+            registry: opening.registry,
             conversation,
             whole,
             history,
@@ -267,7 +284,7 @@ impl Leg {
             temp: recorded.temp.clone(),
             versions: recorded.versions.clone(),
             contents: Mutex::default(),
-            sender,
+            sender: opening.sender,
         }
     }
 

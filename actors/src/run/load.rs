@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{
     ledger::Ledger,
-    leg::{CallIdentity, RecordedCall},
+    leg::{CallIdentity, LegStart, RecordedCall},
     notes::{RecordedNote, Versions},
     operations::{Allowance, Temp, recorded_change_of},
     recorded_result::{is_error, read_result},
@@ -14,8 +14,8 @@ use super::{
 use crate::{
     contract::{StoreError, StoredLine},
     vocabulary::{
-        AgentError, Begun, Budget, Entry, Family, Message, OperationId, OperationMap, ParentPolicy,
-        RunEnd, RunId, RunStart, Scope, StopReason, ToolCall, ToolResult,
+        AgentError, Begun, Budget, Entry, Family, OperationId, OperationMap, ParentPolicy, RunEnd,
+        RunId, RunStart, Scope, StopReason, ToolCall, ToolResult,
     },
 };
 
@@ -30,14 +30,8 @@ pub struct Recorded {
     pub parked: Option<AgentError>,
     /// The reason of its end, when it is being cancelled.
     pub cancel: Option<StopReason>,
-    pub(crate) leg: u32,
-    pub(crate) agent: String,
-    pub(crate) request: Option<String>,
-    pub(crate) messages: Vec<Arc<Message>>,
-    pub(crate) callers: Vec<String>,
-    pub(crate) returned_by: Option<String>,
-    /// The places in `messages` of those that people sent while the run was under way.
-    pub(crate) said_meanwhile: Vec<u32>,
+    /// How its last leg began.
+    pub(crate) leg: LegStart,
     /// The turns that were sent to the run while it was under way, and that it heard.
     pub(crate) heard: Vec<String>,
     /// The books of its budget.
@@ -83,13 +77,15 @@ pub(crate) struct RecordedDelivery {
 impl Recorded {
     /// The journal of a run that has just begun.
     pub fn begun(start: RunStart) -> Self {
-        let (agent, ledger) = (start.agent.clone(), Ledger::of(&start));
-        Self {
-            start: Some(Arc::new(start)),
-            agent,
-            ledger,
-            ..Self::default()
-        }
+        let mut recorded = Self::default();
+        recorded.begin(start);
+        recorded
+    }
+
+    fn begin(&mut self, start: RunStart) {
+        self.leg.agent.clone_from(&start.agent);
+        self.ledger = Ledger::of(&start);
+        self.start = Some(Arc::new(start));
     }
 
     /// Folds a journal.
@@ -133,11 +129,7 @@ impl Recorded {
             }
         }
         match entry {
-            Entry::RunStarted(start) => {
-                self.agent.clone_from(&start.agent);
-                self.ledger = Ledger::of(&start);
-                self.start = Some(Arc::new(*start));
-            }
+            Entry::RunStarted(start) => self.begin(*start),
             Entry::LegStarted {
                 leg,
                 agent,
@@ -148,11 +140,15 @@ impl Recorded {
                 heard,
                 ..
             } => {
-                self.leg = leg;
-                self.agent = agent;
-                self.request = request;
-                (self.messages, self.said_meanwhile) = (messages, heard);
-                (self.callers, self.returned_by) = (callers, returned_by);
+                self.leg = LegStart {
+                    number: leg,
+                    agent,
+                    request,
+                    said: messages,
+                    heard,
+                    callers,
+                    returned_by,
+                };
                 self.deliveries.clear();
                 self.calls.clear();
                 self.noted.clear();
@@ -261,7 +257,7 @@ impl Recorded {
                 // The undo steps of another run are made by that run.
                 let forked = self.start.as_ref().and_then(|start| start.forked);
                 if forked.is_none_or(|forked| sequence >= forked.copied) {
-                    self.undo.push((self.agent.clone(), call));
+                    self.undo.push((self.leg.agent.clone(), call));
                 }
             }
             Entry::Parked { reason } => self.parked = Some(reason),

@@ -20,22 +20,6 @@ use crate::{
     vocabulary::listed,
 };
 
-/// The named things of one place.
-#[derive(Clone, Default)]
-pub(super) struct Names {
-    models: BTreeMap<String, ModelHandle>,
-    providers: BTreeMap<String, MakeModel>,
-    tools: BTreeMap<String, ToolHandle>,
-    tool_kinds: BTreeMap<String, MakeTool>,
-    toolsets: BTreeMap<String, ToolsetHandle>,
-    toolset_kinds: BTreeMap<String, MakeToolset>,
-    behaviors: BTreeMap<String, MakeBehavior>,
-    policies: BTreeMap<String, MakePolicy>,
-    interceptor_kinds: BTreeMap<String, MakeInterceptor>,
-    /// The names that were given to two different things. The last thing is kept.
-    twice: Vec<(&'static str, String)>,
-}
-
 /// Something that has a name.
 pub(super) trait Named: Clone + 'static {
     /// The kind of thing, in words.
@@ -48,8 +32,24 @@ pub(super) trait Named: Clone + 'static {
 }
 
 macro_rules! named {
-    ($($type:ty: $table:ident, $what:literal, $same:path;)*) => {$(
-        impl Named for $type {
+    ($($type:ty: $table:ident, $what:literal, $same:path;)*) => {
+        /// The named things of one place.
+        #[derive(Clone, Default)]
+        pub(super) struct Names {
+            $($table: BTreeMap<String, $type>,)*
+            /// The names that were given to two different things. The last thing is kept.
+            twice: Vec<(&'static str, String)>,
+        }
+
+        impl Names {
+            /// Adds the names of another place, which is the nearer one.
+            fn extend(&mut self, other: Names) {
+                $(self.$table.extend(other.$table);)*
+                self.twice.extend(other.twice);
+            }
+        }
+
+        $(impl Named for $type {
             const WHAT: &'static str = $what;
 
             fn table(names: &Names) -> &BTreeMap<String, Self> {
@@ -63,8 +63,8 @@ macro_rules! named {
             fn is_same(&self, other: &Self) -> bool {
                 $same(self, other)
             }
-        }
-    )*};
+        })*
+    };
 }
 
 named! {
@@ -87,20 +87,6 @@ impl Names {
         if before.is_some_and(|before| !before.is_same(&thing)) {
             self.twice.push((T::WHAT, name));
         }
-    }
-
-    /// Adds the names of another place, which is the nearer one.
-    fn extend(&mut self, other: Names) {
-        self.models.extend(other.models);
-        self.providers.extend(other.providers);
-        self.tools.extend(other.tools);
-        self.tool_kinds.extend(other.tool_kinds);
-        self.toolsets.extend(other.toolsets);
-        self.toolset_kinds.extend(other.toolset_kinds);
-        self.behaviors.extend(other.behaviors);
-        self.policies.extend(other.policies);
-        self.interceptor_kinds.extend(other.interceptor_kinds);
-        self.twice.extend(other.twice);
     }
 
     fn refuse_twice(&self, place: impl FnOnce() -> String) -> Result<(), DefinitionError> {

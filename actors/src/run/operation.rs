@@ -37,7 +37,6 @@ use crate::{
 /// impl Operation for Processors {
 ///     type Output = usize;
 ///     fn kind(&self) -> &'static str { "processors" }
-///     fn name(&self) -> &str { "" }
 ///     fn digest(&self) -> Digest { Digest::of(b"") }
 ///     fn begin(self, _cx: OperationContext) -> Begin<usize> {
 ///         Begin::Ready(Ok(std::thread::available_parallelism().map_or(1, usize::from)))
@@ -54,7 +53,9 @@ pub trait Operation: Send + 'static {
     fn kind(&self) -> &'static str;
 
     /// Its name inside the kind, such as the tool's.
-    fn name(&self) -> &str;
+    fn name(&self) -> &str {
+        ""
+    }
 
     /// The digest of its input.
     fn digest(&self) -> Digest;
@@ -289,17 +290,7 @@ pub struct Child<T> {
         Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Result<T, OperationError> + Send>,
 }
 
-macro_rules! opaque {
-    ($($name:ident),*) => {
-        $(impl<T> fmt::Debug for $name<T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(concat!(stringify!($name), "(..)"))
-            }
-        })*
-    };
-}
-
-opaque!(Begin, Act, Progress, Wait, Write, Child);
+opaque!(Begin<T>, Act<T>, Progress<T>, Wait<T>, Write<T>, Child<T>);
 
 /// The context of an operation that begins.
 #[derive(Clone)]

@@ -8,11 +8,11 @@ use super::{ModelCode, RunSender, ToolCode};
 use crate::{
     contract::{
         Append, Batch, BoxFuture, Change, Clock, Committed, Credential, Emission, Entropy,
-        InboxItem, Origin, StateSlot, StateValue, StoreError, StoredLine, ToolState,
+        InboxItem, Origin, StateSlot, StoreError, StoreHandle, StoredLine, ToolState,
     },
     definition::Pinned,
     vocabulary::{
-        AgentError, Budget, Continuation, Continued, Digest, Message, ModelRequest, ModelResponse,
+        AgentError, Budget, Continuation, Continued, Message, ModelRequest, ModelResponse,
         OperationError, OperationId, Outcome, ParentPolicy, RunId, RunStart, Spent, Timestamp,
         ToolCall, ToolDefinition, ToolResult,
     },
@@ -62,10 +62,7 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     fn forget_calls(&self, run: RunId) -> BoxFuture<'static, ()>;
 
     /// Takes the credential that was given in this process as the answer to a question.
-    fn credential(&self, run: RunId, question: OperationId) -> Option<Credential> {
-        let _ = (run, question);
-        None
-    }
+    fn credential(&self, run: RunId, question: OperationId) -> Option<Credential>;
 
     /// Starts a child run whose first entry is recorded, or takes it up again.
     fn child(&self, child: ChildStart);
@@ -85,15 +82,6 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
         scope: String,
         key: String,
     ) -> BoxFuture<'static, Result<StateSlot, OperationError>>;
-
-    /// All values of a scope of shared state, by key.
-    fn scope(
-        &self,
-        scope: String,
-    ) -> BoxFuture<'static, Result<Vec<(String, StateValue)>, OperationError>>;
-
-    /// The content that is stored under this hash.
-    fn blob(&self, digest: Digest) -> BoxFuture<'static, Result<Option<Arc<[u8]>>, StoreError>>;
 
     /// Waits until nobody else in this process changes this value.
     fn state_turn(&self, scope: String, key: String) -> BoxFuture<'static, StateTurn>;
@@ -117,20 +105,14 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// The journal of this run.
     fn journal(&self, run: RunId) -> BoxFuture<'static, Result<Vec<StoredLine>, StoreError>>;
 
-    /// The items of this run's inbox after this mark, each with its own mark.
-    fn inbox(
-        &self,
-        run: RunId,
-        after: u64,
-    ) -> BoxFuture<'static, Result<Vec<(u64, InboxItem)>, StoreError>>;
-
     /// Tells observers that the journal has more, up to this position.
     fn published(&self, root: RunId, position: u64);
 
     /// The keeper of the actors that packages add.
-    fn companions(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        None
-    }
+    fn companions(&self) -> Arc<dyn Any + Send + Sync>;
+
+    /// The store, for what is only read.
+    fn store(&self) -> &StoreHandle;
 
     /// The clock.
     fn clock(&self) -> &Arc<dyn Clock>;

@@ -3,19 +3,21 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
-    Behavior, BehaviorHandle, Intercept, PolicyHandle,
+    Behavior, BehaviorHandle, Intercept, Leg, PolicyHandle, RunContext,
     names::{Named, Places},
+    policy,
     toolsets::Members,
 };
 use crate::{
-    contract::{InterceptorHandle, Model, ModelHandle, ToolHandle, ToolsetHandle},
+    contract::{BoxFuture, InterceptorHandle, Model, ModelHandle, ToolHandle, ToolsetHandle},
     definition::{
         AgentSpec, ContextSpec, DefinitionError, Pinned, PinnedAgent, PolicySpec, TeamSpec,
         ToolSpec,
     },
+    vocabulary::{AgentError, Outcome},
 };
 
 /// The registered name of the policy that keeps the requests of agents with a `context` in bounds.
@@ -30,14 +32,13 @@ pub(super) type MakeBehavior = Arc<dyn Fn(&Value) -> Result<BehaviorHandle, Stri
 pub(super) type MakePolicy = Arc<dyn Fn(&Value) -> Result<PolicyHandle, String> + Send + Sync>;
 /// Makes a model from its settings; the error says what is wrong with them.
 pub(super) type MakeModel =
-    Arc<dyn Fn(&serde_json::Map<String, Value>) -> Result<ModelHandle, String> + Send + Sync>;
+    Arc<dyn Fn(&Map<String, Value>) -> Result<ModelHandle, String> + Send + Sync>;
 /// Makes a tool of this name from its settings; the error says what is wrong with them.
 pub(super) type MakeTool =
-    Arc<dyn Fn(&str, &serde_json::Map<String, Value>) -> Result<ToolHandle, String> + Send + Sync>;
+    Arc<dyn Fn(&str, &Map<String, Value>) -> Result<ToolHandle, String> + Send + Sync>;
 /// Makes a toolset of this name from its settings; the error says what is wrong with them.
-pub(super) type MakeToolset = Arc<
-    dyn Fn(&str, &serde_json::Map<String, Value>) -> Result<ToolsetHandle, String> + Send + Sync,
->;
+pub(super) type MakeToolset =
+    Arc<dyn Fn(&str, &Map<String, Value>) -> Result<ToolsetHandle, String> + Send + Sync>;
 
 /// The code behind the names that definitions use: models and their providers, tools and their
 /// kinds, behaviors, policies and interceptors. Builder and team file fill one; the command takes
@@ -79,6 +80,24 @@ pub struct ToolCode {
     pub chain: Arc<[InterceptorHandle]>,
 }
 
+/// What an agent works by: its behavior, and how its policies are made, each with its name.
+pub(crate) struct AgentCode {
+    behavior: BehaviorHandle,
+    policies: Vec<(String, PolicyHandle)>,
+}
+
+impl AgentCode {
+    /// The function of a leg.
+    pub(crate) fn function(
+        self,
+        leg: &Arc<Leg>,
+    ) -> BoxFuture<'static, Result<Outcome, AgentError>> {
+        let cx = RunContext::watched(leg.clone(), &self.policies);
+        let behavior = self.behavior;
+        Box::pin(async move { policy::around(&behavior, cx).await })
+    }
+}
+
 impl Registry {
     /// An empty registry.
     pub fn new() -> Self {
@@ -96,10 +115,7 @@ impl Registry {
     #[must_use]
     pub fn provider<F>(mut self, name: impl Into<String>, make: F) -> Self
     where
-        F: Fn(&serde_json::Map<String, Value>) -> Result<ModelHandle, String>
-            + Send
-            + Sync
-            + 'static,
+        F: Fn(&Map<String, Value>) -> Result<ModelHandle, String> + Send + Sync + 'static,
     {
         let make: MakeModel = Arc::new(make);
         self.places.all.give(name.into(), make);
@@ -129,10 +145,7 @@ impl Registry {
     #[must_use]
     pub fn tool_kind<F>(mut self, name: impl Into<String>, make: F) -> Self
     where
-        F: Fn(&str, &serde_json::Map<String, Value>) -> Result<ToolHandle, String>
-            + Send
-            + Sync
-            + 'static,
+        F: Fn(&str, &Map<String, Value>) -> Result<ToolHandle, String> + Send + Sync + 'static,
     {
         let make: MakeTool = Arc::new(make);
         self.places.all.give(name.into(), make);
@@ -277,32 +290,21 @@ impl Registry {
         Ok(ToolCode { tool, chain })
     }
 
-    /// The behavior of an agent, made from its settings. `None` when it is not registered.
-    pub(crate) fn behavior_of(
-        &self,
-        agent: &PinnedAgent,
-    ) -> Option<Result<BehaviorHandle, String>> {
-        self.make_behavior(&agent.spec, &agent.places)
-    }
-
-    fn make_behavior(
-        &self,
-        agent: &AgentSpec,
-        path: &[String],
-    ) -> Option<Result<BehaviorHandle, String>> {
-        let make = self.places.look_up(path, &agent.behavior.name);
-        let make: &MakeBehavior = make.ok().flatten()?;
-        Some(make(&agent.behavior.settings))
-    }
-
-    /// How the policies of an agent are made, each with its name. The error says which one is
-    /// not registered or refuses its settings.
-    pub(crate) fn policies_of(
-        &self,
-        agent: &PinnedAgent,
-    ) -> Result<Vec<(String, PolicyHandle)>, String> {
-        let made = self.make_policies(&agent.spec, &agent.places);
-        made.map_err(|error| error.to_string())
+    /// The code of an agent, made from its settings. The error says what is missing.
+    pub(crate) fn code_of(&self, agent: &PinnedAgent) -> Result<AgentCode, String> {
+        let behavior = &agent.spec.behavior;
+        let make = self.places.look_up(&agent.places, &behavior.name);
+        let make: Option<&MakeBehavior> = make.ok().flatten();
+        let make = make.ok_or_else(|| {
+            let (wanted, known) = (&behavior.name, self.places.known::<MakeBehavior>());
+            format!("the code of its behavior {wanted:?}; there are: {known}")
+        })?;
+        let behavior = make(&behavior.settings)
+            .map_err(|reason| format!("a behavior that works ({reason})"))?;
+        let policies = self
+            .make_policies(&agent.spec, &agent.places)
+            .map_err(|reason| format!("policies that work ({reason})"))?;
+        Ok(AgentCode { behavior, policies })
     }
 
     pub(super) fn make_policies(
@@ -333,12 +335,8 @@ impl Registry {
     ) -> Result<(String, PolicyHandle), DefinitionError> {
         let name = policy.name.clone();
         let make: &MakePolicy = self.places.wanted(path, &name, &wanted_by)?;
-        let made = make(&policy.settings).map_err(|reason| DefinitionError::Settings {
-            wanted_by: wanted_by(),
-            what: "policy",
-            name: name.clone(),
-            reason,
-        })?;
+        let made = make(&policy.settings);
+        let made = made.map_err(DefinitionError::refuses(wanted_by(), "policy", &name))?;
         Ok((name, made))
     }
 
@@ -360,13 +358,8 @@ impl Registry {
         for (name, spec) in &team.models {
             let wanted_by = || format!("model {name:?}");
             let make: &MakeModel = self.places.wanted(root, &spec.provider, wanted_by)?;
-            let model = make(&spec.settings).map_err(|reason| DefinitionError::Settings {
-                wanted_by: wanted_by(),
-                what: "provider",
-                name: spec.provider.clone(),
-                reason,
-            })?;
-            defined = defined.model(name, model);
+            let refused = DefinitionError::refuses(wanted_by(), "provider", &spec.provider);
+            defined = defined.model(name, make(&spec.settings).map_err(refused)?);
         }
         for (name, spec) in &team.tools {
             defined = match self.make_toolset(name, spec, root)? {
@@ -413,12 +406,11 @@ impl Registry {
                 Err(format!("it made a tool that is called {called:?}"))
             }
         });
-        made.map_err(|reason| DefinitionError::Settings {
-            wanted_by: wanted_by(),
-            what: "kind of tool",
-            name: spec.kind.clone(),
-            reason,
-        })
+        made.map_err(DefinitionError::refuses(
+            wanted_by(),
+            "kind of tool",
+            &spec.kind,
+        ))
     }
 
     pub(super) fn check_agent(
@@ -427,6 +419,7 @@ impl Registry {
         agent: &AgentSpec,
         path: &[String],
     ) -> Result<(), DefinitionError> {
+        let wanted_by = || format!("agent {:?}", agent.name);
         let schemas = [("output", &agent.output), ("input", &agent.input)];
         for (name, schema) in schemas {
             let Some(schema) = schema else { continue };
@@ -435,14 +428,8 @@ impl Registry {
             if name == "input" && schema.get("type") != Some(&Value::from("object")) {
                 checked = Err("its `type` must be `object`".to_owned());
             }
-            checked.map_err(|reason| DefinitionError::Settings {
-                wanted_by: format!("agent {:?}", agent.name),
-                what: "schema",
-                name: name.to_owned(),
-                reason,
-            })?;
+            checked.map_err(DefinitionError::refuses(wanted_by(), "schema", name))?;
         }
-        let wanted_by = || format!("agent {:?}", agent.name);
         let of_context = agent.context.iter().flat_map(ContextSpec::models);
         for model in agent.model.as_deref().into_iter().chain(of_context) {
             let _: &ModelHandle = self.places.wanted(path, model, wanted_by)?;
@@ -458,12 +445,11 @@ impl Registry {
         let make: &MakeBehavior = self.places.wanted(path, &behavior.name, wanted_by)?;
         make(&behavior.settings)
             .and_then(|behavior| behavior.check(agent))
-            .map_err(|reason| DefinitionError::Settings {
-                wanted_by: wanted_by(),
-                what: "behavior",
-                name: behavior.name.clone(),
-                reason,
-            })
+            .map_err(DefinitionError::refuses(
+                wanted_by(),
+                "behavior",
+                &behavior.name,
+            ))
     }
 
     /// A team with the definitions of the tools that it names, as a run keeps it.

@@ -15,14 +15,13 @@ use serde::Serialize;
 use closing::of_function;
 
 use super::{
-    Leg, Recorded, Recording, RecordingError, Registry, RunContext, RunSender,
+    Leg, Recorded, Recording, RecordingError, Registry, RunSender,
     driver::{
         END_OF_FUNCTION, not_asked,
         waker::{Function, FunctionWaker, Polled},
     },
     leg::{CallIdentity, Delivery, Opening},
     notes::Note,
-    policy,
     recording::decode,
 };
 use crate::{
@@ -248,29 +247,12 @@ impl Rehearsal<'_> {
         let start = recorded.start.clone();
         let start = start.ok_or_else(|| lacks("the run's first entry".to_owned()))?;
         let pinned = self.pinned(&start)?;
-        let name = &recorded.agent;
-        let agent = pinned
-            .agent(name, start.top())
-            .ok_or_else(|| lacks(format!("an agent {name:?} in team {}", pinned.team.name)))?;
-        let behavior = match self.registry.behavior_of(&agent) {
-            Some(Ok(behavior)) => behavior,
-            Some(Err(reason)) => return Err(lacks(format!("a behavior that works ({reason})"))),
-            None => {
-                let (wanted, known) = (
-                    &agent.spec.behavior.name,
-                    self.registry.behavior_names().join(", "),
-                );
-                let what = format!("the code of its behavior {wanted:?}; there are: {known}");
-                return Err(lacks(what));
-            }
-        };
-        let policies = self.registry.policies_of(&agent);
-        let policies =
-            policies.map_err(|reason| lacks(format!("policies that work ({reason})")))?;
-        let (request, said) = (
-            recorded.request.take(),
-            std::mem::take(&mut recorded.messages),
-        );
+        let at = std::mem::take(&mut recorded.leg);
+        let agent = pinned.agent(&at.agent, start.top()).ok_or_else(|| {
+            let (name, team) = (&at.agent, &pinned.team.name);
+            lacks(format!("an agent {name:?} in team {team}"))
+        })?;
+        let code = self.registry.code_of(&agent).map_err(lacks)?;
         // A delegated run has no session, and nothing was said in one before it.
         let nothing = Transcript::new();
         let history = if start.session.is_some() {
@@ -278,10 +260,6 @@ impl Rehearsal<'_> {
         } else {
             &nothing
         };
-        let (callers, returned_by) = (
-            std::mem::take(&mut recorded.callers),
-            recorded.returned_by.take(),
-        );
         let opening = Opening {
             run,
             // Nothing is claimed.
@@ -290,20 +268,13 @@ impl Rehearsal<'_> {
             pinned,
             agent,
             registry: self.registry.clone(),
-            number: recorded.leg,
             history,
-            request,
-            callers,
-            returned_by,
-            said: &said,
-            heard: &recorded.said_meanwhile.clone(),
             sender: RunSender::channel().0,
         };
         let deliveries = std::mem::take(&mut recorded.deliveries);
-        let leg = Arc::new(Leg::open(opening, recorded));
+        let leg = Arc::new(Leg::open(opening, at, recorded));
         leg.books.lock().has_ended = has_ended;
-        let cx = RunContext::watched(leg.clone(), &policies);
-        let function = Box::pin(async move { policy::around(&behavior, cx).await });
+        let function = code.function(&leg);
         for next in &deliveries {
             if let Some(digest) = leg.content_of(next) {
                 let content = self.recording.contents.get(&digest);

@@ -9,12 +9,12 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ParentSender, Ports, Registry, RunContext, RunMailbox, RunSender,
+    ParentSender, Ports, Registry, RunMailbox, RunSender,
     driver::{Driver, LegEnd},
     journal::JournalWriter,
-    leg::{Leg, Opening},
+    leg::{Leg, LegStart, Opening},
     load::Recorded,
-    operations, policy,
+    operations,
 };
 use crate::{
     contract::{Append, BoxFuture, Claim, Line, RunRow, RunStatus, StoreError},
@@ -32,9 +32,7 @@ const DEFAULT_MAX_TRANSFERS: u32 = 16;
 #[derive(Debug)]
 #[non_exhaustive]
 pub(crate) struct RunTask {
-    /// The run.
-    pub run: RunId,
-    /// Its row in the index.
+    /// The run's row in the index.
     pub row: RunRow,
     /// Ownership of its journal.
     pub claim: Claim,
@@ -57,6 +55,17 @@ pub(crate) struct RunTask {
     /// The session's journal, for a root run of a session: its entries are written with the
     /// run's last.
     pub session: Option<SessionTail>,
+    /// What this life of the run begins with.
+    pub life: Life,
+    /// How long a root run that waits for the outside stays in memory.
+    pub linger: Duration,
+    /// The bound on the journal's entries.
+    pub max_entries: u64,
+}
+
+/// What a life of a run begins with, besides its journal.
+#[derive(Debug)]
+pub(crate) struct Life {
     /// Why the run must end without being run, if it must.
     pub give_up: Option<AgentError>,
     /// Why the run is to be cancelled although its own journal does not say so.
@@ -71,10 +80,6 @@ pub(crate) struct RunTask {
     pub inbox_is_empty: bool,
     /// The version of the team's code in this process.
     pub version: u32,
-    /// How long a root run that waits for the outside stays in memory.
-    pub linger: Duration,
-    /// The bound on the journal's entries.
-    pub max_entries: u64,
     /// How often the function may crash without getting any further. 0 means no bound.
     pub poison_after: u32,
 }
@@ -127,44 +132,6 @@ pub(crate) enum RunExit {
 }
 
 impl RunTask {
-    /// A run that goes on from its journal.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn new(
-        row: RunRow,
-        claim: Claim,
-        recorded: Recorded,
-        pinned: Arc<Pinned>,
-        history: Transcript,
-        registry: Arc<Registry>,
-        ports: Arc<dyn Ports>,
-        door: (RunSender, RunMailbox),
-    ) -> Self {
-        Self {
-            run: row.run,
-            row,
-            claim,
-            recorded,
-            pinned,
-            history,
-            registry,
-            ports,
-            door,
-            cancelled: CancellationToken::new(),
-            parent: None,
-            session: None,
-            give_up: None,
-            cancel: None,
-            recovered: false,
-            lost: None,
-            when_recovered: None,
-            inbox_is_empty: false,
-            version: 0,
-            linger: Duration::ZERO,
-            max_entries: 100_000,
-            poison_after: 0,
-        }
-    }
-
     /// Carries the run until it comes to rest. The future is boxed, since every future around it
     /// would otherwise reserve room for its state again.
     pub(crate) fn carry(self) -> BoxFuture<'static, RunExit> {
@@ -219,71 +186,42 @@ struct Carrier {
     recorded: Recorded,
     driver: Driver,
     session: Option<SessionTail>,
-    give_up: Option<AgentError>,
-    cancel: Option<String>,
-    recovered: bool,
-    lost: Option<String>,
-    when_recovered: Option<oneshot::Sender<()>>,
-    inbox_is_empty: bool,
-    version: u32,
-    poison_after: u32,
-    transfers: u32,
+    life: Life,
 }
 
 impl Carrier {
     fn new(mut task: RunTask) -> Result<Box<Self>, Box<RunExit>> {
+        let run = task.row.run;
         let Some(start) = task.recorded.start.clone() else {
             return Err(Box::new(RunExit::Store(StoreError::Damaged {
-                place: format!("run {}", task.run),
+                place: format!("run {run}"),
                 reason: "its journal does not begin with the run's start".to_owned(),
             })));
         };
-        let cancelled_above = task
-            .cancelled
-            .is_cancelled()
-            .then(|| "cancelled with its parent".to_owned());
-        let journal = JournalWriter::new(task.run, task.row, task.claim, task.ports.clone());
-        let team = &task.pinned.team;
+        if task.cancelled.is_cancelled() {
+            let above = || "cancelled with its parent".to_owned();
+            task.life.cancel.get_or_insert_with(above);
+        }
+        let journal = JournalWriter::new(run, task.row, task.claim, task.ports);
         let linger = task.parent.is_none().then_some(task.linger);
         let mut driver = Driver::new(
             journal,
-            task.ports,
             task.door,
-            task.cancelled,
-            team.durability.window(),
-            linger,
-            task.max_entries,
-            team.park_on_drift,
+            (task.cancelled, task.parent),
+            (linger, task.max_entries),
+            &task.pinned.team,
         );
-        driver.deadline = start.ends_by();
-        driver.ledger = std::mem::take(&mut task.recorded.ledger);
-        driver.continuing = std::mem::take(&mut task.recorded.continuing);
-        driver.warn_at = team.budget_warnings().to_vec();
-        driver.wall_time_warning = driver.ledger.wall_time_warning(&driver.warn_at, start.at);
-        driver.entries_warning = driver
-            .ledger
-            .entries_warning(&driver.warn_at, driver.max_entries);
-        driver.parent = task.parent;
-        driver.replay = std::mem::take(&mut task.recorded.deliveries);
-        driver.heard = std::mem::take(&mut task.recorded.heard);
+        driver.go_on_from(&mut task.recorded, &start);
         Ok(Box::new(Self {
-            run: task.run,
+            run,
             start,
             pinned: task.pinned,
             history: task.history,
             registry: task.registry,
-            transfers: task.recorded.leg,
             recorded: task.recorded,
             driver,
             session: task.session,
-            give_up: task.give_up,
-            cancel: task.cancel.or(cancelled_above),
-            recovered: task.recovered,
-            lost: task.lost,
-            when_recovered: task.when_recovered,
-            inbox_is_empty: task.inbox_is_empty,
-            version: task.version,
-            poison_after: task.poison_after,
+            life: task.life,
         }))
     }
 
@@ -291,9 +229,9 @@ impl Carrier {
         if self.recorded.end.is_some() {
             return self.ended_before();
         }
-        if self.recovered {
+        if self.life.recovered {
             let epoch = self.driver.journal.epoch();
-            if let Some(reason) = self.lost.take() {
+            if let Some(reason) = self.life.lost.take() {
                 let entry = Entry::Restarted {
                     reason: reason.clone(),
                 };
@@ -311,14 +249,14 @@ impl Carrier {
                 None => RunStatus::Running,
             };
             let row = &self.driver.journal.row;
-            let version = row.version.max(self.version);
+            let version = row.version.max(self.life.version);
             if (row.status, row.version) != (status, version) {
                 self.driver
                     .journal
                     .change_row(|row| (row.status, row.version) = (status, version));
             }
             self.driver.journal.flush();
-            if let Some(told) = self.when_recovered.take() {
+            if let Some(told) = self.life.when_recovered.take() {
                 if let Err(error) = self.driver.journal.settle().await {
                     return RunExit::Store(error);
                 }
@@ -326,14 +264,10 @@ impl Carrier {
                 let _ = told.send(());
             }
         }
-        let mut number = self.recorded.leg;
-        let mut agent = self.recorded.agent.clone();
-        let mut request = self.recorded.request.take();
-        let mut said = std::mem::take(&mut self.recorded.messages);
-        let mut heard = std::mem::take(&mut self.recorded.said_meanwhile);
+        let mut at = std::mem::take(&mut self.recorded.leg);
         let mut unheard = Vec::new();
         loop {
-            let leg = match self.leg(number, &agent, request.take(), (&said, &heard)) {
+            let leg = match self.leg(at) {
                 Ok(leg) => leg,
                 Err(error) => return self.park(error).await,
             };
@@ -344,67 +278,33 @@ impl Carrier {
             if let Some(rest) = self.end_without_running(&leg).await {
                 return rest;
             }
-            let Some(behavior) = self.registry.behavior_of(&leg.agent) else {
-                let known = self.registry.behavior_names().join(", ");
-                let message = format!(
-                    "agent {agent} works by the behavior {:?}, which is not registered; \
-                     there are: {known}",
-                    leg.agent.spec.behavior.name
-                );
-                return self.park(AgentError::Failed(message)).await;
+            let function = match self.registry.code_of(&leg.agent) {
+                Ok(code) => code.function(&leg),
+                Err(missing) => {
+                    let reason = format!("agent {} lacks {missing}", leg.agent.name);
+                    return self.park(AgentError::Failed(reason)).await;
+                }
             };
-            let behavior = match behavior {
-                Ok(behavior) => behavior,
-                Err(reason) => return self.park(AgentError::Failed(reason)).await,
-            };
-            let policies = match self.registry.policies_of(&leg.agent) {
-                Ok(policies) => policies,
-                Err(reason) => return self.park(AgentError::Failed(reason)).await,
-            };
-            let cx = RunContext::watched(leg.clone(), &policies);
-            let function = Box::pin(async move { policy::around(&behavior, cx).await });
             let end = self.driver.drive(&leg, function).await;
             let transfer = match self.leg_ended(&leg, end).await {
                 Ok(transfer) => transfer,
                 Err(rest) => return *rest,
             };
-            number += 1;
-            self.recorded.callers = leg.callers_after(&transfer);
-            let by = transfer.is_return.then(|| leg.agent.name.to_string());
-            self.recorded.returned_by = by;
-            said = leg.said();
-            said.extend(transfer.messages);
-            heard = leg.places_of_heard(&said);
+            at = leg.next(transfer);
             // Messages that this agent did not hear are for the next one.
             unheard = std::mem::take(&mut *leg.steering.lock());
-            agent = transfer.to;
-            request = transfer.request;
-            let entry = Entry::LegStarted {
-                leg: number,
-                agent: agent.clone(),
-                display_name: self.pinned.display_name_of(&agent),
-                request: request.clone(),
-                messages: said.clone(),
-                callers: self.recorded.callers.clone(),
-                returned_by: self.recorded.returned_by.clone(),
-                heard: heard.clone(),
-            };
-            self.driver.journal.append(&entry);
+            let display_name = self.pinned.display_name_of(&at.agent);
+            self.driver.journal.append(&at.entry(display_name));
             self.driver.journal.change_row(|row| {
-                row.agent.clone_from(&agent);
+                row.agent.clone_from(&at.agent);
             });
         }
     }
 
-    fn leg(
-        &mut self,
-        number: u32,
-        agent: &str,
-        request: Option<String>,
-        (said, heard): (&[Arc<Message>], &[u32]),
-    ) -> Result<Arc<Leg>, AgentError> {
-        let Some(pinned) = self.pinned.agent(agent, self.start.top()) else {
-            let message = format!("the pinned team {} has no agent {agent}", self.start.team);
+    fn leg(&mut self, at: LegStart) -> Result<Arc<Leg>, AgentError> {
+        let Some(agent) = self.pinned.agent(&at.agent, self.start.top()) else {
+            let (team, agent) = (&self.start.team, &at.agent);
+            let message = format!("the pinned team {team} has no agent {agent}");
             return Err(AgentError::Failed(message));
         };
         let opening = Opening {
@@ -412,23 +312,17 @@ impl Carrier {
             epoch: self.driver.journal.epoch(),
             start: self.start.clone(),
             pinned: self.pinned.clone(),
-            agent: pinned,
+            agent,
             registry: self.registry.clone(),
-            number,
             history: &self.history,
-            request,
-            callers: std::mem::take(&mut self.recorded.callers),
-            returned_by: self.recorded.returned_by.take(),
-            said,
-            heard,
             sender: self.driver.sender.clone(),
         };
-        Ok(Arc::new(Leg::open(opening, &mut self.recorded)))
+        Ok(Arc::new(Leg::open(opening, at, &mut self.recorded)))
     }
 
     /// Reads the inbox, and recovers the children that no replay begins again.
     async fn before_leg(&mut self, leg: &Arc<Leg>) -> Result<(), RunExit> {
-        if !std::mem::take(&mut self.inbox_is_empty) {
+        if !std::mem::take(&mut self.life.inbox_is_empty) {
             match self.driver.read_inbox().await {
                 None => {}
                 Some(LegEnd::Cancel { stop, .. }) => self.record_cancel(stop),
@@ -441,7 +335,7 @@ impl Carrier {
             self.driver.ports.tree(self.run, run);
         }
         // A root run that gives up is parked, and its children wait with it.
-        let gives_up = self.give_up.is_some() && self.driver.parent.is_some();
+        let gives_up = self.life.give_up.is_some() && self.driver.parent.is_some();
         let ending = self.cancelling().is_some() || gives_up;
         let unwanted = std::mem::take(&mut self.recorded.unwanted);
         let beside = std::mem::take(&mut self.recorded.children);
@@ -463,7 +357,7 @@ impl Carrier {
     }
 
     fn cancelling(&self) -> Option<StopReason> {
-        let asked = self.cancel.clone().map(StopReason::Cancelled);
+        let asked = self.life.cancel.clone().map(StopReason::Cancelled);
         self.recorded.cancel.clone().or(asked)
     }
 
@@ -488,7 +382,7 @@ impl Carrier {
         if let Some(stop) = self.cancelling() {
             return Some(self.close(leg, stop).await);
         }
-        let error = self.give_up.take()?;
+        let error = self.life.give_up.take()?;
         if self.driver.parent.is_none() {
             return Some(self.park(error).await);
         }
@@ -526,14 +420,13 @@ impl Carrier {
         Err(Box::new(rest))
     }
 
-    /// Counts a transfer. `Some` is the end of the run if it must not be made.
+    /// The end of the run, if a transfer must not be made.
     fn refused(&mut self, leg: &Leg, transfer: &Transfer) -> Option<Result<Outcome, AgentError>> {
         // The undo steps of this leg remain in force in later legs.
         self.recorded.undo.append(&mut leg.books.lock().undo);
-        self.transfers += 1;
         let team = &self.pinned.team;
         let bound = team.max_transfers.unwrap_or(DEFAULT_MAX_TRANSFERS);
-        if self.transfers > bound {
+        if leg.number >= bound {
             return Some(Ok(Outcome::stopped(StopReason::TransferLimit(bound))));
         }
         if team.find(&transfer.to).is_none() {

@@ -1,8 +1,12 @@
 //! Toolsets of a team, and the tools that its agents have from them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures_util::future::join_all;
+use serde_json::{Map, Value};
 
 use super::{
     Registry,
@@ -59,12 +63,9 @@ impl Registry {
     #[must_use]
     pub fn toolset_kind<F>(mut self, name: impl Into<String>, make: F) -> Self
     where
-        F: Fn(&str, &serde_json::Map<String, serde_json::Value>) -> Result<ToolsetHandle, String>
-            + Send
-            + Sync
-            + 'static,
+        F: Fn(&str, &Map<String, Value>) -> Result<ToolsetHandle, String> + Send + Sync + 'static,
     {
-        let make: MakeToolset = std::sync::Arc::new(make);
+        let make: MakeToolset = Arc::new(make);
         self.places.all.give(name.into(), make);
         self
     }
@@ -109,12 +110,9 @@ impl Registry {
         let Ok(Some(make)) = self.places.look_up::<MakeToolset>(path, &spec.kind) else {
             return Ok(None);
         };
-        let mut made = make(name, &spec.settings).map_err(|reason| DefinitionError::Settings {
-            wanted_by: format!("tool {name:?}"),
-            what: "kind of tool",
-            name: spec.kind.clone(),
-            reason,
-        })?;
+        let wanted_by = format!("tool {name:?}");
+        let refused = DefinitionError::refuses(wanted_by, "kind of tool", &spec.kind);
+        let mut made = make(name, &spec.settings).map_err(refused)?;
         if let Some(only) = &spec.only {
             made = made.only(only.clone());
         }

@@ -16,9 +16,8 @@ const NEXT_TURN: &str = "the next turn came instead of an answer";
 
 impl AgentState {
     pub(super) fn while_asking(&self) -> WhileAsking {
-        let session = self.session.as_ref();
-        let team = session.and_then(|session| self.shared.team(&session.id.team));
-        team.map_or_else(WhileAsking::default, |team| team.pinned.team.while_asking)
+        self.team()
+            .map_or_else(WhileAsking::default, |team| team.pinned.team.while_asking)
     }
 
     pub(super) fn open_run(&self) -> Option<RunId> {

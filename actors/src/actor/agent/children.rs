@@ -12,8 +12,8 @@ use crate::{
         loaded::{Claiming, Loaded},
         supervisor::{Backoff, Intensity},
     },
-    contract::{Claim, RunRow, RunStatus, StoreError},
-    run::{ChildReport, ChildStart, Command, Recorded, row_of},
+    contract::{RunRow, RunStatus, StoreError},
+    run::{ChildReport, ChildStart, Command},
     vocabulary::{AgentError, RunId, RunStart},
 };
 
@@ -151,22 +151,9 @@ impl AgentState {
             self.load(myself, run, Claiming::Free);
             return;
         }
-        let row = row_of(run, &child.start, self.shared.version_of(&child.start.team));
-        let recorded = Recorded::begun(RunStart::clone(&child.start));
-        let pinned = child.pinned.clone();
-        let claim = Claim {
-            epoch: 1,
-            entries: 1,
-        };
-        let loaded = Loaded {
-            run,
-            row,
-            claim,
-            recorded,
-            pinned,
-            history: None,
-            inbox_is_empty: false,
-        };
+        let version = self.shared.version_of(&child.start.team);
+        let start = RunStart::clone(&child.start);
+        let loaded = Loaded::fresh(run, start, child.pinned.clone(), version);
         self.admit_run(myself, run, child.start.root, Some(child));
         self.carry(myself, loaded, None).await;
     }

@@ -16,8 +16,8 @@ use crate::{
         launch::load_session,
         loaded::{Loaded, LoadedSession, RecoveredSession},
     },
-    contract::{Append, Batch, Claim, Line, StoreError},
-    run::{Ports, Recorded, row_of},
+    contract::{Append, Batch, Line, StoreError},
+    run::{Ports, row_of},
     session::{Admission, Turn, checkpoint_is_due, encode_checkpoint},
     vocabulary::{AgentError, Entry, JournalId, RunId, SessionTurn, TurnEnd},
 };
@@ -72,11 +72,9 @@ impl AgentState {
         let Some(session) = &mut self.session else {
             return;
         };
-        let bound = self.shared.limits.queued_turns;
         let Some((fold, _)) = &session.loaded else {
-            if session.early.len() >= bound.max(1) {
-                let what = format!("session {}", session.id);
-                let _ = reply.send(Err(SystemError::Overloaded { what, bound }));
+            if session.early.len() >= self.shared.limits.queued_turns.max(1) {
+                self.admit(myself, Admission::Overloaded(reply));
                 return;
             }
             session.early.push((turn, reply));
@@ -259,18 +257,16 @@ impl AgentState {
         else {
             return;
         };
-        let Some(team) = self.shared.team(&id.team) else {
-            let name = id.team.clone();
-            let known = self.shared.team_names();
-            let _ = reply.send(Err(SystemError::UnknownTeam { name, known }));
-            return;
+        let team = match self.shared.known_team(&id.team) {
+            Ok(team) => team,
+            Err(error) => {
+                let _ = reply.send(Err(error));
+                return;
+            }
         };
         let services = self.services();
         let again = (fold.entries == 0).then(|| turn.clone());
-        let turn_id = turn
-            .id
-            .clone()
-            .unwrap_or_else(|| format!("{:032x}", services.entropy.bits()));
+        let turn_id = turn.id.clone().unwrap_or_else(|| services.fresh_id());
         let run = RunId::of_turn(id, &turn_id);
         let said_to = unread.get(&turn_id).map(|run| (*run, item_of(&turn_id)));
         let now = services.clock.now();
@@ -359,29 +355,12 @@ impl AgentState {
         session.unread.remove(&turn.turn);
         fold.add(Entry::TurnStarted(Box::new(turn)));
         claim.entries += 1;
-        let Some(pinned) = self
-            .shared
-            .team(&session.id.team)
-            .map(|team| team.pinned.clone())
-        else {
+        let Some(team) = self.shared.team(&session.id.team) else {
             return;
         };
-        let row = row_of(run, &start, pinned.team.version);
-        let claim = Claim {
-            epoch: 1,
-            entries: 1,
-        };
-        let recorded = Recorded::begun(start);
         // The run is known before its handle is, so that it can be found through the handle.
-        let loaded = Loaded {
-            run,
-            row,
-            claim,
-            recorded,
-            pinned,
-            history: None,
-            inbox_is_empty: false,
-        };
+        let version = team.pinned.team.version;
+        let loaded = Loaded::fresh(run, start, team.pinned, version);
         self.admit_run(myself, run, run, None);
         let _ = reply.send(Ok(run));
         self.carry(myself, loaded, None).await;

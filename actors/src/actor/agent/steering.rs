@@ -70,8 +70,7 @@ impl AgentState {
         };
         let (services, myself) = (self.services().clone(), myself.clone());
         let asks_first = self.while_asking() != WhileAsking::Wait;
-        let fresh = || format!("{:032x}", services.entropy.bits());
-        let id = turn.id.get_or_insert_with(fresh).clone();
+        let id = turn.id.get_or_insert_with(|| services.fresh_id()).clone();
         self.loads.spawn(async move {
             let store = &services.store;
             if asks_first
@@ -117,9 +116,8 @@ impl AgentState {
     }
 
     fn steers(&self) -> bool {
-        let session = self.session.as_ref();
-        let team = session.and_then(|session| self.shared.team(&session.id.team));
-        team.is_some_and(|team| team.pinned.team.while_busy == WhileBusy::Steer)
+        self.team()
+            .is_some_and(|team| team.pinned.team.while_busy == WhileBusy::Steer)
     }
 
     /// Looks for turns that were said to a run which has ended without having read them.

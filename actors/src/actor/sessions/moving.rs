@@ -172,7 +172,8 @@ impl Sessions {
             writes,
             ..Batch::of(append)
         };
-        self.commit(batch).await
+        self.store.commit_one(batch).await?;
+        Ok(())
     }
 
     /// Ends the session's agent in this process. The agent may still be busy although no turn is
@@ -330,13 +331,7 @@ impl Sessions {
         }
         let claim = self.store.claim(journal.clone(), false).await?;
         batch.appends = vec![Append::new(journal, 0, claim.epoch, lines)];
-        self.commit(batch).await
-    }
-
-    async fn commit(&self, batch: Batch) -> Result<(), SystemError> {
-        for told in self.store.commit(vec![batch]).await? {
-            told?;
-        }
+        self.store.commit_one(batch).await?;
         Ok(())
     }
 }

@@ -152,11 +152,7 @@ impl System {
         let Some(session) = root.session.clone() else {
             return Err(SystemError::UnknownRun(run));
         };
-        let Some(team) = self.0.team(&session.team) else {
-            let (name, known) = (session.team, self.0.team_names());
-            return Err(SystemError::UnknownTeam { name, known });
-        };
-        team.check_code_of(&root)?;
+        self.0.known_team(&session.team)?.check_code_of(&root)?;
         self.0.services.previewer.live.retry_tree(root.root);
         let agent = self.0.agent_of(&session).await?;
         let (sender, receiver) = oneshot::channel();

@@ -26,10 +26,8 @@ impl System {
     pub async fn reload(&self, team: impl Into<Team>) -> Result<(), SystemError> {
         let Team { spec, registry } = team.into();
         let shared = self.shared();
-        let (name, known) = (spec.name.clone(), shared.team_names());
-        let Some(before) = shared.team(&name) else {
-            return Err(SystemError::UnknownTeam { name, known });
-        };
+        let name = spec.name.clone();
+        let before = shared.known_team(&name)?;
         let in_memory = |spec: &TeamSpec| spec.durability == Durability::Memory;
         if in_memory(&spec) != in_memory(&before.pinned.team) {
             let reason =

@@ -118,10 +118,7 @@ impl System {
         schedule: Schedule,
     ) -> Result<(), SystemError> {
         let (team, shared): (String, _) = (team.into(), self.shared());
-        if shared.team(&team).is_none() {
-            let (name, known) = (team, shared.team_names());
-            return Err(SystemError::UnknownTeam { name, known });
-        }
+        shared.known_team(&team)?;
         DefinitionError::of_schedule(&schedule)?;
         shared.keep(&team, schedule, false).await?;
         shared.schedules.notify_one();

@@ -18,12 +18,15 @@ use crate::actor::{
     supervisor::{
         Backoff, Child, ChildSpec, Strategy, Supervisor, SupervisorBuilder, SupervisorSpec,
     },
-    timer_service::{Nothing, TimerBook, TimerService, TimerServiceArguments},
+    timer_service::{TimerBook, attend},
 };
 use crate::contract::BoxFuture;
 
 /// An actor for background work, which lasts as long as the actor lives.
 struct Background;
+
+/// Such an actor takes no messages.
+pub(crate) enum Nothing {}
 
 impl Actor for Background {
     type Msg = Nothing;
@@ -98,9 +101,9 @@ impl Shared {
         children.push(self.clone().teams());
         let book = Arc::new(tokio::sync::Mutex::new(TimerBook::new(requests)));
         let shared = self.clone();
-        children.push(Child::of(ChildSpec::worker("timer_service"), move || {
+        children.push(background("timer_service", move || {
             let (shared, book) = (shared.clone(), book.clone());
-            (TimerService, TimerServiceArguments { shared, book })
+            async move { attend(&shared, &mut *book.lock().await).await }
         }));
         if keeps_schedules && self.limits.retention.deletes() {
             let shared = self.clone();

@@ -65,7 +65,8 @@ impl Driver {
     /// Reads what is new in the inbox. `Some` when it holds the run's cancellation or cannot be
     /// read.
     pub(crate) async fn read_inbox(&mut self) -> Option<LegEnd> {
-        let items = self.ports.inbox(self.journal.run, self.inbox.read).await;
+        let store = self.ports.store();
+        let items = store.inbox_after(self.journal.run, self.inbox.read).await;
         let items = match items {
             Ok(items) => items,
             Err(error) => return Some(LegEnd::Store(error)),
@@ -86,7 +87,7 @@ impl Driver {
 
     /// The unhandled items that stay with the run when it goes on in another journal.
     pub(crate) async fn unread(&mut self, leg: &Leg) -> Result<Vec<InboxItem>, StoreError> {
-        let items = self.ports.inbox(self.journal.run, 0).await?;
+        let items = self.ports.store().inbox_after(self.journal.run, 0).await?;
         let steering = leg.steering.lock();
         let said = steering.iter().map(|said| &said.item);
         let held: HashSet<&String> = self.inbox.held().chain(said).collect();

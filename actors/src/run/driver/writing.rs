@@ -170,7 +170,7 @@ pub(super) async fn bring_content(
     op: OperationId,
     digest: Digest,
 ) -> Result<(), LegEnd> {
-    match ports.blob(digest).await.map_err(LegEnd::Store)? {
+    match ports.store().blob(digest).await.map_err(LegEnd::Store)? {
         Some(content) => {
             leg.contents.lock().insert(op, content);
             Ok(())

@@ -5,10 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jsonschema::ValidationError;
 use serde_json::{Value, json};
 
-use super::{
-    Ask, CallTool, Decision, authentication::CallAuthenticated, repeated::repeated_name,
-    toolset::Answered,
-};
+use super::{Ask, CallTool, Decision, repeated::repeated_name, toolset::Answered};
 use crate::{
     definition::{ApprovalRule, OnExpiry},
     run::{OperationContext, RunContext, answers},
@@ -124,7 +121,10 @@ impl RunContext {
                 }
                 Err(error) => return Answered::called(&call, Err(error)),
             }
-            let authenticated = CallAuthenticated::new(call_tool.clone(), asked);
+            let authenticated = CallTool {
+                asked: Some(asked),
+                ..call_tool.clone()
+            };
             match self.perform(authenticated).await {
                 // The credential was lost with its process, so the person is asked again.
                 Err(AgentError::Operation(error))

@@ -172,8 +172,11 @@ pub(super) fn list(
     ports: &Arc<dyn Ports>,
     scope: &str,
 ) -> BoxFuture<'static, Result<Vec<ArtifactInfo>, OperationError>> {
-    let rows = ports.scope(artifact_scopes::latest(scope));
-    Box::pin(async move { rows.await?.iter().map(|(_, row)| read(row)).collect() })
+    let (store, scope) = (ports.store().clone(), artifact_scopes::latest(scope));
+    Box::pin(async move {
+        let rows = store.scope(scope).await?;
+        rows.iter().map(|(_, row)| read(row)).collect()
+    })
 }
 
 /// The content of an artifact, which exists as long as the artifact's row.
@@ -181,7 +184,7 @@ pub(super) async fn content(
     ports: &Arc<dyn Ports>,
     info: &ArtifactInfo,
 ) -> Result<Arc<[u8]>, OperationError> {
-    let found = ports.blob(info.content).await;
+    let found = ports.store().blob(info.content).await;
     let missing = |reason: String| {
         let message = format!("the content of {info} cannot be read: {reason}");
         OperationError::new(ErrorKind::Store, message)

@@ -44,10 +44,6 @@ impl Operation for ReadAllowance {
         "budget"
     }
 
-    fn name(&self) -> &str {
-        ""
-    }
-
     fn digest(&self) -> Digest {
         Digest([0; 32])
     }

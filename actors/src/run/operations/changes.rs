@@ -2,14 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde_json::value::to_raw_value;
-
 use super::{
     Temp, artifact,
     state::{Place, UPDATE, recorded_at, recorded_update},
 };
 use crate::{
-    contract::{BoxFuture, Change, Expected, StateValue, StateWrite, ToolState, artifact_scopes},
+    contract::{BoxFuture, Change, Expected, StateValue, ToolState, artifact_scopes},
     run::{Attempt, Changes, Leg, Ports, Unsaved, Write},
     vocabulary::{
         Artifact, ArtifactInfo, Changed, Effect, Entry, OperationError, OperationId, RunStart,
@@ -224,23 +222,10 @@ impl Making<'_> {
                 if !is_there && value.is_none() {
                     return Ok(None);
                 }
-                let version = before + 1;
-                self.versions.insert(at, (value.is_some(), version, 0));
-                if place.scope != Scope::Temp {
-                    self.changes.writes.push(StateWrite {
-                        scope: place.store.clone(),
-                        key: key.clone(),
-                        value: value.as_ref().and_then(|value| to_raw_value(value).ok()),
-                        expected: Expected::Version(before),
-                    });
-                }
-                let (scope, key, value) = (place.scope, key.clone(), value.clone());
-                self.tell(Changed::State {
-                    scope,
-                    key,
-                    value,
-                    version,
-                });
+                self.versions.insert(at, (value.is_some(), before + 1, 0));
+                let change = (value.clone(), before);
+                let op = self.changing.operation;
+                self.changes.put(op, &place, key.clone(), change);
                 Ok(None)
             }
             Change::Artifact {
@@ -268,16 +253,11 @@ impl Making<'_> {
                 self.changes.writes.extend(writes);
                 self.changes.blobs.push((info.content, content.clone()));
                 let (scope, artifact) = (place.scope, info.clone());
-                self.tell(Changed::Artifact { scope, artifact });
+                let changed = Changed::Artifact { scope, artifact };
+                self.changes.tell(self.changing.operation, changed);
                 Ok(Some(info))
             }
         }
-    }
-
-    fn tell(&mut self, changed: Changed) {
-        let op = self.changing.operation;
-        let changed = Box::new(changed);
-        self.changes.entries.push(Entry::Changed { op, changed });
     }
 }
 

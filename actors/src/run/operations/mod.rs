@@ -6,7 +6,7 @@ mod approval;
 mod artifact;
 mod ask;
 mod assignee;
-mod authentication;
+
 mod batch;
 mod budget;
 mod callers_tool;
@@ -31,7 +31,7 @@ mod topic;
 pub use artifact::{Artifacts, ListArtifacts, LoadArtifact, Loaded, SaveArtifact};
 pub use ask::{Ask, Decision};
 pub use assignee::Assignee;
-pub use authentication::CallAuthenticated;
+
 pub use batch::Answering;
 pub use budget::{Allowance, ReadAllowance};
 pub use child::{Delegate, Delegated, Join, Spawn, Spawned};

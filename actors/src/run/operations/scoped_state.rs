@@ -41,7 +41,8 @@ impl ScopedState {
 
     /// All existing values, by key.
     pub fn all(&self) -> BoxFuture<'static, Result<Vec<(String, StateValue)>, OperationError>> {
-        self.ports.scope(self.place.store.clone())
+        let (store, scope) = (self.ports.store().clone(), self.place.store.clone());
+        Box::pin(async move { Ok(store.scope(scope).await?) })
     }
 }
 
@@ -71,7 +72,7 @@ impl OperationContext {
         self.ports.clock().now()
     }
 
-    pub(crate) fn companions(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+    pub(crate) fn companions(&self) -> Arc<dyn Any + Send + Sync> {
         self.ports.companions()
     }
 }
@@ -95,26 +96,37 @@ impl Changes {
             let message = key_of_engine(&key);
             return Err(OperationError::new(ErrorKind::InvalidInput, message));
         }
-        let raw = value.as_ref().and_then(|value| to_raw_value(value).ok());
-        self.writes.push(StateWrite {
-            scope: state.place.store.clone(),
-            key: key.clone(),
-            value: raw,
-            expected: Expected::Version(before),
-        });
-        let scope = state.place.scope.clone();
-        let version = before + 1;
+        self.put(operation, &state.place, key, (value, before));
+        Ok(())
+    }
+
+    /// Writes a value, and tells of it. Values of the scope `temp` are in no store.
+    pub(super) fn put(
+        &mut self,
+        operation: OperationId,
+        place: &Place,
+        key: String,
+        (value, before): (Option<Value>, u64),
+    ) {
+        if place.scope != Scope::Temp {
+            self.writes.push(StateWrite {
+                scope: place.store.clone(),
+                key: key.clone(),
+                value: value.as_ref().and_then(|value| to_raw_value(value).ok()),
+                expected: Expected::Version(before),
+            });
+        }
         let changed = Changed::State {
-            scope,
+            scope: place.scope.clone(),
             key,
             value,
-            version,
+            version: before + 1,
         };
+        self.tell(operation, changed);
+    }
+
+    pub(super) fn tell(&mut self, op: OperationId, changed: Changed) {
         let changed = Box::new(changed);
-        self.entries.push(Entry::Changed {
-            op: operation,
-            changed,
-        });
-        Ok(())
+        self.entries.push(Entry::Changed { op, changed });
     }
 }

@@ -23,10 +23,6 @@ impl Operation for Now {
         "now"
     }
 
-    fn name(&self) -> &str {
-        ""
-    }
-
     fn digest(&self) -> Digest {
         Digest([0; 32])
     }
@@ -45,10 +41,6 @@ impl Operation for Draw {
 
     fn kind(&self) -> &'static str {
         "random"
-    }
-
-    fn name(&self) -> &str {
-        ""
     }
 
     fn digest(&self) -> Digest {
@@ -70,10 +62,6 @@ impl Operation for Sleep {
 
     fn kind(&self) -> &'static str {
         "sleep"
-    }
-
-    fn name(&self) -> &str {
-        ""
     }
 
     fn digest(&self) -> Digest {

@@ -8,7 +8,7 @@ use super::{
     changes::{Changing, TeamToolState, unsaved},
 };
 use crate::{
-    contract::{Credential, Origin, StoreError},
+    contract::{Origin, StoreError},
     run::{
         Act, Arrival, Attempt, Begin, Gate, Operation, OperationContext, Performing, Ports,
         Progress, RunContext, ToolEnd, ToolInvocation, ToolSlot, Wait, WaitFor, Write,
@@ -17,8 +17,8 @@ use crate::{
     safety,
     vocabulary::{
         AnsweredBy, Approved, Begun, CallReport, Continued, Digest, Effect, ErrorKind, InDoubt,
-        OperationError, Question, QuestionKind, Resource, Spent, ToolCall, ToolDefinition,
-        ToolResult, ToolStatus,
+        OperationError, OperationId, Question, QuestionKind, Resource, Spent, ToolCall,
+        ToolDefinition, ToolResult, ToolStatus,
     },
 };
 
@@ -33,6 +33,8 @@ pub struct CallTool {
     pub approval: Option<Approved>,
     /// Its recorded continuation, if the call goes on.
     pub continued: Option<Continued>,
+    /// The question that asked a person for the credential of this call.
+    pub(super) asked: Option<OperationId>,
 }
 
 /// The digest that identifies a call: of the tool and the arguments, not of the model's id for the
@@ -68,32 +70,19 @@ impl Operation for CallTool {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<ToolResult> {
-        self.begin_with(cx, None)
-    }
-}
-
-impl CallTool {
-    /// A call that nobody had to approve.
-    pub fn new(call: ToolCall, definition: Arc<ToolDefinition>) -> Self {
-        Self {
-            call,
-            definition,
-            approval: None,
-            continued: None,
+        let credential = self.asked.map(|asked| cx.ports.credential(cx.run, asked));
+        // A call that an earlier life began is not refused because its credential is lost.
+        if credential.as_ref().is_some_and(Option::is_none) && cx.started.is_none() {
+            let message = "the credential was lost with the process to which it was given";
+            let error = OperationError::new(ErrorKind::Authentication, message);
+            return Begin::Ready(Err(error.retryable()));
         }
-    }
-
-    /// Begins the call with the credential that a person gave for it.
-    pub(super) fn begin_with(
-        self,
-        cx: OperationContext,
-        credential: Option<Credential>,
-    ) -> Begin<ToolResult> {
         let Self {
             call,
             definition,
             approval,
             continued,
+            ..
         } = self;
         let origin = match approval {
             None => cx.leg.origin.clone(),
@@ -136,7 +125,7 @@ impl CallTool {
             definition,
             deadline: cx.start().ends_by(),
             cancelled: cx.cancelled.clone(),
-            credential,
+            credential: credential.flatten(),
             continued: continued.map(Arc::new),
             kept: TeamToolState::of(&cx.ports, &cx.leg),
             slot: None,
@@ -163,6 +152,19 @@ impl CallTool {
                     Progress::Act(calling.with(slot.await).act(true, false))
                 }),
             }),
+        }
+    }
+}
+
+impl CallTool {
+    /// A call that nobody had to approve.
+    pub fn new(call: ToolCall, definition: Arc<ToolDefinition>) -> Self {
+        Self {
+            call,
+            definition,
+            approval: None,
+            continued: None,
+            asked: None,
         }
     }
 }

@@ -8,7 +8,6 @@ mod own_tool;
 
 use std::{
     collections::HashSet,
-    fmt,
     marker::PhantomData,
     ops::Deref,
     pin::Pin,
@@ -479,8 +478,4 @@ impl PolicyHandle {
     }
 }
 
-impl fmt::Debug for PolicyHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PolicyHandle(..)")
-    }
-}
+opaque!(PolicyHandle);

@@ -97,8 +97,8 @@ impl Carrier {
         }
         self.driver.ports.forget_calls(self.run).await;
         let end = RunEnd::of(&outcome, spent);
+        let status = RunStatus::of(&end);
         self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
-        let status = status_of(&outcome);
         self.driver.journal.change_row(|row| {
             (row.status, row.wake_at) = (status, None);
         });
@@ -269,7 +269,10 @@ impl Carrier {
     /// The journal keeps the count, so the count outlasts processes.
     pub(super) fn isolate(&mut self, reason: String) {
         let times = self.recorded.crashes + 1;
-        if self.poison_after == 0 || times < self.poison_after || self.give_up.is_some() {
+        if self.life.poison_after == 0
+            || times < self.life.poison_after
+            || self.life.give_up.is_some()
+        {
             return;
         }
         let error = AgentError::Crashed { times, reason };
@@ -280,12 +283,12 @@ impl Carrier {
                 let entry = Entry::SetAside { op, reason: error };
                 self.driver.journal.append(&entry);
             }
-            None => self.give_up = Some(error),
+            None => self.life.give_up = Some(error),
         }
     }
 
     pub(super) fn ended_before(&mut self) -> RunExit {
-        let agent = self.recorded.agent.clone();
+        let agent = self.recorded.leg.agent.clone();
         let end = self.recorded.end.take();
         match end {
             Some(RunEnd::Continued { next, .. }) => RunExit::Continued {
@@ -316,17 +319,5 @@ impl Carrier {
             }
             None => RunExit::LetGo,
         }
-    }
-}
-
-fn status_of(outcome: &Result<Outcome, AgentError>) -> RunStatus {
-    match outcome {
-        Ok(Outcome::Stopped {
-            reason: StopReason::Cancelled(_),
-            ..
-        }) => RunStatus::Cancelled,
-        Ok(Outcome::Stopped { .. }) => RunStatus::Stopped,
-        Ok(_) => RunStatus::Answered,
-        Err(_) => RunStatus::Failed,
     }
 }

@@ -113,10 +113,6 @@ impl Operation for Ended {
         "ended"
     }
 
-    fn name(&self) -> &str {
-        ""
-    }
-
     fn digest(&self) -> Digest {
         Digest::of(&self.runs.len().to_le_bytes())
     }
