@@ -186,14 +186,8 @@ impl RunContext {
     }
 }
 
-impl From<&str> for Question {
-    fn from(prompt: &str) -> Self {
-        Self::new(prompt)
-    }
-}
-
-impl From<String> for Question {
-    fn from(prompt: String) -> Self {
+impl<T: Into<String>> From<T> for Question {
+    fn from(prompt: T) -> Self {
         Self::new(prompt)
     }
 }

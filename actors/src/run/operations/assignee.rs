@@ -94,21 +94,9 @@ impl Assignee {
     }
 }
 
-impl From<String> for Assignee {
-    fn from(name: String) -> Self {
-        Self::Named(name)
-    }
-}
-
-impl From<&String> for Assignee {
-    fn from(name: &String) -> Self {
-        Self::Named(name.clone())
-    }
-}
-
-impl From<&str> for Assignee {
-    fn from(name: &str) -> Self {
-        Self::Named(name.to_owned())
+impl<T: Into<String>> From<T> for Assignee {
+    fn from(name: T) -> Self {
+        Self::Named(name.into())
     }
 }
 
