@@ -5,7 +5,7 @@
 //! the function is run again from its top and gets recorded results back.
 
 #[macro_use]
-mod opaque;
+pub mod vocabulary;
 
 pub mod actor;
 pub mod contract;
@@ -14,6 +14,5 @@ pub mod run;
 pub mod safety;
 pub mod session;
 pub mod testing;
-pub mod vocabulary;
 
 pub use ractor;

@@ -2,9 +2,7 @@
 
 use std::{
     any::Any,
-    borrow::Cow,
     collections::{BTreeMap, VecDeque},
-    fmt,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
@@ -13,6 +11,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+pub(crate) use super::call_identity::CallIdentity;
 use super::{
     Recorded, Registry, RunSender, Tries, handover,
     load::RecordedDelivery,
@@ -132,14 +131,6 @@ pub(crate) struct Books {
     pub(crate) end: Option<AgentError>,
     /// Whether the engine is dropping the function. Dropped operations are not recorded then.
     pub(crate) detached: bool,
-}
-
-/// The identity of a call besides its id.
-#[derive(Clone, Debug)]
-pub(crate) struct CallIdentity {
-    pub(crate) kind: Cow<'static, str>,
-    pub(crate) name: String,
-    pub(crate) digest: CallDigest,
 }
 
 /// What the journal says about a call.
@@ -579,39 +570,5 @@ impl Leg {
             }
         }
         places
-    }
-}
-
-impl CallIdentity {
-    /// Whether both are calls of one thing, whatever their inputs are.
-    fn is_call_of(&self, other: &Self) -> bool {
-        self.kind == other.kind && self.name == other.name
-    }
-
-    /// A divergence: the journal has this call, and the code asks for the other one.
-    fn diverged(&self, at: OperationId, found: &Self) -> AgentError {
-        if !self.is_call_of(found) {
-            return AgentError::diverged(at, self, found);
-        }
-        let in_words = |call: &Self| format!("{call} with input {}", call.digest);
-        AgentError::diverged(at, in_words(self), in_words(found))
-    }
-
-    /// The entry of the call's beginning.
-    pub(crate) fn started(self, op: OperationId, begun: Begun) -> Entry {
-        let Self { kind, name, digest } = self;
-        Entry::Started {
-            op,
-            kind,
-            name,
-            digest,
-            begun,
-        }
-    }
-}
-
-impl fmt::Display for CallIdentity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", self.kind, self.name)
     }
 }

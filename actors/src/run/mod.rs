@@ -6,6 +6,7 @@
 
 mod behavior;
 mod builder;
+mod call_identity;
 mod context;
 mod driver;
 mod fork;

@@ -4,6 +4,9 @@
 //! Architecture invariant: nothing here does I/O, waits, or knows an actor. Every type can be stored as JSON and,
 //! where a checkpoint holds it, with `bincode`; therefore enums are externally tagged and no field is skipped.
 
+#[macro_use]
+mod opaque;
+
 mod artifact;
 mod budget;
 mod call_report;
