@@ -220,10 +220,8 @@ impl Registry {
 
     /// Whether a toolset has other tools than when it was asked.
     pub(crate) fn toolsets_changed(&self) -> bool {
-        let asked = self.members.asked.iter();
-        asked
-            .into_iter()
-            .any(|(toolset, at)| toolset.revision() != *at)
+        let mut asked = self.members.asked.iter();
+        asked.any(|(toolset, at)| toolset.revision() != *at)
     }
 
     /// A team whose agents name the tools of their toolsets in the place of the toolsets.

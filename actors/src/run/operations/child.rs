@@ -80,6 +80,25 @@ impl Delegate {
         Digest::of_parts(&[&self.agent.identity(), &message, &terms])
     }
 
+    /// Begins the child. `finish` makes the operation's result, of the child's end where it is awaited.
+    fn begin_child<T>(
+        self,
+        cx: &OperationContext,
+        awaited: bool,
+        finish: impl FnOnce(RunId, Option<ChildResult>) -> Result<T, OperationError> + Send + 'static,
+    ) -> Begin<T> {
+        let share = self.task.share;
+        match self.start(cx) {
+            Ok(start) => Begin::Child(Child {
+                start,
+                awaited,
+                share,
+                finish: Box::new(finish),
+            }),
+            Err(error) => Begin::Ready(Err(error)),
+        }
+    }
+
     /// The child, with the requested bounds. The ledger decides which bounds it gets.
     fn start(self, cx: &OperationContext) -> Result<ChildStart, OperationError> {
         let parent = cx.start();
@@ -187,21 +206,11 @@ impl Operation for Delegate {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<ChildResult> {
-        let share = self.task.share;
-        let start = match self.start(&cx) {
-            Ok(start) => start,
-            Err(error) => return Begin::Ready(Err(error)),
-        };
-        Begin::Child(Child {
-            start,
-            awaited: true,
-            share,
-            finish: Box::new(|run, end| {
-                end.ok_or_else(|| {
-                    let message = format!("the child run {run} has no end");
-                    OperationError::new(ErrorKind::Delegation, message)
-                })
-            }),
+        self.begin_child(&cx, true, |run, end| {
+            end.ok_or_else(|| {
+                let message = format!("the child run {run} has no end");
+                OperationError::new(ErrorKind::Delegation, message)
+            })
         })
     }
 }
@@ -222,24 +231,15 @@ impl Operation for Spawn {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Spawned> {
-        let (agent, operation, share) = (self.0.agent.name().to_owned(), cx.id, self.0.task.share);
+        let (agent, operation) = (self.0.agent.name().to_owned(), cx.id);
         let when_parent_ends = self.0.task.when_parent_ends;
-        let start = match self.0.start(&cx) {
-            Ok(start) => start,
-            Err(error) => return Begin::Ready(Err(error)),
-        };
-        Begin::Child(Child {
-            start,
-            awaited: false,
-            share,
-            finish: Box::new(move |run, _| {
-                Ok(Spawned {
-                    run,
-                    agent,
-                    operation,
-                    when_parent_ends,
-                })
-            }),
+        self.0.begin_child(&cx, false, move |run, _| {
+            Ok(Spawned {
+                run,
+                agent,
+                operation,
+                when_parent_ends,
+            })
         })
     }
 }
@@ -286,8 +286,8 @@ impl RunContext {
     /// [`ErrorKind::Delegation`] for a failed child, with the path of agents through which the
     /// failure came. A child that stopped early is an outcome and no error.
     /// [`ErrorKind::Malformed`] for a task that does not fit the agent's
-    /// [`input`](AgentSpec::input), and for a definition that names something unknown: no child
-    /// begins then.
+    /// [`input`](AgentSpec::input), and for a definition that names something unknown, and
+    /// [`ErrorKind::Denied`] below the 64th level of a tree: no child begins then.
     pub fn delegate(
         &self,
         agent: impl Into<Assignee>,
