@@ -40,8 +40,10 @@ impl Policy for Guard {
     ) -> Result<BeforeTool, AgentError> {
         Ok(match call.id.as_str() {
             "kept" => {
-                let text = "known already";
-                BeforeTool::Result(ToolResult::new(call, ToolStatus::Success, text))
+                // It may be kept from an earlier call.
+                let mut result = ToolResult::new(call, ToolStatus::Success, "known already");
+                result.call_id = "earlier".to_owned();
+                BeforeTool::Result(result)
             }
             "held" => {
                 BeforeTool::Result(ToolResult::new(call, ToolStatus::Denied, "not on Sundays"))

@@ -199,6 +199,33 @@ async fn who_waits_for_an_event_of_the_team_is_told_in_the_fork_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_question_to_the_team_that_a_run_took_is_answered_by_its_fork() {
+    let stage = Stage::alone();
+    let agent = Agent::from_fn("boss", |cx: RunContext| async move {
+        let topic = cx.topic::<u32>("questions").in_scope(Scope::App);
+        if cx.input().content() == "ask" {
+            let answer = topic.request::<u32>(&1, 60 * SECOND).await?;
+            return Ok(Outcome::answer(answer.to_string()));
+        }
+        let mut asked = topic.subscribe(Subscription::new("clerk")).await?;
+        let question = asked.next().await?;
+        cx.sleep(10 * SECOND).await?;
+        let told = question.respond(&cx, &2).await?;
+        Ok(Outcome::answer(told.to_string()))
+    });
+    let system = stage.start(agent).await;
+    let clerk = ask(&system, "boss", "listen").await;
+    pause(500).await;
+    let asks = system.session("boss", "other").send("ask").await.unwrap();
+    pause(5000).await;
+    let fork = clerk.fork(Fork::latest()).await.unwrap();
+    assert!(clerk.cancel("the fork does it").await.unwrap());
+    // Who asked is not in the fork's tree, but shares the topic with it.
+    assert_eq!(text(&fork).await, "true");
+    assert_eq!(text(&asks).await, "2");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fork_of_a_part_tells_nobody_who_is_not_in_it() {
     let stage = Stage::alone();
     let clerk = Agent::from_fn("clerk", |cx: RunContext| async move {

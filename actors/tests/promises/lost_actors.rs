@@ -10,15 +10,17 @@ use std::{
 
 use ghostlight_actors::{
     actor::{System, supervisor::Supervisor},
+    contract::RunStatus,
     ractor::ActorCell,
-    run::{Agent, RunContext},
+    run::{Agent, RunContext, Task},
     testing::ScriptedModel,
-    vocabulary::{AgentError, Effect, ModelResponse, Outcome},
+    vocabulary::{AgentError, Effect, Entry, ModelResponse, Outcome, ParentPolicy},
 };
+use serde_json::json;
 
 use crate::{
     contested::{Contested, start},
-    stage::{Stage, ask, call, pause, text},
+    stage::{SlowStore, Stage, ask, call, pause, text},
 };
 
 fn busy(stage: &Stage) -> Agent {
@@ -61,10 +63,16 @@ async fn below(system: &System, name: &str) -> Option<ActorCell> {
 async fn find(system: &System, victim: &str) -> Option<ActorCell> {
     let teams = Supervisor::from_actor(below(system, "teams").await?)?;
     let session = teams.find_child("busy/s").await.ok().flatten();
+    // Linked to the session's agent is first the actor of its run, and later the agents below it.
+    let linked = |session: ActorCell| {
+        let mut linked = session.get_children();
+        linked.sort_by_key(ActorCell::get_id);
+        linked
+    };
     match victim {
         "session" => session,
-        "run" => session?.get_children().into_iter().next(),
-        "agent below" => session?.get_children().into_iter().next_back(),
+        "run" => linked(session?).into_iter().next(),
+        "agent below" => linked(session?).pop(),
         name => below(system, name).await,
     }
 }
@@ -245,5 +253,74 @@ async fn a_run_that_is_recovered_twice_goes_on_once() {
         assert_eq!(text(&system.run(run)).await, "paid", "{is_lost}");
         assert_eq!(stage.ends(run).await, 1);
         assert_eq!(paid.load(Ordering::SeqCst), 1, "{is_lost}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_waits_tells_so_to_the_next_life_of_its_parent() {
+    let stage = Stage::new();
+    let child = Agent::from_fn("asker", |cx: RunContext| async move {
+        let answer = cx.ask("Well?").await?;
+        Ok(Outcome::answer(answer.to_string()))
+    });
+    let agent = Agent::from_fn("busy", |cx: RunContext| async move {
+        Ok(Outcome::answer(cx.delegate("asker", "ask").await?.text))
+    });
+    let system = stage.start(agent.agent(child)).await;
+    let run = ask(&system, "busy", "go").await;
+    pause(1000).await;
+    assert_eq!(run.status().await.unwrap().status, RunStatus::Waiting);
+    let (asking, operation, _) = run.questions().await.unwrap().remove(0);
+    find(&system, "run").await.unwrap().kill();
+    pause(1000).await;
+    for (life, restarts) in [(run.id(), 1), (asking, 0)] {
+        let entries = stage.entries(life).await;
+        let restarted = entries
+            .iter()
+            .filter(|entry| matches!(entry, Entry::Restarted { .. }));
+        assert_eq!(restarted.count(), restarts, "{entries:?}");
+        let row = system.run(life).status().await.unwrap();
+        assert_eq!(row.status, RunStatus::Waiting);
+    }
+    system
+        .run(asking)
+        .answer(operation, json!("yes"))
+        .await
+        .unwrap();
+    assert_eq!(text(&run).await, "\"yes\"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_outlives_its_parent_begins_although_the_parents_actor_dies_first() {
+    let agent = || {
+        let worker = Agent::from_fn("worker", |_: RunContext| async {
+            Ok(Outcome::answer("done"))
+        });
+        let agent = Agent::from_fn("busy", |cx: RunContext| async move {
+            let task = Task::from("go").when_parent_ends(ParentPolicy::Continue);
+            cx.spawn("worker", task).await?;
+            cx.sleep(Duration::from_secs(3600)).await?;
+            Ok(Outcome::answer("rested"))
+        });
+        agent.agent(worker)
+    };
+    // The child's record is on its way to the disk for some of these moments, or has just arrived.
+    for moment in (0..150).step_by(5) {
+        // No other part of the System looks for runs that nobody carries meanwhile.
+        let stage = Stage::alone();
+        let store = SlowStore::to_commit(stage.store.clone());
+        let system = start(&stage, store, agent()).await;
+        ask(&system, "busy", "go").await;
+        pause(moment).await;
+        find(&system, "run").await.unwrap().kill();
+        pause(20_000).await;
+        let rows = stage.rows().await;
+        let worker = rows.iter().find(|row| row.agent == "worker").unwrap();
+        assert_eq!(
+            worker.status,
+            RunStatus::Answered,
+            "killed after {moment} ms"
+        );
+        system.stop().await.unwrap();
     }
 }
