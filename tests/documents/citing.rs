@@ -1,9 +1,9 @@
 //! An agent finds passages, cites them, and is held to what they say.
 
-use ghostlight::{builtin, prelude::*, run::Team, testing::ScriptedModel, vocabulary::ToolCall};
+use ghostlight::{prelude::*, testing::ScriptedModel, vocabulary::ToolCall};
 use serde_json::json;
 
-use crate::folder::Folder;
+use crate::{folder::Folder, started};
 
 const TEAM: &str = "
 tools:
@@ -31,16 +31,7 @@ fn search(query: &str) -> ModelResponse {
 async fn system(folder: &Folder, model: ScriptedModel) -> System {
     let text = TEAM.replace("FOLDER", folder.docs().to_str().unwrap());
     let team = ghostlight::config::parse(text, "team.yaml").unwrap();
-    System::builder(InMemoryStore::new())
-        .team(Team {
-            registry: team
-                .resolve(builtin().model("default", model.into()))
-                .unwrap(),
-            spec: team.into_spec(),
-        })
-        .start()
-        .await
-        .unwrap()
+    started(team, &model).await
 }
 
 #[tokio::test]
@@ -185,16 +176,7 @@ async fn what_the_documents_lack_is_told_before_and_what_they_deny_is_judged_aft
                 "require: true, grounding: 0.9, judge: true",
             );
         let team = ghostlight::config::parse(text, "team.yaml").unwrap();
-        let system = System::builder(InMemoryStore::new())
-            .team(Team {
-                registry: team
-                    .resolve(builtin().model("default", model.clone().into()))
-                    .unwrap(),
-                spec: team.into_spec(),
-            })
-            .start()
-            .await
-            .unwrap();
+        let system = started(team, &model).await;
         let run = system
             .session("desk", "ada")
             .send("Are parcels brought on Sundays by zeppelin?")
@@ -241,16 +223,7 @@ agent:
     let text = text.replace("FOLDER", folder.docs().to_str().unwrap());
     let team = ghostlight::config::parse(text, "team.yaml").unwrap();
     let model = ScriptedModel::replies(["By noon.", "By bicycle."]);
-    let system = System::builder(InMemoryStore::new())
-        .team(Team {
-            registry: team
-                .resolve(builtin().model("default", model.clone().into()))
-                .unwrap(),
-            spec: team.into_spec(),
-        })
-        .start()
-        .await
-        .unwrap();
+    let system = started(team, &model).await;
     let session = system.session("desk", "ada");
     for question in ["When are parcels brought?", "How is a letter brought?"] {
         session
@@ -320,16 +293,7 @@ async fn an_agent_finds_rows_of_a_database_and_each_change_of_them() {
         .replace("folder: FOLDER", &settings)
         .replace("  policies: [{ name: cited_answers, require: true }]\n", "");
     let team = ghostlight::config::parse(text, "team.yaml").unwrap();
-    let system = System::builder(InMemoryStore::new())
-        .team(Team {
-            registry: team
-                .resolve(builtin().model("default", model.into()))
-                .unwrap(),
-            spec: team.into_spec(),
-        })
-        .start()
-        .await
-        .unwrap();
+    let system = started(team, &model).await;
     let run = system
         .session("desk", "ada")
         .send("When do parcels come?")

@@ -3,12 +3,11 @@
 use std::process::{Command, Output};
 
 use ghostlight::{
-    builtin, models::EmbedderSettings, prelude::*, run::Team, testing::ScriptedModel,
-    vocabulary::ToolCall,
+    builtin, models::EmbedderSettings, prelude::*, testing::ScriptedModel, vocabulary::ToolCall,
 };
 use serde_json::json;
 
-use crate::{folder::Folder, tiny_model};
+use crate::{folder::Folder, started, tiny_model};
 
 const TEAM: &str = "
 tools:
@@ -51,16 +50,7 @@ async fn a_team_and_the_command_search_one_index_by_the_vectors_of_a_model_in_a_
         })
     });
     let team = team(&folder);
-    let system = System::builder(InMemoryStore::new())
-        .team(Team {
-            registry: team
-                .resolve(builtin().model("default", model.clone().into()))
-                .unwrap(),
-            spec: team.into_spec(),
-        })
-        .start()
-        .await
-        .unwrap();
+    let system = started(team, &model).await;
     let run = system.session("desk", "ada").send("dog?").await.unwrap();
     run.outcome().await.unwrap();
     let found = model.requests()[1].conversation.messages();

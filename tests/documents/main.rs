@@ -11,3 +11,14 @@ mod pages;
 mod routing;
 #[path = "../../crates/retrieval/tests/retrieval/tiny_model.rs"]
 mod tiny_model;
+
+use ghostlight::{builtin, config::TeamFile, prelude::*, run::Team, testing::ScriptedModel};
+
+/// A System in memory with this team, whose model is scripted.
+async fn started(team: TeamFile, model: &ScriptedModel) -> System {
+    let registry = builtin().model("default", model.clone().into());
+    let registry = team.resolve(registry).unwrap();
+    let spec = team.into_spec();
+    let system = System::builder(InMemoryStore::new()).team(Team { registry, spec });
+    system.start().await.unwrap()
+}

@@ -10,17 +10,15 @@ use std::{
 };
 
 use ghostlight::{
-    builtin,
     documents::{DocumentSettings, IndexedFolder, WebPageSettings, WebPages},
     prelude::*,
     retrieval::index::{Index, Query, SyncOptions, SyncReport},
-    run::Team,
     testing::ScriptedModel,
     tools::{PageError, PageReader, ReadPage, WebSettings},
     vocabulary::ToolCall,
 };
 
-use crate::folder::Folder;
+use crate::{folder::Folder, started};
 
 /// A site whose pages can be changed, with the requests that it got.
 #[derive(Clone)]
@@ -333,16 +331,7 @@ async fn two_tools_with_lists_of_their_own_share_an_index() {
         })
     });
     let team = ghostlight::config::parse(text, "team.yaml").unwrap();
-    let system = System::builder(InMemoryStore::new())
-        .team(Team {
-            registry: team
-                .resolve(builtin().model("default", model.into()))
-                .unwrap(),
-            spec: team.into_spec(),
-        })
-        .start()
-        .await
-        .unwrap();
+    let system = started(team, &model).await;
     let run = system.session("desk", "ada").send("How?").await.unwrap();
     let said = run.outcome().await.unwrap().text().to_owned();
     // Each tool finds its own pages, and they are in the index until the end.

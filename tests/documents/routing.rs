@@ -1,6 +1,8 @@
 //! A task goes to the agent whose examples are nearest.
 
-use ghostlight::{builtin, prelude::*, run::Team, testing::ScriptedModel};
+use ghostlight::{builtin, prelude::*, testing::ScriptedModel};
+
+use crate::started;
 
 const TEAM: &str = "
 agent:
@@ -24,16 +26,7 @@ fn team(text: &str) -> Result<ghostlight::config::TeamFile, ghostlight::config::
 async fn rules_come_first_then_examples_then_whoever_is_left() {
     let team = team(TEAM).unwrap();
     let model = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("done")));
-    let system = System::builder(InMemoryStore::new())
-        .team(Team {
-            registry: team
-                .resolve(builtin().model("default", model.into()))
-                .unwrap(),
-            spec: team.into_spec(),
-        })
-        .start()
-        .await
-        .unwrap();
+    let system = started(team, &model).await;
     for (task, agent) in [
         ("I was charged twice on my card", "billing"),
         ("Can you book me a hotel in Berlin?", "travel"),

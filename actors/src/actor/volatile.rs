@@ -175,7 +175,7 @@ impl Store for VolatileTeams {
     }
 
     async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {
-        // What is in memory has no other owner.
+        // A journal in memory has no other owner.
         ask!(self, self.holds(&journal).await?, confirm(journal, epoch))
     }
 

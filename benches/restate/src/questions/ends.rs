@@ -11,7 +11,7 @@ use crate::{
     probe::{Probe, found, measured},
 };
 
-/// Who asks for a cancellation learns whether it came before the end, and it is durable.
+/// A cancellation that is accepted is durable, and its caller learns whether it came before the end.
 pub async fn cancel(probe: &mut Probe) -> Result<(), Failure> {
     let (mut accepted, mut answered) = (0, 0);
     for round in 0..60_u64 {
@@ -96,7 +96,7 @@ pub async fn cancel(probe: &mut Probe) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What undoes effects has its time, is not interrupted, and is not done twice.
+/// An undo step has its time, is not interrupted, and is not done twice.
 pub async fn undo(probe: &mut Probe) -> Result<(), Failure> {
     for once in [false, true] {
         let key = format!("undo-{once}.");
@@ -206,7 +206,7 @@ pub async fn answers(probe: &mut Probe) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is said to a run under way is heard, once, by it or by nobody's fault later.
+/// A message to a run under way is heard once, by that run or by the next one.
 pub async fn words(probe: &mut Probe) -> Result<(), Failure> {
     let invocation = probe
         .engine

@@ -157,7 +157,7 @@ pub(super) fn error(status: &Status) -> ClientError {
         };
     }
     match status.code() {
-        // What the codec says of a message that is too long.
+        // The codec's words for a message that is too long.
         Code::OutOfRange if status.details().is_empty() => ClientError::TooLarge(MAX_BYTES),
         Code::Cancelled | Code::DeadlineExceeded => ClientError::Lost(told(status.message())),
         _ => {

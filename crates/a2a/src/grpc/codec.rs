@@ -151,7 +151,7 @@ mod tests {
         Artifact, Message as Said, Part, Role, StreamResponse, Task, TaskState, TaskStatus,
     };
 
-    /// What a message is when it was on the wire.
+    /// A message after it was encoded and decoded.
     fn carried<T: Serialize + DeserializeOwned, M>(of: &T) -> T
     where
         M: Message + Default + Serialize + DeserializeOwned,
