@@ -1,13 +1,14 @@
 //! The task that commits: requests are collected while a commit is under way, and the next commit
 //! takes them all.
 //!
-//! A commit locks the row `tail`, loads everything that the group names, checks it in memory
-//! ([`Group`]) and writes the changes in one burst. When the connection breaks during a commit, its
-//! outcome is unknown. The next connection determines the outcome by the commit's number and
-//! digest, and repeats the commit only if it did not happen.
+//! A commit takes two round trips. The first locks the row `tail` and loads everything that the group
+//! names; the group is then checked in memory ([`Group`]); the second writes the changes and commits.
+//! When the connection breaks during a commit, its outcome is unknown. The next connection determines
+//! the outcome by the commit's number and digest, and repeats the commit only if it did not happen.
 
 use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
+use futures_util::TryFutureExt as _;
 use ghostlight_actors::{
     contract::{Batch, BoxFuture, Claim, Committed, InboxItem, StoreError},
     vocabulary::{Digest, JournalId, RunId},
@@ -17,7 +18,7 @@ use tokio::{
     task::JoinHandle,
     time,
 };
-use tokio_postgres::{Client, Statement, types::ToSql};
+use tokio_postgres::{Client, Error, Row, Statement, types::ToSql};
 
 use crate::{
     burst, chain,
@@ -31,6 +32,11 @@ use crate::{
 
 /// The most requests in one commit.
 const GROUP: usize = 512;
+
+/// Has the planner use indexes, and make each plan once. Without compiling plans: the one row of `tail` has no key, so
+/// its plan would count as costly.
+const BY_KEY: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+     SET plan_cache_mode = force_generic_plan; SET jit = off";
 
 /// The longest pause between two attempts to reach the database.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -322,6 +328,9 @@ impl Service {
         let durable = "SELECT set_config('synchronous_commit', 'on', false) \
              WHERE current_setting('synchronous_commit') IN ('off', 'local')";
         client.query(durable, &[]).await?;
+        // Every statement here finds its rows by a key. Without statistics, which a new table does not have, the
+        // planner reads the whole table for each group instead, and keeps the plan as the table grows.
+        client.batch_execute(BY_KEY).await?;
         let statements = Statements::prepare(&client).await?;
         Ok(Link {
             client,
@@ -332,9 +341,13 @@ impl Service {
     }
 
     async fn transaction(&mut self, link: &Link, works: &[Work]) -> Result<Vec<Told>, Fault> {
-        let (client, sql) = (&link.client, &link.statements);
-        client.batch_execute("BEGIN").await?;
-        let row = client.query_one(&sql.lock, &[]).await?;
+        let client = &link.client;
+        let wanted = Wanted::of(works);
+        let node = self.node.clone();
+        let lock = client.query_one(&link.statements.lock, &[]);
+        // All are sent at once. The database carries them one after the other, each with what was committed before it.
+        let begin = client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED");
+        let ((), row, found) = futures_util::try_join!(begin, lock, wanted.find(link, &node))?;
         let tail = Tail {
             commit: count(&row, 0)?,
             digest: digest(&row, 1)?,
@@ -347,9 +360,8 @@ impl Service {
             client.batch_execute("ROLLBACK").await?;
             return Ok(self.settle());
         }
-        let node = self.node.clone();
         let mut group = Group::new(&node, tail);
-        load(link, works, &mut group).await?;
+        found.read_into(&mut group)?;
         let told: Vec<Told> = works.iter().map(|work| answer(&mut group, work)).collect();
         if group.is_empty() {
             client.batch_execute("ROLLBACK").await?;
@@ -360,13 +372,15 @@ impl Service {
         let mut hashes: Vec<&Digest> = changed.map(|head| &head.hash).collect();
         hashes.sort_unstable_by_key(|digest| digest.0);
         let digest = chain::commit(&tail.digest, commit, &node, hashes.into_iter());
-        burst::write(link, &group, commit, digest).await?;
         self.doubtful = Some(Doubtful {
             number: commit,
             digest,
             told,
         });
-        client.batch_execute("COMMIT").await?;
+        // If a statement is refused, the database answers COMMIT by rolling back, and the refusal is the result.
+        let write = burst::write(link, &group, commit, digest);
+        let commit = client.batch_execute("COMMIT").map_err(Fault::from);
+        futures_util::try_join!(write, commit)?;
         Ok(self.settle())
     }
 
@@ -430,81 +444,120 @@ fn answer<'r>(group: &mut Group<'r>, work: &'r Work) -> Told {
     }
 }
 
-/// Loads everything that the group names.
-async fn load(link: &Link, works: &[Work], group: &mut Group<'_>) -> Result<(), Fault> {
-    let mut keys: Vec<String> = Vec::new();
-    let (mut scopes, mut names) = (Vec::new(), Vec::new());
-    let (mut runs, mut ids) = (Vec::new(), Vec::new());
-    for work in works {
-        match work {
-            Work::Commit(batches) => {
-                for batch in batches {
-                    for append in &batch.appends {
-                        keys.push(append.journal.to_string());
-                        keys.extend(append.row.as_ref().map(|row| row.root.to_string()));
-                    }
-                    for write in &batch.writes {
-                        scopes.push(stored(&write.scope));
-                        names.push(stored(&write.key));
-                    }
-                    for (run, item) in &batch.posts {
-                        runs.push(run.to_string());
-                        ids.push(stored(&item.id));
+/// What the requests of a group name, as the parameters of the statements that find it.
+#[derive(Default)]
+struct Wanted<'w> {
+    journals: Vec<Cow<'w, str>>,
+    scopes: Vec<Cow<'w, str>>,
+    names: Vec<Cow<'w, str>>,
+    runs: Vec<String>,
+    items: Vec<Cow<'w, str>>,
+}
+
+impl<'w> Wanted<'w> {
+    fn of(works: &'w [Work]) -> Self {
+        let mut wanted = Self::default();
+        for work in works {
+            match work {
+                Work::Commit(batches) => {
+                    for batch in batches {
+                        for append in &batch.appends {
+                            wanted.journal(append.journal.to_string());
+                            if let Some(row) = &append.row {
+                                wanted.journal(row.root.to_string());
+                            }
+                        }
+                        for write in &batch.writes {
+                            wanted.scopes.push(stored(&write.scope));
+                            wanted.names.push(stored(&write.key));
+                        }
+                        for (run, item) in &batch.posts {
+                            wanted.item(*run, item);
+                        }
                     }
                 }
-            }
-            Work::Claim {
-                journals, above, ..
-            } => {
-                keys.extend(journals.iter().map(ToString::to_string));
-                keys.extend(above.iter().map(|(journal, _)| journal.to_string()));
-            }
-            Work::Post(run, item) => {
-                runs.push(run.to_string());
-                ids.push(stored(&item.id));
+                Work::Claim {
+                    journals, above, ..
+                } => {
+                    for journal in journals
+                        .iter()
+                        .chain(above.iter().map(|(journal, _)| journal))
+                    {
+                        wanted.journal(journal.to_string());
+                    }
+                }
+                Work::Post(run, item) => wanted.item(*run, item),
             }
         }
+        wanted
     }
-    let keys: Vec<Cow<'_, str>> = keys.iter().map(|key| stored(key)).collect();
-    let (client, sql) = (&link.client, &link.statements);
-    let some =
-        async |statement, is_needed: bool, parameters: &[&(dyn ToSql + Sync)]| match is_needed {
-            true => client.query(statement, parameters).await,
-            false => Ok(Vec::new()),
+
+    fn journal(&mut self, key: String) {
+        self.journals.push(Cow::Owned(stored(&key).into_owned()));
+    }
+
+    fn item(&mut self, run: RunId, item: &'w InboxItem) {
+        self.runs.push(run.to_string());
+        self.items.push(stored(&item.id));
+    }
+
+    async fn find(&self, link: &Link, node: &str) -> Result<Found, Error> {
+        let (client, sql) = (&link.client, &link.statements);
+        let some = async |statement, is_needed: bool, parameters: &[&(dyn ToSql + Sync)]| {
+            match is_needed {
+                true => client.query(statement, parameters).await,
+                false => Ok(Vec::new()),
+            }
         };
-    let node = group.node;
-    // Both queries are sent together.
-    let by_node: [&(dyn ToSql + Sync); 2] = [&keys, &node];
-    let by_place: [&(dyn ToSql + Sync); 2] = [&scopes, &names];
-    let by_item: [&(dyn ToSql + Sync); 2] = [&runs, &ids];
-    let (journals, state, items) = futures_util::try_join!(
-        some(&sql.find_journals, !keys.is_empty(), &by_node),
-        some(&sql.find_state, !scopes.is_empty(), &by_place),
-        some(&sql.find_items, !runs.is_empty(), &by_item),
-    )?;
-    for row in journals {
-        let head = Head {
-            id: row.try_get(1)?,
-            root: row.try_get(2)?,
-            epoch: count(&row, 3)?,
-            owner: row.try_get(4)?,
-            entries: count(&row, 5)?,
-            hash: digest(&row, 6)?,
-            updated_at: count(&row, 7)?,
-            definition: digest_or_none(&row, 8)?,
-            held: row.try_get(9)?,
-        };
-        group.heads.insert(text::read(row.try_get(0)?), head);
+        let by_node: [&(dyn ToSql + Sync); 2] = [&self.journals, &node];
+        let by_place: [&(dyn ToSql + Sync); 2] = [&self.scopes, &self.names];
+        let by_item: [&(dyn ToSql + Sync); 2] = [&self.runs, &self.items];
+        let (journals, state, items) = futures_util::try_join!(
+            some(&sql.find_journals, !self.journals.is_empty(), &by_node),
+            some(&sql.find_state, !self.scopes.is_empty(), &by_place),
+            some(&sql.find_items, !self.runs.is_empty(), &by_item),
+        )?;
+        Ok(Found {
+            journals,
+            state,
+            items,
+        })
     }
-    for row in state {
-        let place = (row.try_get(0)?, row.try_get(1)?);
-        group
-            .slots
-            .insert(place, (row.try_get(2)?, count(&row, 3)?));
+}
+
+/// The rows of what a group names.
+struct Found {
+    journals: Vec<Row>,
+    state: Vec<Row>,
+    items: Vec<Row>,
+}
+
+impl Found {
+    fn read_into(self, group: &mut Group<'_>) -> Result<(), Fault> {
+        for row in self.journals {
+            let head = Head {
+                id: row.try_get(1)?,
+                root: row.try_get(2)?,
+                epoch: count(&row, 3)?,
+                owner: row.try_get(4)?,
+                entries: count(&row, 5)?,
+                hash: digest(&row, 6)?,
+                updated_at: count(&row, 7)?,
+                definition: digest_or_none(&row, 8)?,
+                held: row.try_get(9)?,
+            };
+            group.heads.insert(text::read(row.try_get(0)?), head);
+        }
+        for row in self.state {
+            let place = (row.try_get(0)?, row.try_get(1)?);
+            group
+                .slots
+                .insert(place, (row.try_get(2)?, count(&row, 3)?));
+        }
+        for row in self.items {
+            let item = (row.try_get(0)?, text::read(row.try_get(1)?));
+            group.known.insert(item);
+        }
+        Ok(())
     }
-    for row in items {
-        let item = (row.try_get(0)?, text::read(row.try_get(1)?));
-        group.known.insert(item);
-    }
-    Ok(())
 }
