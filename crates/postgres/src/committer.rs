@@ -33,10 +33,12 @@ use crate::{
 /// The most requests in one commit.
 const GROUP: usize = 512;
 
-/// Has the planner use indexes, and make each plan once. Without compiling plans: the one row of `tail` has no key, so
-/// its plan would count as costly.
+/// Has the planner use indexes, and make each plan once; without compiling plans, since the one row of `tail` has no
+/// key, so its plan would count as costly. Each statement sees what was committed before it, whatever the database's
+/// default.
 const BY_KEY: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
-     SET plan_cache_mode = force_generic_plan; SET jit = off";
+     SET plan_cache_mode = force_generic_plan; SET jit = off; \
+     SET default_transaction_isolation = 'read committed'";
 
 /// The longest pause between two attempts to reach the database.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -346,7 +348,7 @@ impl Service {
         let node = self.node.clone();
         let lock = client.query_one(&link.statements.lock, &[]);
         // All are sent at once. The database carries them one after the other, each with what was committed before it.
-        let begin = client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED");
+        let begin = client.batch_execute("BEGIN");
         let ((), row, found) = futures_util::try_join!(begin, lock, wanted.find(link, &node))?;
         let tail = Tail {
             commit: count(&row, 0)?,

@@ -8,6 +8,7 @@ mod fleet;
 mod frozen;
 mod nodes;
 mod outages;
+mod plans;
 mod proxy;
 #[allow(dead_code)]
 mod server;

@@ -1,0 +1,77 @@
+//! What a commit names is found by index, also in tables of which the database knows nothing yet.
+
+use ghostlight_actors::{
+    contract::{
+        Append, Batch, Expected, InboxBody, InboxItem, Line, RunRow, StateWrite, Store as _,
+    },
+    vocabulary::{RunId, Timestamp},
+};
+use ghostlight_postgres::PostgresStore;
+
+use crate::server::{QUICK, Server, is_left_out, versions};
+
+const AT: Timestamp = Timestamp(1_763_000_000_000);
+
+/// An entry, a value and an item of the run of this number.
+fn batch(number: u128, sequence: u64) -> Batch {
+    let run = RunId::from_random(number << 64);
+    let text = sequence.to_string().into();
+    let append = Append::new(run, sequence, 1, vec![Line { at: AT, text }]);
+    let mut batch = Batch::of(match sequence {
+        0 => append.row(RunRow::new(run, "team", "agent")),
+        _ => append,
+    });
+    batch.writes.push(StateWrite {
+        scope: format!("scope of {number}"),
+        key: "count".to_owned(),
+        value: Some(serde_json::value::to_raw_value(&sequence).unwrap()),
+        expected: Expected::Any,
+    });
+    let told = InboxBody::Cancel {
+        reason: "none".to_owned(),
+    };
+    let item = InboxItem::new(sequence.to_string(), AT, told);
+    batch.posts.push((run, item));
+    batch
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_reads_no_table_from_end_to_end_without_statistics() {
+    if is_left_out() {
+        return;
+    }
+    for version in versions() {
+        let mut settings = QUICK.to_vec();
+        settings.push("autovacuum = off");
+        let server = Server::of(version, &settings);
+        let store = PostgresStore::open(&server.url()).await.unwrap();
+        // The first groups come while the tables are empty: their plans would stay.
+        for sequence in 0..10 {
+            for first in (0..2_000).step_by(200) {
+                let batches = (first..first + 200).map(|number| batch(number, sequence));
+                for committed in store.commit(batches.collect()).await.unwrap() {
+                    committed.unwrap();
+                }
+            }
+        }
+        store.close().await.unwrap();
+        drop(store);
+        let client = server.client().await;
+        let others = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'ghostlight'";
+        // A connection tells what it read when it ends.
+        while client
+            .query_one(others, &[])
+            .await
+            .unwrap()
+            .get::<_, i64>(0)
+            > 0
+        {
+            tokio::task::yield_now().await;
+        }
+        let read = "SELECT relname::text, seq_tup_read FROM pg_stat_user_tables \
+             WHERE relname IN ('journals', 'state', 'inbox', 'runs', 'entries') AND seq_tup_read > 0";
+        let read = client.query(read, &[]).await.unwrap();
+        let read: Vec<(String, i64)> = read.iter().map(|row| (row.get(0), row.get(1))).collect();
+        assert_eq!(read, [], "rows that were read without an index");
+    }
+}
