@@ -86,6 +86,7 @@ async fn bare() -> Cost {
 async fn system(agent: Agent) -> System {
     let mut limits = Limits::default();
     (limits.linger, limits.passivate_after) = (LINGER, PASSIVATE_AFTER);
+    limits.idle_sessions = usize::MAX;
     let builder = System::builder(InMemoryStore::new().keeping(usize::MAX)).limits(limits);
     builder
         .team(agent.into_team().unwrap())

@@ -54,6 +54,7 @@ async fn start(file: &Path) -> (System, watch::Receiver<usize>) {
     });
     let mut limits = Limits::default();
     (limits.linger, limits.passivate_after) = (LINGER, LINGER);
+    limits.idle_sessions = usize::MAX;
     let builder = System::builder(SqliteStore::open(file).unwrap()).limits(limits);
     let team = agent.into_team().unwrap();
     (builder.team(team).start().await.unwrap(), woken)

@@ -23,6 +23,9 @@ pub struct Limits {
     pub linger: Duration,
     /// How long a session without anything to do stays in memory; 10 milliseconds at the least.
     pub passivate_after: Duration,
+    /// How many sessions without anything to do stay in memory; past it those that have rested longest leave it.
+    /// Their next turn reads them from the store.
+    pub idle_sessions: usize,
     /// How often the System looks for messages that other processes posted to its runs. Messages of
     /// this process are seen at once.
     pub look: Duration,
@@ -56,6 +59,7 @@ impl Default for Limits {
             live_runs: 100_000,
             linger: Duration::from_secs(30),
             passivate_after: Duration::from_secs(300),
+            idle_sessions: 1_000,
             look: Duration::from_millis(25),
             max_entries: 100_000,
             poison_after: 3,

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// The shortest time without work after which an agent may be ended.
-const LEAST_IDLENESS: Duration = Duration::from_millis(10);
+pub(crate) const LEAST_IDLENESS: Duration = Duration::from_millis(10);
 /// How many jumps of the clock are kept.
 const CLOCK_JUMPS: usize = 16;
 
@@ -213,10 +213,10 @@ impl Shared {
 
     /// Asks the timer service to tell an agent when it has had nothing to do for long enough.
     pub(crate) fn watch_idleness(&self, agent: ActorRef<AgentMessage>, stirred: u64) {
-        // An agent that has something to do asks again: without a pause both would spin.
-        let pause = self.limits.passivate_after.max(LEAST_IDLENESS);
-        let due = self.services.clock.monotonic().after(pause);
-        let _ = self.requests.send(TimerRequest::Idle(due, agent, stirred));
+        let since = self.services.clock.monotonic();
+        let _ = self
+            .requests
+            .send(TimerRequest::Idle(since, agent, stirred));
     }
 
     /// Clears the alarm of a run that is awake.
@@ -263,7 +263,8 @@ pub(crate) enum TimerRequest {
     WakeAt(Timestamp, RunId),
     /// This run is awake: when it falls asleep again it sends its next time.
     Awake(RunId),
-    /// Tell this agent at this time how many messages it had counted when it had nothing to do.
+    /// Tell this agent, once it has had nothing to do since this time for long enough, how many messages it had counted
+    /// then.
     Idle(Timestamp, ActorRef<AgentMessage>, u64),
     /// This session has nothing to do.
     Passivate(SessionId),

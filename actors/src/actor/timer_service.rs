@@ -10,7 +10,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
     agent_message::AgentMessage,
-    shared::{Shared, TimerRequest},
+    shared::{LEAST_IDLENESS, Shared, TimerRequest},
 };
 use crate::{
     contract::{WallWatch, pause_until},
@@ -23,8 +23,8 @@ use crate::{
 pub(crate) struct TimerBook {
     requests: mpsc::UnboundedReceiver<TimerRequest>,
     alarms: Alarms,
-    /// Agents without anything to do, the first that is due at the front. All wait equally long, so
-    /// one queue replaces a timer for each.
+    /// Agents without anything to do, and since when, the first at the front. All may rest equally long, so one queue
+    /// replaces a timer for each.
     idle: VecDeque<(Timestamp, ActorRef<AgentMessage>, u64)>,
     mark: u64,
     /// Turns that other processes posted, on their way into their sessions.
@@ -83,12 +83,13 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
         mark,
         turns,
     } = book;
+    let rest = shared.limits.passivate_after.max(LEAST_IDLENESS);
     let mut look = clock.monotonic();
     let mut wall = WallWatch::new(&*clock);
     loop {
         let alarm = alarms.first().map(|(at, _)| pause_until(&*clock, at));
         let alarm = alarm.unwrap_or_else(|| Box::pin(std::future::pending()));
-        let rested = idle.front().map(|(due, ..)| *due);
+        let rested = idle.front().map(|(since, ..)| since.after(rest));
         let next = rested.into_iter().fold(look, Timestamp::min);
         tokio::select! {
             biased;
@@ -100,7 +101,7 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
                     alarms.set(clock.forward().after(left), run);
                 }
                 Some(TimerRequest::Awake(run)) => alarms.clear(run),
-                Some(TimerRequest::Idle(due, agent, stirred)) => idle.push_back((due, agent, stirred)),
+                Some(TimerRequest::Idle(since, agent, stirred)) => idle.push_back((since, agent, stirred)),
                 // An agent that has something to do asks again when it has had nothing to do for
                 // long enough.
                 Some(TimerRequest::Passivate(session)) => drop(shared.end_agent(&session).await),
@@ -118,7 +119,16 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
             alarms.clear(run);
         }
         let now = clock.monotonic();
-        while let Some((_, agent, stirred)) = idle.pop_front_if(|(due, ..)| *due <= now) {
+        loop {
+            let least = match idle.len() > shared.limits.idle_sessions {
+                true => LEAST_IDLENESS,
+                false => rest,
+            };
+            let Some((_, agent, stirred)) =
+                idle.pop_front_if(|(since, ..)| since.after(least) <= now)
+            else {
+                break;
+            };
             // An agent that ended meanwhile needs no message.
             let _ = agent.cast(AgentMessage::Passivate(stirred));
         }

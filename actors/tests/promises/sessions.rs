@@ -214,6 +214,38 @@ async fn a_session_that_is_put_to_sleep_loses_no_turn_that_comes_at_that_moment(
     assert_eq!(stage.rows().await.len(), 60);
 }
 
+/// The sessions whose agent is in memory.
+async fn in_memory(system: &System) -> Vec<String> {
+    let tree = system.tree().await;
+    let teams = tree.iter().find(|child| child.id == "teams").unwrap();
+    teams
+        .children
+        .iter()
+        .map(|child| child.id.clone())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_sessions_without_anything_to_do_stay_in_memory_than_their_bound() {
+    let mut stage = Stage::new();
+    stage.limits.passivate_after = Duration::from_secs(3_600);
+    stage.limits.idle_sessions = 3;
+    let system = stage.start(echo()).await;
+    for said in ["x", "x|x|x"] {
+        for number in 0..10 {
+            let run = system
+                .session("echo", number.to_string())
+                .send("x")
+                .await
+                .unwrap();
+            // A session that has left memory goes on with what was said in it.
+            assert_eq!(text(&run).await, said, "session {number}");
+        }
+        pause(100).await;
+        assert_eq!(in_memory(&system).await, ["echo/7", "echo/8", "echo/9"]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn turns_that_are_sent_at_once_to_a_new_session_are_one_conversation() {
     let stage = Stage::new();
