@@ -42,15 +42,17 @@ pub enum DefinitionError {
     },
     /// An agent has two different tools of one name, of which its model could reach one only.
     #[error(
-        "agent {agent:?} has two tools called {tool:?}: one of its own, and one that comes from \
-         {source_of_other}: rename its own, or take one of the two away"
+        "agent {agent:?} has two tools called {tool:?}: one comes from {source_of_one}, and one from {source_of_other}: \
+         rename its own, or take one of the two away"
     )]
     ToolCollision {
         /// The agent.
         agent: String,
         /// The name of both tools.
         tool: String,
-        /// What gives the agent the other tool: the engine, its behavior, or a policy.
+        /// What gives the agent one of them: its own tools, the engine, its behavior, or a policy.
+        source_of_one: String,
+        /// What gives it the other.
         source_of_other: String,
     },
     /// The tree has too many levels.

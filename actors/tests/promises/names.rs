@@ -16,10 +16,12 @@ use ghostlight_actors::{
         ToolOutput,
     },
     definition::{AgentSpec, BehaviorSpec, Reach},
-    run::{Agent, BehaviorHandle, Registry, RunContext, Team, replay},
+    run::{Agent, Behavior, BehaviorHandle, Policy, Registry, RunContext, Team, replay},
     session::Turn,
     testing::FaultyStore,
-    vocabulary::{Arguments, Effect, ModelRequest, ModelResponse, Outcome, ToolDefinition},
+    vocabulary::{
+        AgentError, Arguments, Effect, ModelRequest, ModelResponse, Outcome, ToolDefinition,
+    },
 };
 use serde_json::json;
 
@@ -311,6 +313,54 @@ async fn a_tool_called_like_one_that_the_engine_gives_is_refused_with_both_sourc
         assert!(said.contains(expected), "{name}: {said}");
         system.stop().await.unwrap();
     }
+}
+
+/// A policy and a behavior that answer calls of tools with these names.
+struct Offers(&'static [&'static str]);
+
+impl Policy for Offers {
+    fn tools(&self) -> Vec<String> {
+        self.0.iter().copied().map(str::to_owned).collect()
+    }
+}
+
+impl Behavior for Offers {
+    fn tools(&self) -> Vec<String> {
+        Policy::tools(self)
+    }
+
+    async fn run(&self, _: RunContext) -> Result<Outcome, AgentError> {
+        Ok(Outcome::answer("done"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_of_one_name_from_two_policies_a_behavior_or_the_engine_are_refused_with_both_sources()
+ {
+    let team = |of_team: &'static [&'static str], behavior: &'static [&'static str]| {
+        let desk = Agent::new("desk").behavior(Offers(behavior));
+        let desk = desk.policy("first", || Offers(&["look", "note"]));
+        let desk = desk.policy("second", || Offers(&["list"]));
+        let below = Agent::from_fn("below", |_| async { Ok(Outcome::answer("done")) });
+        let below = below.define(|spec| spec.reach = Reach::Both);
+        let team = desk.agent(below).into_team().unwrap();
+        builder(&Stage::new()).team(team.policy("third", move || Offers(of_team)))
+    };
+    for (of_team, behavior, sources) in [
+        (&["list"][..], &[][..], ["second", "third"]),
+        (&["a", "note"], &["b"], ["first", "third"]),
+        (&["a"], &["look"], ["first", "behavior"]),
+        (&["a"], &["a"], ["third", "behavior"]),
+        (&["delegate_to_below"], &[], ["third", "the engine"]),
+        (&[], &["delegate_to_below"], ["behavior", "the engine"]),
+    ] {
+        let fault = refused(team(of_team, behavior)).await;
+        for part in ["\"desk\"", sources[0], sources[1]] {
+            assert!(fault.contains(part), "{part}: {fault}");
+        }
+    }
+    let apart = team(&["a"], &["b"]).start().await.unwrap();
+    apart.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
