@@ -10,6 +10,8 @@ mod crashes;
 #[cfg(feature = "acp")]
 mod editors;
 mod files;
+#[cfg(all(feature = "acp", unix))]
+mod foreign_agent;
 #[cfg(all(
     unix,
     feature = "a2a",

@@ -31,24 +31,24 @@ fn remote(desk: &Desk) -> Value {
     })
 }
 
-fn team(remote: Value) -> String {
+pub(crate) fn team(remote: Value) -> String {
     let agent = json!({ "name": "far", "description": "works elsewhere", "remote": remote });
     json!({ "agent": agent }).to_string()
 }
 
-async fn system(remote: Value) -> System {
+pub(crate) async fn system(remote: Value) -> System {
     let file = config::parse(team(remote), "team.yaml").unwrap_or_else(|error| panic!("{error}"));
     let system = System::builder(InMemoryStore::new()).registry(ghostlight::builtin());
     let system = system.team(Team::new(file.into_spec()));
     system.start().await.unwrap()
 }
 
-async fn say(system: &System, session: &str) -> Run {
+pub(crate) async fn say(system: &System, session: &str) -> Run {
     system.session("far", session).send("go").await.unwrap()
 }
 
 #[track_caller]
-fn failure(outcome: Result<Outcome, SystemError>) -> String {
+pub(crate) fn failure(outcome: Result<Outcome, SystemError>) -> String {
     match outcome {
         Err(SystemError::Failed { error, .. }) => error.to_string(),
         other => panic!("{other:?}"),
@@ -56,7 +56,7 @@ fn failure(outcome: Result<Outcome, SystemError>) -> String {
 }
 
 /// Waits for what must come.
-async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     for _ in 0..1_200 {
         if is_so().await {
             return;
@@ -67,7 +67,7 @@ async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
 }
 
 /// Answers the next question, and tells what was asked.
-async fn answered(run: &Run, answer: &str) -> String {
+pub(crate) async fn answered(run: &Run, answer: &str) -> String {
     until("a question", async || {
         !run.questions().await.unwrap().is_empty()
     })

@@ -1,21 +1,21 @@
 //! One prompt to an agent: what it says, what it asks, and how it ends.
 
-use std::{collections::BTreeMap, future::pending, time::Duration};
+use std::{collections::BTreeMap, future::pending, pin::Pin, time::Duration};
 
 use ghostlight_actors::safety;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::process::{Failure, Process, refuse};
 use crate::{
     protocol::{
-        Chunk, ContentBlock, OfSession, PermissionKind, PermissionOption, PermissionOutcome,
-        PermissionRequest, PermissionResponse, PromptRequest, PromptResponse, SessionNotification,
-        StopReason, ToolCallContent, Update,
+        Chunk, ContentBlock, OfSession, PermissionOutcome, PermissionRequest, PermissionResponse,
+        PromptRequest, PromptResponse, SessionNotification, StopReason, ToolCallContent, Update,
     },
     translation::ASKS,
-    wire::{Incoming, Peer},
+    wire::{Incoming, Peer, RequestError},
 };
 
 /// The most bytes of an answer.
@@ -103,58 +103,209 @@ pub(super) struct Bounds<'a> {
     pub(super) time: Duration,
 }
 
-/// Sends a prompt and follows it to its end, or to a question that these answers do not answer. An agent that does not
-/// know prompts by name loses the prompt with its process, so it is given no permission that a person would have to be
-/// asked for.
-pub(super) async fn prompt(
-    process: &mut Process,
-    request: &PromptRequest,
-    answers: &Answers,
-    bounds: &Bounds<'_>,
-    mut shows: impl FnMut(&str),
-) -> Result<Ended, Failure> {
-    let deadline = Instant::now() + bounds.time;
-    let mut request = request.clone();
-    loop {
-        let (response, text) =
-            match said(process, &request, answers, bounds, deadline, &mut shows).await? {
+/// A prompt that was sent, with the process that has it.
+pub(super) struct UnderWay {
+    process: Process,
+    request: PromptRequest,
+    asked: Response,
+    message: Message,
+    /// The permission request that waits for a person.
+    waits: Option<(Value, PermissionRequest)>,
+}
+
+type Response = Pin<Box<dyn Future<Output = Result<PromptResponse, RequestError>> + Send>>;
+
+fn send(peer: &Peer, request: &PromptRequest) -> Response {
+    let (peer, request) = (peer.clone(), request.clone());
+    Box::pin(async move { peer.request("session/prompt", &request).await })
+}
+
+impl UnderWay {
+    /// A prompt to this process, in a session that it has opened. It is sent when it is followed.
+    pub(super) fn new(process: Process, request: PromptRequest) -> Self {
+        Self {
+            asked: send(&process.peer, &request),
+            process,
+            request,
+            message: Message::default(),
+            waits: None,
+        }
+    }
+
+    /// Whether it ends with its process: an agent that does not know prompts by name cannot be told it again when a person
+    /// has answered, so its process waits for the answer.
+    pub(super) fn ends_with_its_process(&self) -> bool {
+        !self.process.knows_prompts()
+    }
+
+    /// Follows the prompt to its end, or to a question that these answers do not answer.
+    pub(super) async fn follow(
+        &mut self,
+        answers: &Answers,
+        bounds: &Bounds<'_>,
+        mut shows: impl FnMut(&str),
+    ) -> Result<Ended, Failure> {
+        let deadline = Instant::now() + bounds.time;
+        loop {
+            let (response, text) = match self.said(answers, bounds, deadline, &mut shows).await? {
                 Said::Response(response, text) => (response, text),
                 Said::Ended(ended) => return Ok(ended),
             };
-        let asks = response
-            .meta
-            .as_ref()
-            .and_then(|meta| meta.get(ASKS)?.as_str());
-        return Ok(match (asks, response.stop_reason) {
-            (Some(operation), _) => match answers.words.get(operation) {
-                Some(words) => {
-                    request = PromptRequest {
-                        session_id: request.session_id,
-                        prompt: vec![ContentBlock::text(words.clone())],
+            let asks = response
+                .meta
+                .as_ref()
+                .and_then(|meta| meta.get(ASKS)?.as_str())
+                .filter(|_| self.process.knows_prompts());
+            return Ok(match (asks, response.stop_reason) {
+                (Some(operation), _) => match answers.words.get(operation) {
+                    Some(words) => {
+                        self.request.prompt = vec![ContentBlock::text(words.clone())];
                         // The answer names its question, so that it is no answer to another one, and no turn.
-                        meta: Some([(ASKS.to_owned(), operation.into())].into()),
-                    };
-                    continue;
-                }
-                None => Ended::Words {
-                    operation: operation.to_owned(),
-                    question: cut(&text, MAX_QUESTION),
+                        self.request.meta = Some([(ASKS.to_owned(), operation.into())].into());
+                        self.asked = send(&self.process.peer, &self.request);
+                        continue;
+                    }
+                    None => Ended::Words {
+                        operation: operation.to_owned(),
+                        question: cut(&text, MAX_QUESTION),
+                    },
                 },
-            },
-            (None, StopReason::EndTurn) => Ended::Answered(text),
-            (None, StopReason::MaxTokens) => Ended::Stopped("its answer was cut off".to_owned()),
-            (None, StopReason::MaxTurnRequests) => {
-                Ended::Stopped(format!("it reached a bound: {}", cut(&text, 500)))
+                (None, StopReason::EndTurn) => Ended::Answered(text),
+                (None, StopReason::MaxTokens) => {
+                    Ended::Stopped("its answer was cut off".to_owned())
+                }
+                (None, StopReason::MaxTurnRequests) => {
+                    Ended::Stopped(format!("it reached a bound: {}", cut(&text, 500)))
+                }
+                (None, StopReason::Refusal) => {
+                    Ended::Stopped("its model's provider held the answer back".to_owned())
+                }
+                (None, StopReason::Cancelled) if bounds.cancelled.is_cancelled() => {
+                    Ended::Cancelled
+                }
+                (None, StopReason::Cancelled) if Instant::now() >= deadline => Ended::Late,
+                (None, StopReason::Cancelled) => {
+                    Ended::Stopped("it was cancelled by somebody else".to_owned())
+                }
+            });
+        }
+    }
+
+    async fn said(
+        &mut self,
+        answers: &Answers,
+        bounds: &Bounds<'_>,
+        deadline: Instant,
+        shows: &mut impl FnMut(&str),
+    ) -> Result<Said, Failure> {
+        // When the prompt is given up although it was told to end, and as what.
+        let mut given_up: Option<(Instant, Ended)> = None;
+        if let Some((id, wanted)) = self.waits.take() {
+            if bounds.cancelled.is_cancelled() {
+                self.cancel().await;
+                given_up = Some((Instant::now() + PATIENCE, Ended::Cancelled));
             }
-            (None, StopReason::Refusal) => {
-                Ended::Stopped("its model's provider held the answer back".to_owned())
+            if let Some(ended) = self.permit(id, wanted, answers, given_up.is_some()).await {
+                return Ok(Said::Ended(ended));
             }
-            (None, StopReason::Cancelled) if bounds.cancelled.is_cancelled() => Ended::Cancelled,
-            (None, StopReason::Cancelled) if Instant::now() >= deadline => Ended::Late,
-            (None, StopReason::Cancelled) => {
-                Ended::Stopped("it was cancelled by somebody else".to_owned())
+        }
+        let result = loop {
+            let ends_at = given_up.as_ref().map_or(deadline, |(at, _)| *at);
+            let is_stopping = given_up.is_some();
+            let cancelled = async {
+                match is_stopping {
+                    true => pending().await,
+                    false => bounds.cancelled.cancelled().await,
+                }
+            };
+            let why = tokio::select! {
+                biased;
+                heard = self.process.lines.next() => {
+                    match heard {
+                        Ok(Some(Incoming::Request { id, method, params })) if method == "session/request_permission" => {
+                            let Ok(wanted) = serde_json::from_value::<PermissionRequest>(params) else {
+                                refuse(&self.process.peer, &id, "a permission request in another form").await;
+                                continue;
+                            };
+                            // An answer is for the one request that waited, where the prompt is not told again.
+                            let none = Answers::default();
+                            let answers = if self.ends_with_its_process() { &none } else { answers };
+                            if let Some(ended) = self.permit(id, wanted, answers, is_stopping).await {
+                                return Ok(Said::Ended(ended));
+                            }
+                        }
+                        Ok(Some(Incoming::Request { id, method, .. })) => refuse(&self.process.peer, &id, &method).await,
+                        Ok(Some(Incoming::Notification { params, .. })) => {
+                            let told = serde_json::from_value::<SessionNotification>(params);
+                            match told.map(|told| told.update) {
+                                Ok(Update::AgentMessageChunk(chunk)) => {
+                                    if let ContentBlock::Text { text } = &chunk.content {
+                                        shows(&safety::sanitize(text));
+                                    }
+                                    self.message.push(chunk);
+                                }
+                                // What it says after a call is another message.
+                                Ok(Update::ToolCall(_)) => self.message.is_over = true,
+                                _ => {}
+                            }
+                        }
+                        // One that answers and ends at once has answered.
+                        Ok(None) => break (&mut self.asked).await,
+                        Err(_) => return Err(self.process.lost().await),
+                    }
+                    continue;
+                },
+                result = &mut self.asked => break result,
+                () = cancelled => Ended::Cancelled,
+                () = sleep_until(ends_at) => match given_up {
+                    Some((_, ended)) => return Ok(Said::Ended(ended)),
+                    None => Ended::Late,
+                },
+            };
+            self.cancel().await;
+            given_up = Some((Instant::now() + PATIENCE, why));
+        };
+        let response = self.process.read(result).await?;
+        let message = std::mem::take(&mut self.message);
+        Ok(Said::Response(response, message.into_text()))
+    }
+
+    /// Answers a permission request, or keeps it and says what a person is to be asked. One that nobody will answer any more is
+    /// answered as cancelled, as the protocol wants it.
+    async fn permit(
+        &mut self,
+        id: Value,
+        wanted: PermissionRequest,
+        answers: &Answers,
+        is_stopping: bool,
+    ) -> Option<Ended> {
+        let outcome = match decide(&wanted, answers) {
+            Ok(outcome) => outcome,
+            Err(_) if is_stopping => PermissionOutcome::Cancelled,
+            Err(ended) => {
+                self.waits = Some((id, wanted));
+                return Some(ended);
             }
-        });
+        };
+        // Where the connection is closed, the next thing that is heard tells so.
+        let response = serde_json::json!(PermissionResponse { outcome });
+        let _ = self.process.peer.respond(&id, Ok(response)).await;
+        None
+    }
+
+    /// Tells the agent to end what is under way in the session.
+    async fn cancel(&mut self) {
+        let which = OfSession {
+            session_id: self.request.session_id.clone(),
+        };
+        let _ = self.process.peer.notify("session/cancel", &which).await;
+    }
+
+    /// Ends the process.
+    pub(super) async fn end(self) {
+        let Self { process, asked, .. } = self;
+        drop(asked);
+        process.end().await;
     }
 }
 
@@ -163,111 +314,14 @@ enum Said {
     Ended(Ended),
 }
 
-async fn said(
-    process: &mut Process,
-    request: &PromptRequest,
-    answers: &Answers,
-    bounds: &Bounds<'_>,
-    deadline: Instant,
-    shows: &mut impl FnMut(&str),
-) -> Result<Said, Failure> {
-    let mut message = Message::default();
-    let (peer, knows_prompts) = (process.peer.clone(), process.knows_prompts());
-    let asked = peer.request::<PromptResponse>("session/prompt", request);
-    tokio::pin!(asked);
-    // When the prompt is given up although it was told to end, and as what.
-    let mut given_up: Option<(Instant, Ended)> = None;
-    let result = loop {
-        let ends_at = given_up.as_ref().map_or(deadline, |(at, _)| *at);
-        let is_stopping = given_up.is_some();
-        let cancelled = async {
-            match is_stopping {
-                true => pending().await,
-                false => bounds.cancelled.cancelled().await,
-            }
-        };
-        let why = tokio::select! {
-            biased;
-            heard = process.lines.next() => {
-                match heard {
-                    Ok(Some(Incoming::Request { id, method, params })) if method == "session/request_permission" => {
-                        let Ok(wanted) = serde_json::from_value::<PermissionRequest>(params) else {
-                            refuse(&peer, &id, "a permission request in another form").await;
-                            continue;
-                        };
-                        match decide(&wanted, answers, knows_prompts) {
-                            Ok(outcome) => {
-                                let _ = peer.respond(&id, Ok(serde_json::json!(PermissionResponse { outcome }))).await;
-                            }
-                            Err(_) if is_stopping => {}
-                            Err(ended) => return Ok(Said::Ended(ended)),
-                        }
-                    }
-                    Ok(Some(Incoming::Request { id, method, .. })) => refuse(&peer, &id, &method).await,
-                    Ok(Some(Incoming::Notification { params, .. })) => {
-                        let told = serde_json::from_value::<SessionNotification>(params);
-                        match told.map(|told| told.update) {
-                            Ok(Update::AgentMessageChunk(chunk)) => {
-                                if let ContentBlock::Text { text } = &chunk.content {
-                                    shows(&safety::sanitize(text));
-                                }
-                                message.push(chunk);
-                            }
-                            // What it says after a call is another message.
-                            Ok(Update::ToolCall(_)) => message.is_over = true,
-                            _ => {}
-                        }
-                    }
-                    // One that answers and ends at once has answered.
-                    Ok(None) => break (&mut asked).await,
-                    Err(_) => return Err(process.lost().await),
-                }
-                continue;
-            },
-            result = &mut asked => break result,
-            () = cancelled => Ended::Cancelled,
-            () = sleep_until(ends_at) => match given_up {
-                Some((_, ended)) => return Ok(Said::Ended(ended)),
-                None => Ended::Late,
-            },
-        };
-        cancel(&peer, &request.session_id).await;
-        given_up = Some((Instant::now() + PATIENCE, why));
-    };
-    let response = process.read(result).await?;
-    Ok(Said::Response(response, message.into_text()))
-}
-
-/// Tells the agent to end what is under way in a session.
-async fn cancel(peer: &Peer, session: &str) {
-    let which = OfSession {
-        session_id: session.to_owned(),
-    };
-    // Where the connection is closed, the next thing that is heard tells so.
-    let _ = peer.notify("session/cancel", &which).await;
-}
-
 /// The answer to a permission request, or the question that it needs.
-fn decide(
-    wanted: &PermissionRequest,
-    answers: &Answers,
-    may_ask: bool,
-) -> Result<PermissionOutcome, Ended> {
+fn decide(wanted: &PermissionRequest, answers: &Answers) -> Result<PermissionOutcome, Ended> {
     let call = &wanted.tool_call;
     let known = answers.permissions.get(&call.tool_call_id);
     let is_offered = |id: &&String| wanted.options.iter().any(|option| option.option_id == **id);
     if let Some(option_id) = known.filter(is_offered) {
         return Ok(PermissionOutcome::Selected {
             option_id: option_id.clone(),
-        });
-    }
-    if !may_ask {
-        let rejects = |option: &&PermissionOption| option.kind == PermissionKind::RejectOnce;
-        return Ok(match wanted.options.iter().find(rejects) {
-            Some(option) => PermissionOutcome::Selected {
-                option_id: option.option_id.clone(),
-            },
-            None => PermissionOutcome::Cancelled,
         });
     }
     let mut question = call.title.clone().unwrap_or_default();
@@ -284,6 +338,10 @@ fn decide(
         if !label.is_empty() && options.iter().all(|(_, known)| *known != label) {
             options.push((option.option_id.clone(), label));
         }
+    }
+    if options.is_empty() {
+        // There is nothing that a person could choose.
+        return Ok(PermissionOutcome::Cancelled);
     }
     Err(Ended::Permission {
         call: call.tool_call_id.clone(),

@@ -1,21 +1,25 @@
 //! The operations on an agent in a process as tools, so that each of them is recorded, bounded, shown and refused like any
 //! other call.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
-    contract::{Reconciled, Tool, ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
+    contract::{
+        BoxFuture, Reconciled, Tool, ToolContext, ToolError, ToolHandle, ToolOutput, Toolset,
+    },
     vocabulary::{Arguments, Continuation, Effect, Question, ToolCall, ToolDefinition},
 };
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     CANCEL, OPEN, PROMPT, ProcessSettings,
     process::{Failure, Process},
-    prompt::{Answers, Bounds, Ended, prompt},
+    prompt::{Answers, Bounds, Ended, UnderWay},
     tool_name,
 };
 use crate::{
@@ -42,6 +46,7 @@ const MAX_QUESTIONS: usize = 100;
 #[derive(Debug)]
 pub struct ProcessToolset {
     tools: Vec<ToolHandle>,
+    elsewhere: Elsewhere,
 }
 
 impl ProcessToolset {
@@ -51,19 +56,29 @@ impl ProcessToolset {
             agent: agent.to_owned(),
             settings: Arc::new(settings),
             processes: Arc::new(Semaphore::new(MAX_PROCESSES)),
+            held: Held::default(),
         };
         let tools = vec![
             ToolHandle::new(Open(elsewhere.clone())),
             ToolHandle::new(Prompt(elsewhere.clone())),
-            ToolHandle::new(Cancel(elsewhere)),
+            ToolHandle::new(Cancel(elsewhere.clone())),
         ];
-        Self { tools }
+        Self { tools, elsewhere }
     }
 }
 
 impl Toolset for ProcessToolset {
     fn tools(&self) -> Result<Vec<ToolHandle>, ToolError> {
         Ok(self.tools.clone())
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let held = std::mem::take(&mut *self.elsewhere.held.0.lock());
+            for (under_way, _permit) in held.into_values() {
+                under_way.end().await;
+            }
+        })
     }
 }
 
@@ -95,6 +110,17 @@ struct Elsewhere {
     agent: String,
     settings: Arc<ProcessSettings>,
     processes: Arc<Semaphore>,
+    held: Held,
+}
+
+/// The prompts whose agent waits until a person has answered, with their processes, by their sessions.
+#[derive(Clone, Default)]
+struct Held(Arc<Mutex<HashMap<String, (UnderWay, OwnedSemaphorePermit)>>>);
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Held").field(&self.0.lock().len()).finish()
+    }
 }
 
 impl Elsewhere {
@@ -112,34 +138,71 @@ impl Elsewhere {
         directory.ok_or_else(|| ToolError::new("the agent's directory is no text"))
     }
 
-    /// Says something once, in a process of its own.
+    /// Starts a process that has opened the session of a prompt, which is not sent yet.
+    async fn begin(&self, request: &PromptRequest) -> Result<UnderWay, Failure> {
+        let directory = self.directory();
+        let directory = directory.map_err(|error| Failure::NotStarted(error.to_string()))?;
+        let mut process = Process::start(&self.settings).await?;
+        process.open_session(&request.session_id, directory).await?;
+        Ok(UnderWay::new(process, request.clone()))
+    }
+
+    /// Says something once, in a process of its own; or goes on with the process that waited for the answers. Says also whether
+    /// the process waits for an answer now.
     async fn say(
         &self,
         request: &PromptRequest,
-        answers: &Answers,
+        kept: &Kept,
         cx: &ToolContext,
-    ) -> Result<Ended, (Failure, Sent)> {
+    ) -> Result<(Ended, bool), (Failure, Sent)> {
         let unsent = |failure| (failure, Sent::No);
-        let directory = self.directory();
-        let directory =
-            directory.map_err(|error| unsent(Failure::NotStarted(error.to_string())))?;
-        let mut process = Process::start(&self.settings).await.map_err(unsent)?;
-        let opened = process.open_session(&request.session_id, directory).await;
-        opened.map_err(unsent)?;
-        let sent = match process.knows_prompts() {
-            true => Sent::MayRepeat,
-            false => Sent::Once,
+        let session = &request.session_id;
+        let (mut under_way, permit) = match kept.is_held {
+            true => self.held.0.lock().remove(session).ok_or_else(|| {
+                let text = "its process ended while a person was asked".to_owned();
+                (Failure::Lost(text), Sent::Once)
+            })?,
+            false => {
+                let permit = self.processes.clone().acquire_owned().await;
+                let permit =
+                    permit.map_err(|error| unsent(Failure::NotStarted(error.to_string())))?;
+                (self.begin(request).await.map_err(unsent)?, permit)
+            }
+        };
+        let sent = match under_way.ends_with_its_process() {
+            true => Sent::Once,
+            false => Sent::MayRepeat,
         };
         let bounds = Bounds {
             cancelled: cx.cancelled(),
             time: self.settings.task_timeout,
         };
-        let ended = prompt(&mut process, request, answers, &bounds, |text| {
-            cx.output(text);
-        });
+        let ended = under_way.follow(&kept.answers, &bounds, |text| cx.output(text));
         let ended = ended.await.map_err(|failure| (failure, sent))?;
-        process.end().await;
-        Ok(ended)
+        let is_held = matches!(ended, Ended::Permission { .. }) && sent == Sent::Once;
+        if is_held {
+            let held = (under_way, permit);
+            self.held.0.lock().insert(session.clone(), held);
+        } else {
+            under_way.end().await;
+        }
+        Ok((ended, is_held))
+    }
+
+    /// Cancels the prompt of a session whose process waits for an answer.
+    async fn give_up(&self, session: &str) {
+        let held = self.held.0.lock().remove(session);
+        if let Some((mut under_way, _permit)) = held {
+            let cancelled = CancellationToken::new();
+            cancelled.cancel();
+            let bounds = Bounds {
+                cancelled: &cancelled,
+                time: Duration::ZERO,
+            };
+            // However it ends, nobody waits for it.
+            let _ = under_way.follow(&Answers::default(), &bounds, |_| {}).await;
+            under_way.end().await;
+        }
     }
 }
 
@@ -190,6 +253,9 @@ struct Kept {
     name: String,
     answers: Answers,
     asked: Option<Asked>,
+    /// Whether the process waits for the answer.
+    #[serde(default)]
+    is_held: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -208,6 +274,7 @@ impl Kept {
                 name: cx.idempotency_key(),
                 answers: Answers::default(),
                 asked: None,
+                is_held: false,
             });
         };
         let mut kept: Self = serde_json::from_str(&continued.state)?;
@@ -257,7 +324,13 @@ impl Tool for Prompt {
         let said: ToSay = read(&arguments)?;
         let blocks = said.prompt.into_iter().map(serde_json::from_value);
         let blocks: Vec<ContentBlock> = blocks.collect::<Result<_, _>>()?;
-        let kept = Kept::of(&cx)?;
+        let mut kept = match Kept::of(&cx) {
+            Ok(kept) => kept,
+            Err(error) => {
+                self.0.give_up(&said.session).await;
+                return Err(error);
+            }
+        };
         let name = [(IDEMPOTENCY_KEY.to_owned(), kept.name.clone().into())];
         let request = PromptRequest {
             session_id: said.session,
@@ -265,11 +338,8 @@ impl Tool for Prompt {
             meta: Some(name.into()),
         };
         let mut restarts = 0;
-        let ended = loop {
-            let process = self.0.processes.acquire().await?;
-            let failed = self.0.say(&request, &kept.answers, &cx).await;
-            drop(process);
-            match failed {
+        let (ended, is_held) = loop {
+            match self.0.say(&request, &kept, &cx).await {
                 Ok(ended) => break ended,
                 Err((Failure::Lost(_), Sent::MayRepeat)) if restarts < RESTARTS => {
                     tokio::time::sleep(PAUSE * 2_u32.pow(restarts)).await;
@@ -298,6 +368,7 @@ impl Tool for Prompt {
                 let labels = options.iter().map(|(_, label)| label.clone());
                 let question = format!("{agent} (in another process) asks: {question}");
                 let question = Question::choice(question, labels.collect::<Vec<_>>());
+                kept.is_held = is_held;
                 kept.asking(question, Asked::Permission { call, options })
             }
             Ended::Words {
@@ -335,6 +406,7 @@ impl Tool for Cancel {
 
     async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
         let InSession { session } = read(&arguments)?;
+        self.0.give_up(&session).await;
         let mut process = Process::start(&self.0.settings).await?;
         // What another agent had under way ended with its process.
         if process.knows_prompts() {
