@@ -189,6 +189,16 @@ fn asked(_: Vec<std::ffi::OsString>) -> Result<ExitCode, String> {
     Err("commands are confined on Linux only".to_owned())
 }
 
+/// The path of this program. In namespaces, where there is no `/proc` that tells it, it is the path with which `bwrap` started it.
+#[cfg(target_os = "linux")]
+fn own() -> Result<PathBuf, String> {
+    let told = std::env::args_os().next().map(PathBuf::from);
+    let told = told.filter(|path| path.is_absolute());
+    let own = std::env::current_exe();
+    own.or_else(|error| told.ok_or(error))
+        .map_err(|error| error.to_string())
+}
+
 #[cfg(target_os = "linux")]
 fn asked(arguments: Vec<std::ffi::OsString>) -> Result<ExitCode, String> {
     let mut arguments = arguments.into_iter();
@@ -209,7 +219,7 @@ fn asked(arguments: Vec<std::ffi::OsString>) -> Result<ExitCode, String> {
     }
     let mut launch: Launch = serde_json::from_str(wanted).map_err(|error| error.to_string())?;
     if launch.bubblewrap {
-        let own = std::env::current_exe().map_err(|error| error.to_string())?;
+        let own = own()?;
         launch.bubblewrap = false;
         let inside = self::arguments(&launch).map_err(|error| error.to_string())?;
         let first = bubblewrap::arguments(&launch, &own)
@@ -224,7 +234,7 @@ fn asked(arguments: Vec<std::ffi::OsString>) -> Result<ExitCode, String> {
     }
     // The launcher has to start a process itself, so a second launcher gives up that right and becomes the command. The
     // same holds for memory: a program with an allocator of its own reserves more than a command may have.
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let own = own()?;
     launch.read.push(own.clone());
     linux::confine(&launch)?;
     let memory = launch.limits.memory_bytes;

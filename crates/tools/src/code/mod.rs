@@ -79,6 +79,10 @@ pub struct Code {
     pub max_calls: usize,
     /// How many bytes of its output are kept, from the beginning and the end; 32 KiB when left out.
     pub max_output_bytes: usize,
+    /// Whether a program has namespaces of its own as well, made by bubblewrap: in them there are no other files, processes
+    /// and network interfaces, not even their names. The program `bwrap` has to be installed, and the machine has to allow new
+    /// namespaces.
+    pub bubblewrap: bool,
     /// The launcher; found beside the program when left out.
     pub launcher: Option<PathBuf>,
 }
@@ -92,6 +96,7 @@ impl Default for Code {
             memory_bytes: 512 << 20,
             max_calls: 100,
             max_output_bytes: 32 << 10,
+            bubblewrap: false,
             launcher: None,
         }
     }
@@ -193,7 +198,7 @@ impl Code {
             network: false,
             required: true,
             alone: true,
-            bubblewrap: false,
+            bubblewrap: self.bubblewrap,
             limits: Rlimits {
                 cpu_s: self.timeout_s.ceil() as u64 + 1,
                 memory_bytes: self.memory_bytes,

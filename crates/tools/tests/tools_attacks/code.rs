@@ -237,6 +237,26 @@ async fn no_program_reaches_anything_but_its_tools() {
 }
 
 #[tokio::test]
+async fn a_program_in_namespaces_of_its_own_calls_tools_and_sees_no_processes() {
+    let program = "import os\nprint(call('echo', {'text': 'hi'}), os.getpid() < 100, os.path.exists('/proc/1'), os.path.exists('/home'))";
+    let plain = run(settings(json!({})), program).await.unwrap();
+    assert_eq!(plain, "hi! False True True");
+    let code = settings(json!({ "bubblewrap": true }));
+    if let Err(missing) = code.check() {
+        let asked_for = std::env::var_os("GHOSTLIGHT_BUBBLEWRAP").is_some();
+        assert!(!asked_for, "GHOSTLIGHT_BUBBLEWRAP is set, but {missing}");
+        let missing = missing.to_string();
+        assert!(
+            missing.contains("bwrap") || missing.contains("bubblewrap"),
+            "{missing}"
+        );
+        println!("left out: {missing}");
+        return;
+    }
+    assert_eq!(run(code, program).await.unwrap(), "hi! True False False");
+}
+
+#[tokio::test]
 async fn a_program_that_becomes_another_one_is_confined_as_it_was() {
     let program = "import os\nos.execv('/usr/bin/cat', ['cat', '/etc/passwd'])";
     let told = run(settings(json!({})), program).await.unwrap_err();
