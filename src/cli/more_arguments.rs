@@ -29,6 +29,9 @@ pub(super) struct Mcp {
     /// Serve nothing: sign in at this MCP server of the team file, and keep what it gives
     #[arg(long, value_name = "SERVER")]
     pub(super) sign_in: Option<String>,
+    /// Offer the client the skills below this folder, too: folders with a SKILL.md
+    #[arg(long, value_name = "FOLDER", conflicts_with = "sign_in")]
+    pub(super) skills: Option<PathBuf>,
     #[command(flatten)]
     pub(super) model: ModelArguments,
     #[command(flatten)]

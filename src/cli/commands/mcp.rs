@@ -27,8 +27,12 @@ pub(super) async fn serve(arguments: Mcp, registry: Registry) -> Result<Exit, Fa
         "an MCP client",
         async |system, team| {
             let description = described(&team);
-            let server = McpServer::new(system).team(team.name, description);
-            server.serve_stdio().await
+            let mut server = McpServer::new(system).team(team.name, description);
+            if let Some(folder) = &arguments.skills {
+                server = server.skills(folder).map_err(|error| error.to_string())?;
+            }
+            let served = server.serve_stdio().await;
+            served.map_err(|error| error.to_string())
         },
     )
     .await

@@ -9,9 +9,9 @@ use rmcp::{
     Peer, RoleClient,
     model::{
         ArgumentInfo, CallToolResult, CompleteRequestParams, CompletionContext, ContentBlock,
-        GetPromptRequestParams, PaginatedRequestParams, PromptMessage, ReadResourceRequestParams,
-        Reference, ResourceContents, Role as PromptRole, SubscribeRequestParams,
-        SubscriptionFilter, UnsubscribeRequestParams,
+        GetPromptRequestParams, PromptMessage, ReadResourceRequestParams, Reference,
+        ResourceContents, Role as PromptRole, SubscribeRequestParams, SubscriptionFilter,
+        UnsubscribeRequestParams,
     },
 };
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ use tokio::{sync::broadcast, task::JoinHandle};
 use super::{connection::Connection, content, tool::failed, toolset::McpToolset};
 
 /// The most resources, templates or prompts of one server.
-const MAX_ITEMS: usize = 2_000;
-const MAX_PAGES: usize = 200;
+pub(super) const MAX_ITEMS: usize = 2_000;
+pub(super) const MAX_PAGES: usize = 200;
 /// The longest description, in characters.
 const DESCRIPTION: usize = 2_000;
 
@@ -90,23 +90,27 @@ impl Drop for ResourceUpdates {
     }
 }
 
-/// Requests page after page.
+/// Requests page after page, up to 2,000 items.
 macro_rules! all {
     ($peer:expr, $ask:ident, $items:ident) => {{
         let (mut all, mut cursor) = (Vec::new(), None);
-        for _ in 0..MAX_PAGES {
-            let params = PaginatedRequestParams::default().with_cursor(cursor);
-            let page = $peer.$ask(Some(params)).await.map_err(failed)?;
+        for _ in 0..super::catalogue::MAX_PAGES {
+            let params = rmcp::model::PaginatedRequestParams::default().with_cursor(cursor);
+            let page = $peer
+                .$ask(Some(params))
+                .await
+                .map_err(super::tool::failed)?;
             all.extend(page.$items);
             cursor = page.next_cursor;
-            if cursor.is_none() || all.len() >= MAX_ITEMS {
+            if cursor.is_none() || all.len() >= super::catalogue::MAX_ITEMS {
                 break;
             }
         }
-        all.truncate(MAX_ITEMS);
+        all.truncate(super::catalogue::MAX_ITEMS);
         all
     }};
 }
+pub(super) use all;
 
 impl McpToolset {
     /// The resources of the server, at most 2,000.
@@ -287,11 +291,11 @@ impl Drop for Closing {
     }
 }
 
-async fn peer(connection: &Connection) -> Result<Peer<RoleClient>, ToolError> {
+pub(super) async fn peer(connection: &Connection) -> Result<Peer<RoleClient>, ToolError> {
     Ok(connection.peer_after(0).await?.1)
 }
 
-fn line(said: &str) -> String {
+pub(super) fn line(said: &str) -> String {
     safety::sanitize_line(said, DESCRIPTION)
 }
 

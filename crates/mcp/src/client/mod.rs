@@ -16,6 +16,7 @@ mod place;
 mod private_file;
 mod references;
 mod settings;
+mod skills;
 mod tasks;
 mod tool;
 mod toolset;
@@ -26,6 +27,7 @@ pub use self::{
     catalogue::{Completing, PromptInfo, ResourceInfo, ResourceUpdates},
     error::{AuthorizationError, ConnectError, SettingsError},
     settings::{Command, ServerSettings},
+    skills::SkillInfo,
     toolset::McpToolset,
 };
 

@@ -50,6 +50,8 @@ pub struct ServerSettings {
     pub resources: bool,
     /// Whether the model can list and get the server's prompts, with separate tools.
     pub prompts: bool,
+    /// Whether the model can list and use the server's skills, with separate tools.
+    pub skills: bool,
     /// The file that pins the tools as they were first seen.
     pub pins: Option<PathBuf>,
     /// The time limit for connecting, in seconds; 30, when left out.
@@ -158,6 +160,13 @@ impl ServerSettings {
     #[must_use]
     pub fn prompts(mut self) -> Self {
         self.prompts = true;
+        self
+    }
+
+    /// Lets the model list and use the server's skills, with separate tools.
+    #[must_use]
+    pub fn skills(mut self) -> Self {
+        self.skills = true;
         self
     }
 

@@ -19,6 +19,7 @@ use super::{
     error::{AuthorizationError, ConnectError, SettingsError},
     pins::{self, Pinned},
     settings::ServerSettings,
+    skills::SkillTool,
     tool::McpTool,
 };
 
@@ -101,7 +102,7 @@ impl McpToolset {
         &self.connection
     }
 
-    /// The tools for resources and prompts, if the settings want them.
+    /// The tools for resources, prompts and skills, if the settings want them.
     fn catalogue(&self) -> Vec<ToolHandle> {
         let settings = &self.connection.shared().settings;
         let mut tools = Vec::new();
@@ -112,6 +113,11 @@ impl McpToolset {
         if settings.prompts {
             tools.push(ToolHandle::new(CatalogueTool::ListPrompts(self.clone())));
             tools.push(ToolHandle::new(CatalogueTool::GetPrompt(self.clone())));
+        }
+        if settings.skills {
+            tools.push(ToolHandle::new(SkillTool::List(self.clone())));
+            tools.push(ToolHandle::new(SkillTool::Use(self.clone())));
+            tools.push(ToolHandle::new(SkillTool::ReadFile(self.clone())));
         }
         tools
     }

@@ -15,13 +15,17 @@ use ghostlight_actors::{
 use parking_lot::Mutex;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
+    handler::server::skill_catalog::SkillCatalog,
     model::{
         CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
-        CompleteRequestParams, CompleteResult, CompletionInfo, GetPromptRequestParams,
-        GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, Reference, RequestId,
-        ServerCapabilities, ServerConfig, SetLevelRequestMethod, SubscribeRequestParams,
+        CompleteRequestParams, CompleteResult, CompletionInfo, ConstString, GetPromptRequestParams,
+        GetPromptResponse, GetSkillRequestMethod, GetSkillRequestParams, GetSkillResult,
+        GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListSkillsRequestMethod,
+        ListSkillsResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+        ReadResourceDirectoryRequestMethod, ReadResourceDirectoryRequestParams,
+        ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse, Reference,
+        RequestId, ServerCapabilities, ServerConfig, SetLevelRequestMethod, SubscribeRequestParams,
         SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
@@ -76,8 +80,15 @@ impl Handler {
             space: space(context),
             teams: &self.served.teams,
             documents: &self.served.documents,
+            skills: self.served.skills.as_deref(),
             document_templates: &self.served.document_templates,
         }
+    }
+
+    /// The skills, for the method `M`, which a server without skills does not have.
+    fn skills<M: ConstString>(&self) -> Result<&SkillCatalog, ErrorData> {
+        let skills = self.served.skills.as_deref();
+        skills.ok_or_else(ErrorData::method_not_found::<M>)
     }
 
     /// Whether the client wants log messages for this request.
@@ -179,8 +190,11 @@ impl ServerHandler for Handler {
             .enable_resources_subscribe()
             .enable_prompts()
             .enable_completions()
-            .enable_tasks()
-            .build();
+            .enable_tasks();
+        let capabilities = match &self.served.skills {
+            Some(_) => capabilities.enable_skills_with_directory_read().build(),
+            None => capabilities.build(),
+        };
         ServerConfig::new(capabilities)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
             .with_server_info(Implementation::new("ghostlight", env!("CARGO_PKG_VERSION")))
@@ -249,6 +263,32 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         self.resources(&context).read(&params.uri).await
+    }
+
+    async fn read_resource_directory(
+        &self,
+        params: ReadResourceDirectoryRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceDirectoryResult, ErrorData> {
+        self.skills::<ReadResourceDirectoryRequestMethod>()?
+            .read_resource_directory(&params.uri)
+    }
+
+    async fn list_skills(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        Ok(self.skills::<ListSkillsRequestMethod>()?.list_skills())
+    }
+
+    async fn get_skill(
+        &self,
+        params: GetSkillRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetSkillResult, ErrorData> {
+        self.skills::<GetSkillRequestMethod>()?
+            .get_skill(&params.uri)
     }
 
     async fn list_prompts(

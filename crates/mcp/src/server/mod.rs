@@ -14,7 +14,15 @@ mod subscriptions;
 mod tasks;
 mod template;
 
-use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use ghostlight_actors::{
     actor::{Run, System},
@@ -22,7 +30,7 @@ use ghostlight_actors::{
     session::Turn,
     vocabulary::SessionId,
 };
-use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::{handler::server::skill_catalog::SkillCatalog, transport::async_rw::AsyncRwTransport};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
@@ -61,7 +69,7 @@ const TASKS_AFTER: Duration = Duration::from_secs(30);
 /// - The sessions and their artifacts are resources, with templates for their addresses; artifacts that a turn saves
 ///   are in its result. A client may subscribe to their changes, and is notified within a second. Documents of the
 ///   program's own are resources as well.
-/// - Templates are prompts, which may contain resources.
+/// - Templates are prompts, which may contain resources. The skills of a folder are offered as such.
 #[derive(Clone, Debug)]
 pub struct McpServer(Arc<Served>);
 
@@ -73,6 +81,8 @@ struct Served {
     documents: BTreeMap<String, Document>,
     document_templates: Vec<DocumentTemplate>,
     prompts: BTreeMap<String, PromptTemplate>,
+    /// The skills with their files, as they were when the folder was read.
+    skills: Option<Arc<SkillCatalog>>,
     /// The time after which a call becomes a task; `None` for never.
     tasks_after: Option<Duration>,
 }
@@ -153,6 +163,14 @@ impl fmt::Debug for Sender {
 #[error("the client could not be served: {0}")]
 pub struct ServeError(String);
 
+/// Why skills are not offered.
+#[derive(Debug, thiserror::Error)]
+#[error("the skills below {folder:?} cannot be read: {reason}")]
+pub struct SkillFolderError {
+    folder: PathBuf,
+    reason: String,
+}
+
 impl McpServer {
     /// A server over a System, without teams at first.
     pub fn new(system: System) -> Self {
@@ -162,6 +180,7 @@ impl McpServer {
             documents: BTreeMap::new(),
             document_templates: Vec::new(),
             prompts: BTreeMap::new(),
+            skills: None,
             tasks_after: Some(TASKS_AFTER),
         }))
     }
@@ -226,6 +245,28 @@ impl McpServer {
         let served = Arc::make_mut(&mut self.0);
         served.document_templates.push(template);
         self
+    }
+
+    /// Offers the skills below a folder to every client (the extension `io.modelcontextprotocol/skills`): each folder with a
+    /// `SKILL.md` is a skill. They are read once, with all their files; a skill that breaks the rules of the format, or has more than 512
+    /// files or 16 MiB, is left out with a warning. The skills of an earlier call are replaced.
+    ///
+    /// ```no_run
+    /// # fn of(server: ghostlight_mcp::McpServer) -> Result<ghostlight_mcp::McpServer, ghostlight_mcp::SkillFolderError> {
+    /// server.skills("./skills")
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn skills(mut self, folder: impl AsRef<Path>) -> Result<Self, SkillFolderError> {
+        let folder = folder.as_ref();
+        let read = SkillCatalog::from_dir(folder).map_err(|error| SkillFolderError {
+            folder: folder.to_owned(),
+            reason: error.to_string(),
+        })?;
+        Arc::make_mut(&mut self.0).skills = Some(Arc::new(read));
+        Ok(self)
     }
 
     /// Sets the time after which a call becomes a task, for clients that know tasks: 30 seconds by default, `None` for

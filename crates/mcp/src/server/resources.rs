@@ -9,6 +9,7 @@ use ghostlight_actors::{
 };
 use rmcp::{
     ErrorData,
+    handler::server::skill_catalog::SkillCatalog,
     model::{
         CompletionInfo, ContentBlock, ListResourceTemplatesResult, ListResourcesResult,
         ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
@@ -35,11 +36,12 @@ pub(super) struct Resources<'a> {
     pub(super) space: Space,
     pub(super) teams: &'a BTreeMap<String, String>,
     pub(super) documents: &'a BTreeMap<String, Document>,
+    pub(super) skills: Option<&'a SkillCatalog>,
     pub(super) document_templates: &'a [DocumentTemplate],
 }
 
 impl Resources<'_> {
-    /// The documents, and the sessions of the teams with their artifacts.
+    /// The documents, the skills, and the sessions of the teams with their artifacts.
     pub(super) async fn list(
         &self,
         cursor: Option<String>,
@@ -54,6 +56,7 @@ impl Resources<'_> {
             resource
         });
         let mut resources: Vec<Resource> = documents.collect();
+        resources.extend(self.skills.iter().flat_map(|skills| skills.resources()));
         for (place, session) in self.sessions().await?.into_iter().enumerate() {
             let SessionId { team, key } = session;
             let name = self.space.name(&key).unwrap_or(&key);
@@ -88,6 +91,9 @@ impl Resources<'_> {
 
     /// The resource at an address.
     pub(super) async fn read(&self, uri: &str) -> Result<ReadResourceResponse, ErrorData> {
+        if let Some(file) = self.skills.and_then(|skills| skills.read_resource(uri)) {
+            return Ok(file.into());
+        }
         let found = self.found(uri).await?;
         let contents = contents(uri, &found.media_type, &found.content);
         Ok(ReadResourceResult::new(vec![contents]).into())

@@ -48,14 +48,37 @@ pub(crate) async fn run() {
         }
         _ => {}
     }
-    let settings = ServerSettings::url(url)
+    let mut settings = ServerSettings::url(url)
         .oauth(oauth)
         .connect_timeout(Duration::from_secs(10));
+    let uses_skills = scenario.starts_with("sep-2640-");
+    settings.skills = uses_skills;
     let toolset = McpToolset::new("kit", settings).unwrap();
     connect(&toolset).await;
     let calls = context.get("toolCalls").and_then(Value::as_array).cloned();
     let tools = toolset.tools().unwrap();
+    let of_skills = || {
+        let name = json!("pdf-processing");
+        let file = json!({ "name": name, "path": "references/FORMS.md" });
+        let calls = [
+            ("list_skills", json!({})),
+            ("use_skill", json!({ "name": name })),
+            ("read_skill_file", file),
+        ];
+        let calls = calls.map(|(tool, arguments)| {
+            let found = tools.iter().find(|one| one.definition().name == tool);
+            (found.unwrap().clone(), arguments)
+        });
+        // A skill that was only listed is not read.
+        let wanted = if scenario.ends_with("no-prefetch") {
+            1
+        } else {
+            3
+        };
+        calls.into_iter().take(wanted).collect()
+    };
     let calls = match calls {
+        _ if uses_skills => of_skills(),
         Some(calls) => calls
             .iter()
             .map(|call| {
@@ -65,15 +88,15 @@ pub(crate) async fn run() {
             })
             .collect(),
         None => tools
-            .into_iter()
+            .iter()
             .map(|tool| {
                 let arguments = arguments(&tool.definition().parameters);
-                (tool, arguments)
+                (tool.clone(), arguments)
             })
             .collect::<Vec<_>>(),
     };
-    // At once, but for those by which somebody signs in.
-    let at_once = !scenario.starts_with("auth/");
+    // At once, but for those by which somebody signs in, and those that follow from each other.
+    let at_once = !scenario.starts_with("auth/") && !uses_skills;
     let mut under_way = tokio::task::JoinSet::new();
     for (tool, arguments) in calls {
         let toolset = toolset.clone();

@@ -1,7 +1,11 @@
-//! What the kit runs without counting it: the extension for tasks, and ways of signing in without a person. The file of expected
-//! failures says what is not played.
+//! What the kit runs without counting it: the extensions for tasks and skills, and ways of signing in without a person. The file of
+//! expected failures says what is not played.
 
-use std::{path::Path, process::Stdio, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 
 use ghostlight_actors::{
     actor::System,
@@ -15,7 +19,10 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 /// The scenarios against a server.
-pub(crate) const SERVER: [&str; 10] = [
+pub(crate) const SERVER: [&str; 13] = [
+    "sep-2640-skills-enumeration",
+    "sep-2640-skills-manifest",
+    "sep-2640-skills-directory",
     "tasks-lifecycle",
     "tasks-capability-negotiation",
     "tasks-wire-fields",
@@ -28,7 +35,11 @@ pub(crate) const SERVER: [&str; 10] = [
     "tasks-mrtr-composition",
 ];
 /// The scenarios against a client.
-pub(crate) const CLIENT: [&str; 4] = [
+pub(crate) const CLIENT: [&str; 8] = [
+    "sep-2640-client-no-prefetch",
+    "sep-2640-client-verify-digest",
+    "sep-2640-client-verify-size",
+    "sep-2640-client-verify-frontmatter",
     "auth/client-credentials-basic",
     "auth/client-credentials-jwt",
     "auth/enterprise-managed-authorization",
@@ -127,6 +138,28 @@ async fn act(team: &str, cx: &RunContext) -> Result<Outcome, AgentError> {
     Ok(Outcome::answer("It is computed."))
 }
 
+/// A folder of two skills. The kit looks at the first one, which has a folder.
+fn skills() -> PathBuf {
+    let below = format!("conformance-skills-{}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(below);
+    for (path, content) in [
+        (
+            "pdf-forms/SKILL.md",
+            "---\nname: pdf-forms\ndescription: Fills forms\nmetadata: { version: \"1.0\" }\n---\nAsk for each field.\n",
+        ),
+        ("pdf-forms/references/fields.md", "The fields.\n"),
+        (
+            "writing/SKILL.md",
+            "---\nname: writing\ndescription: Writes\n---\nWrite it.\n",
+        ),
+    ] {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    folder
+}
+
 /// Serves the teams at an address of this machine, for as long as the process lives.
 pub(crate) async fn start() -> String {
     let mut builder = System::builder(InMemoryStore::new());
@@ -137,7 +170,8 @@ pub(crate) async fn start() -> String {
         builder = builder.team(agent.into_team().unwrap());
     }
     let system = builder.start().await.unwrap();
-    let mut server = McpServer::new(system).tasks_after(Some(TASKS_AFTER));
+    let server = McpServer::new(system).tasks_after(Some(TASKS_AFTER));
+    let mut server = server.skills(skills()).unwrap();
     for team in TEAMS {
         server = server.team(team, "What a scenario of the kit calls.");
     }

@@ -12,6 +12,7 @@ mod offering;
 mod peer;
 mod real_peers;
 mod serving;
+mod skills;
 
 use std::{sync::Arc, time::Duration};
 

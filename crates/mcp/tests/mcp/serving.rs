@@ -38,7 +38,7 @@ type Begun = Arc<AtomicUsize>;
 
 /// A System with the team `desk`, whose agent repeats what it is told, asks a person when it is told to ask, and
 /// waits for ever when it is told to wait.
-async fn desk() -> (System, Begun) {
+pub(crate) async fn desk() -> (System, Begun) {
     let begun = Begun::default();
     let counts = begun.clone();
     let desk = Agent::from_fn("desk", move |cx: RunContext| {
@@ -397,9 +397,12 @@ async fn sessions_are_resources() {
     }
 }
 
+fn repeating(system: &System) -> McpServer {
+    McpServer::new(system.clone()).team("desk", "Repeats things.")
+}
+
 /// Serves over HTTP; whoever names somebody in the header `x-owner` acts for them.
-async fn over_http(system: System) -> (String, tokio::task::JoinHandle<()>) {
-    let server = McpServer::new(system).team("desk", "Repeats things.");
+pub(crate) async fn over_http(server: McpServer) -> (String, tokio::task::JoinHandle<()>) {
     let service = server.http(&HttpOptions::default());
     let router =
         axum::Router::new()
@@ -431,7 +434,7 @@ async fn call(toolset: &McpToolset, arguments: Value) -> Result<ToolOutput, Tool
 #[tokio::test]
 async fn our_client_uses_our_server_over_http_for_an_owner() {
     let (system, _) = desk().await;
-    let (url, serving) = over_http(system.clone()).await;
+    let (url, serving) = over_http(repeating(&system)).await;
     let for_owner = |owner: &str| ServerSettings::url(url.clone()).header("x-owner", owner);
     let ada = McpToolset::new("desk", for_owner("ada")).unwrap();
     ada.connect().await.unwrap();
@@ -495,7 +498,7 @@ async fn our_client_uses_our_server_over_http_for_an_owner() {
 #[tokio::test]
 async fn a_server_over_http_that_comes_back_is_connected_again() {
     let (system, begun) = desk().await;
-    let (url, serving) = over_http(system.clone()).await;
+    let (url, serving) = over_http(repeating(&system)).await;
     let address = url
         .trim_start_matches("http://")
         .trim_end_matches("/mcp")
