@@ -99,6 +99,8 @@ struct SessionState {
     sleeping: Option<RunId>,
     /// Runs of quarantined turns that are to be retried or cancelled, and wait for their turn.
     reopening: VecDeque<(RunId, bool, Option<WakeReply>)>,
+    /// The run for whose questions a task looks, because turns wait for its end.
+    looked_at: Option<RunId>,
 }
 
 /// A run that this agent hosts.
@@ -143,6 +145,7 @@ impl Actor for Agent {
             wakes: Vec::new(),
             sleeping: None,
             reopening: VecDeque::new(),
+            looked_at: None,
         });
         Ok(AgentState {
             shared,
@@ -171,7 +174,9 @@ impl Actor for Agent {
         // keeps room for the largest future of its handler as long as it lives.
         match message {
             AgentMessage::Turn(turn, reply) => state.turn(&myself, *turn, reply),
-            AgentMessage::Asking(run) => state.asking(&myself, run),
+            AgentMessage::Asking(run, asked_before) => {
+                state.asking(&myself, run, asked_before);
+            }
             AgentMessage::Queue(turn, reply) => state.queue(&myself, *turn, reply),
             AgentMessage::Steered(run, turn) => state.steered(&myself, run, &turn),
             AgentMessage::LookForUnread(run) => state.look_for_unread(&myself, run),

@@ -26,8 +26,8 @@ pub(crate) enum AgentMessage {
     LookForUnread(RunId),
     /// This turn was said to this run, which ended without having read it.
     Unread(RunId, Box<Turn>),
-    /// This run, for whose end turns wait, waits for a person's answer.
-    Asking(RunId),
+    /// This run, for whose end turns wait, waits for a person's answer; whether it asked before they came.
+    Asking(RunId, bool),
     /// The session's journal was read.
     SessionLoaded(Box<Result<LoadedSession, StoreError>>),
     /// The turn's first entries are durable, or refused.

@@ -1,6 +1,6 @@
 //! The open questions of a tree of runs.
 
-use super::recording::each_line;
+use super::recording::each_line_after;
 use crate::{
     contract::{InboxBody, InboxItem, RunRow, StoreError, StoreHandle},
     vocabulary::{Begun, Entry, OperationId, Question, RunId},
@@ -9,23 +9,49 @@ use crate::{
 /// A question that waits for its answer: the run that asks, its operation, and what it asks.
 pub(super) type Open = (RunId, OperationId, Question);
 
+/// The questions of a tree of runs, which can be read on.
+#[derive(Debug, Default)]
+pub(super) struct AskedInTree {
+    open: Vec<Open>,
+    /// The position up to which the tree was read.
+    read: u64,
+}
+
+impl AskedInTree {
+    /// Reads what was recorded since the last time.
+    async fn read(&mut self, store: &StoreHandle, root: RunId) -> Result<(), StoreError> {
+        each_line_after(store, root, self.read, |line| -> Result<(), StoreError> {
+            let entry = line.stored.decode(&line.run.into())?;
+            note(&mut self.open, line.run, entry);
+            self.read = line.stored.position;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Whether a question is open to which no answer is on its way.
+    pub(super) async fn is_asking(
+        &mut self,
+        store: &StoreHandle,
+        root: RunId,
+    ) -> Result<bool, StoreError> {
+        self.read(store, root).await?;
+        Ok(!unanswered(store, self.open.clone()).await?.is_empty())
+    }
+}
+
 /// The questions that a run and the runs below it wait for, oldest first.
 pub(super) async fn open_questions(
     store: &StoreHandle,
     run: &RunRow,
 ) -> Result<Vec<Open>, StoreError> {
-    let mut open: Vec<Open> = Vec::new();
-    each_line(store, run.root, |line| -> Result<(), StoreError> {
-        let entry = line.stored.decode(&line.run.into())?;
-        note(&mut open, line.run, entry);
-        Ok(())
-    })
-    .await?;
+    let mut asked = AskedInTree::default();
+    asked.read(store, run.root).await?;
     if run.root == run.run {
-        return Ok(open);
+        return Ok(asked.open);
     }
     let mut within = Vec::new();
-    for asked in open {
+    for asked in asked.open {
         if is_within(store, asked.0, run.run).await? {
             within.push(asked);
         }

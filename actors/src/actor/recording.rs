@@ -84,9 +84,18 @@ pub(crate) async fn tree(store: &StoreHandle, root: RunId) -> Result<Vec<TreeLin
 pub(crate) async fn each_line<E: From<StoreError>>(
     store: &StoreHandle,
     root: RunId,
+    take: impl FnMut(TreeLine) -> Result<(), E>,
+) -> Result<(), E> {
+    each_line_after(store, root, 0, take).await
+}
+
+/// The same for the entries after this position.
+pub(crate) async fn each_line_after<E: From<StoreError>>(
+    store: &StoreHandle,
+    root: RunId,
+    mut after: u64,
     mut take: impl FnMut(TreeLine) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut after = 0;
     loop {
         let page = store.read_tree(root, after, PAGE).await?;
         let Some(last) = page.last() else {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    actor::{System, SystemError},
-    definition::WhileBusy,
-    run::{Agent, RunContext},
+    actor::{Run, Session, System, SystemError},
+    definition::{WhileAsking, WhileBusy},
+    run::{Agent, RunContext, Team},
     session::Turn,
     testing::ScriptedModel,
-    vocabulary::{Message, Outcome, Question, Transfer},
+    vocabulary::{Effect, Message, Outcome, Question, Transfer},
 };
 
 use crate::stage::{Stage, outcome, pause, text};
@@ -166,4 +166,91 @@ async fn a_run_that_asks_a_person_is_not_steered_past_its_question() {
     pause(100).await;
     let refused = session.send("two").await.unwrap_err();
     assert!(matches!(refused, SystemError::Asking { run } if run == asking.id()));
+}
+
+/// Asks at once or after a while, or does something else for a while.
+fn asker(while_asking: WhileAsking) -> Team {
+    let agent = Agent::from_fn("asker", |cx: RunContext| async move {
+        let said = cx.input().content();
+        if said != "ask now" {
+            cx.sleep(Duration::from_secs(1)).await?;
+        }
+        if said.starts_with("ask") {
+            cx.ask(Question::new("go on?")).await?;
+        }
+        Ok(Outcome::answer(said))
+    });
+    let team = agent.into_team().unwrap();
+    team.define(|team| team.while_asking = while_asking)
+}
+
+/// What becomes of a turn, which is known in time.
+async fn said(session: &Session, text: &str) -> Result<Run, SystemError> {
+    let time = Duration::from_secs(3_600);
+    let said = tokio::time::timeout(time, session.send(text)).await;
+    said.expect("the turn waits for ever")
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_that_wait_are_told_when_the_run_before_them_begins_to_ask() {
+    for while_asking in [WhileAsking::Refuse, WhileAsking::Cancel] {
+        let stage = Stage::new();
+        let builder = System::builder(stage.store.clone()).team(asker(while_asking));
+        let system = builder.start().await.unwrap();
+        // The next comes while the run is under way; and before it begins, since another is under way.
+        for (case, before) in [("ask", None), ("ask now", Some("work"))] {
+            let session = system.session("asker", case);
+            if let Some(before) = before {
+                session.send(before).await.unwrap();
+            }
+            let (asking, next) = tokio::join!(said(&session, case), async {
+                pause(500).await;
+                said(&session, "next").await
+            });
+            let asking = asking.unwrap();
+            if while_asking == WhileAsking::Cancel {
+                let outcome = outcome(&asking).await;
+                assert!(outcome.stop_reason().is_some(), "{case}: {outcome:?}");
+                assert_eq!(text(&next.unwrap()).await, "next");
+                continue;
+            }
+            let refused = next.unwrap_err();
+            let named =
+                matches!(&refused, SystemError::UnderWay { run, .. } if *run == asking.id());
+            assert!(named, "{case}: {refused}");
+            assert_eq!(asking.questions().await.unwrap().len(), 1);
+            // There is a question now, which the next may be meant to answer.
+            let refused = said(&session, "yes").await.unwrap_err();
+            let named = matches!(&refused, SystemError::Asking { run } if *run == asking.id());
+            assert!(named, "{case}: {refused}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_comes_while_a_run_that_asks_is_recovered_is_told_that_it_asks() {
+    let agent = || {
+        Agent::from_fn("asker", |cx: RunContext| async move {
+            let work = cx.step("work", Effect::Read, async {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                Ok::<_, String>(())
+            });
+            let (answer, worked) = tokio::join!(cx.ask(Question::new("go on?")), work);
+            worked?;
+            Ok(Outcome::answer(answer?.to_string()))
+        })
+    };
+    let mut stage = Stage::new();
+    let system = stage.start(agent()).await;
+    let run = system.session("asker", "s").send("go").await.unwrap();
+    pause(1_000).await;
+    stage.crash(&system).await;
+    // Its question is recorded, and it is at work.
+    let system = stage.start(agent()).await;
+    let refused = said(&system.session("asker", "s"), "two").await;
+    let refused = refused.unwrap_err();
+    assert!(
+        matches!(&refused, SystemError::Asking { run: asking } if *asking == run.id()),
+        "{refused}"
+    );
 }

@@ -1,10 +1,14 @@
 //! Turns that come while the session's run is under way, or waits for a person's answer.
 
+use std::time::Duration;
+
 use ractor::ActorRef;
 
 use super::AgentState;
 use crate::{
-    actor::{SystemError, agent_message::AgentMessage, open_questions::is_asking},
+    actor::{
+        SystemError, agent_message::AgentMessage, open_questions::AskedInTree, services::Services,
+    },
     contract::{InboxBody, InboxItem, RunFilter, RunStatus},
     definition::WhileAsking,
     run::Ports,
@@ -13,6 +17,44 @@ use crate::{
 
 /// The reason for cancelling a run that waits for an answer when the next turn comes.
 const NEXT_TURN: &str = "the next turn came instead of an answer";
+
+/// The first and the longest pause between two looks whether a run asks.
+const LOOK: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
+
+/// Waits until a run, or the run that goes on with it, waits for a person's answer, and tells whether the question was
+/// there at the first look. A run may record its question before it waits, and does so again when it is recovered.
+/// `None` when the run ends first.
+async fn until_it_asks(
+    services: &Services,
+    mut run: RunId,
+    mut asked_before: Option<bool>,
+) -> Option<(RunId, bool)> {
+    let (mut pause, mut asked) = (LOOK.0, AskedInTree::default());
+    loop {
+        // What cannot be read now is read at the next look.
+        if let Ok(row) = services.store.run(run).await {
+            let row = row?;
+            match row.status {
+                RunStatus::Continued => {
+                    (run, asked) = (run.next(), AskedInTree::default());
+                    continue;
+                }
+                status if status.is_ended() => return None,
+                status if status == RunStatus::Waiting || asked_before.is_none() => {
+                    if let Ok(asks) = asked.is_asking(&services.store, row.root).await {
+                        let asked_before = *asked_before.get_or_insert(asks);
+                        if asks && status == RunStatus::Waiting {
+                            return Some((run, asked_before));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        services.clock.sleep(pause).await;
+        pause = (pause * 2).min(LOOK.1);
+    }
+}
 
 impl AgentState {
     pub(super) fn while_asking(&self) -> WhileAsking {
@@ -24,17 +66,42 @@ impl AgentState {
         self.session.as_ref()?.loaded.as_ref()?.0.open
     }
 
-    /// A turn was queued. A task beside the mailbox looks up whether the run before it goes on and
-    /// ends by itself.
+    /// A turn was queued. Tasks beside the mailbox look whether the run before it goes on, and whether it asks a person.
     pub(super) fn look_at_open_run(&mut self, myself: &ActorRef<AgentMessage>) {
         let Some(run) = self.open_run() else { return };
-        let (asks_first, carried) = (
-            self.while_asking() != WhileAsking::Wait,
-            self.runs.contains_key(&run),
-        );
-        if carried && !asks_first {
+        if !self.runs.contains_key(&run) {
+            self.wake_interrupted(myself, run);
+        }
+        self.look_for_questions(myself, None);
+    }
+
+    /// Turns wait for the open run. A task beside the mailbox tells when it asks a person. If it is not known whether it
+    /// asked before they came, the first look tells.
+    pub(super) fn look_for_questions(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        asked_before: Option<bool>,
+    ) {
+        let Some(run) = self.open_run() else { return };
+        if self.while_asking() == WhileAsking::Wait {
             return;
         }
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if session.looked_at.replace(run) == Some(run) {
+            return;
+        }
+        let (services, myself) = (self.services().clone(), myself.clone());
+        self.loads.spawn(async move {
+            if let Some((run, asked_before)) = until_it_asks(&services, run, asked_before).await {
+                let _ = myself.cast(AgentMessage::Asking(run, asked_before));
+            }
+        });
+    }
+
+    /// Takes up a run that was interrupted, or fell asleep in a process that is gone, and that no process took up.
+    fn wake_interrupted(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
         let (shared, myself) = (self.shared.clone(), myself.clone());
         self.loads.spawn(async move {
             let store = &shared.services.store;
@@ -42,14 +109,6 @@ impl AgentState {
                 return;
             };
             let waits = row.status == RunStatus::Waiting;
-            if waits && asks_first && is_asking(store, &row).await.unwrap_or(false) {
-                let _ = myself.cast(AgentMessage::Asking(run));
-            }
-            if carried {
-                return;
-            }
-            // The run was interrupted, or fell asleep in a process that is gone, and no process
-            // took it up.
             let filter = RunFilter {
                 open: true,
                 awake: true,
@@ -65,17 +124,34 @@ impl AgentState {
         });
     }
 
-    pub(super) fn asking(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
+    /// A turn that found the run asking is told so: its sender may take it for an answer. One that waited already when
+    /// the run began to ask is refused as any turn that may not wait, since it was said before there was a question.
+    pub(super) fn asking(
+        &mut self,
+        myself: &ActorRef<AgentMessage>,
+        run: RunId,
+        asked_before: bool,
+    ) {
+        if let Some(session) = &mut self.session {
+            session.looked_at = None;
+        }
         if self.open_run() != Some(run) {
             return;
         }
         match self.while_asking() {
             WhileAsking::Wait => {}
             WhileAsking::Refuse => {
-                let waiting = self.session.iter_mut().flat_map(|s| s.turns.clear());
-                for reply in waiting {
+                let Some(session) = &mut self.session else {
+                    return;
+                };
+                let name = session.id.to_string();
+                for reply in session.turns.clear() {
+                    let session = name.clone();
                     // The caller may have gone.
-                    let _ = reply.send(Err(SystemError::Asking { run }));
+                    let _ = reply.send(Err(match asked_before {
+                        true => SystemError::Asking { run },
+                        false => SystemError::UnderWay { session, run },
+                    }));
                 }
                 self.watch_idleness(myself);
             }

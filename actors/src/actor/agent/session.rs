@@ -185,7 +185,7 @@ impl AgentState {
                     self.wake(myself, run, false, None);
                 }
                 self.next_turn(myself);
-                self.answer_known();
+                self.answer_known(myself);
                 self.settle_unread();
             }
             Err(error) => {
@@ -364,11 +364,11 @@ impl AgentState {
         self.admit_run(myself, run, run, None);
         let _ = reply.send(Ok(run));
         self.carry(myself, loaded, None).await;
-        self.answer_known();
+        self.answer_known(myself);
     }
 
-    /// Answers the callers of turns that have begun by now.
-    fn answer_known(&mut self) {
+    /// Answers the callers of turns that have begun by now. The others wait for the run that is open now.
+    fn answer_known(&mut self, myself: &ActorRef<AgentMessage>) {
         if let Some(SessionState {
             loaded: Some((fold, _)),
             turns,
@@ -377,6 +377,9 @@ impl AgentState {
         {
             for (run, reply) in turns.known(fold) {
                 let _ = reply.send(Ok(run));
+            }
+            if turns.has_waiting() {
+                self.look_for_questions(myself, Some(false));
             }
         }
     }
