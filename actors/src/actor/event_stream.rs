@@ -6,8 +6,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-
 use super::observers::{Observers, Shown, Subscription};
 use crate::{
     contract::{BoxFuture, Clock, RunStatus, StoreError, StoreHandle, TreeLine},
@@ -15,17 +13,21 @@ use crate::{
     vocabulary::{Event, EventRecord, OperationId, RunId, RunResult},
 };
 
-/// How many entries are read at once.
-const PAGE: usize = 512;
+/// The least and the most entries that are read at once.
+const PAGE: (usize, usize) = (16, 512);
+/// About how many bytes of entries are read at once, where that is within these bounds.
+const PAGE_BYTES: usize = 256 << 10;
 /// How many operations that ended last are known to a stream.
 const ENDED: usize = 64;
-/// The pause between two looks at a tree that another process carries.
-const LOOK: Duration = Duration::from_millis(100);
+/// The first and the longest pause between two looks at a tree, which another process may carry. What happens in this
+/// process is seen at once, so a tree on which nothing happens is looked at seldom.
+const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// The events of a root run and all runs below it, in the order of their commits.
 ///
 /// The stream reads the journal at its own pace, so any number of streams, however slow, never
-/// delay an agent. A stream that is read later gives the same sequence, except for the previews. It
+/// delay an agent. For a reader that does not read it holds at most 16 entries, or more of them that come to about
+/// 256 KiB, and the newest 1,024 previews. A stream that is read later gives the same sequence, except for the previews. It
 /// ends after the root's last event. A reader who prefers the newest events to all events takes it
 /// [bounded](Self::bounded).
 pub struct EventStream {
@@ -36,6 +38,10 @@ pub struct EventStream {
     observer: Observer,
     root: RunId,
     after: u64,
+    /// How many entries are read next.
+    page: usize,
+    /// The pause before the next look.
+    look: Duration,
     /// The event at which an earlier reader stopped, by its position and part.
     stopped_at: Option<(u64, u32)>,
     /// Whether the observer knows what was recorded before the point at which this stream begins.
@@ -97,6 +103,8 @@ impl EventStream {
             observer: Observer::new(),
             root,
             after: 0,
+            page: PAGE.0,
+            look: LOOK.0,
             stopped_at: None,
             is_primed: true,
             ready: VecDeque::new(),
@@ -224,14 +232,10 @@ impl EventStream {
     }
 
     fn look_for_preview(&mut self) {
-        while self.previews && self.shown.is_none() {
-            match self.subscription.previews.try_recv() {
-                Ok(shown) => self.shown = Some(shown),
-                // Previews that a slow reader missed are gone; they were never more than hints.
-                Err(TryRecvError::Lagged(missed)) => self.missed.previews += missed,
-                Err(TryRecvError::Empty) => return,
-                Err(TryRecvError::Closed) => self.previews = false,
-            }
+        if self.previews && self.shown.is_none() {
+            let (shown, missed) = self.subscription.previews.take();
+            // Previews that a slow reader missed are gone; they were never more than hints.
+            (self.shown, self.missed.previews) = (shown, self.missed.previews + missed);
         }
     }
 
@@ -355,7 +359,7 @@ impl EventStream {
     async fn prime(&mut self) -> Result<(), StoreError> {
         let mut passed = 0;
         while passed < self.after {
-            let lines = self.store.read_tree(self.root, passed, PAGE).await?;
+            let lines = self.store.read_tree(self.root, passed, PAGE.1).await?;
             for line in &lines {
                 passed = line.stored.position;
                 if passed <= self.after {
@@ -375,8 +379,14 @@ impl EventStream {
         if !self.is_primed {
             self.prime().await?;
         }
-        let lines = self.store.read_tree(self.root, self.after, PAGE).await?;
+        let lines = self.store.read_tree(self.root, self.after, self.page);
+        let lines = lines.await?;
         let any = !lines.is_empty();
+        if any {
+            let bytes: usize = lines.iter().map(|line| line.stored.line.text.len()).sum();
+            self.page = (PAGE_BYTES * lines.len() / bytes.max(1)).clamp(PAGE.0, PAGE.1);
+            self.look = LOOK.0;
+        }
         if !any && let Some(at) = self.store.deleted(self.root).await? {
             let run = self.root;
             return Err(StoreError::Deleted { run, at });
@@ -414,13 +424,9 @@ impl EventStream {
 
     /// Counts the previews that are at hand when everything is over.
     fn leave_previews(&mut self) {
-        self.missed.previews += u64::from(self.shown.take().is_some());
-        while self.previews {
-            match self.subscription.previews.try_recv() {
-                Ok(_) => self.missed.previews += 1,
-                Err(TryRecvError::Lagged(missed)) => self.missed.previews += missed,
-                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
-            }
+        while let Some(_left) = self.shown.take() {
+            self.missed.previews += 1;
+            self.look_for_preview();
         }
     }
 
@@ -440,19 +446,17 @@ impl EventStream {
 
     /// Waits for more to read, or for a preview.
     async fn wait(&mut self) {
-        let look = self.clock.sleep(LOOK);
+        let look = self.clock.sleep(self.look);
         let Subscription {
             position, previews, ..
         } = &mut self.subscription;
         tokio::select! {
             biased;
-            preview = previews.recv(), if self.previews && self.shown.is_none() => match preview {
-                Ok(shown) => self.shown = Some(shown),
-                Err(RecvError::Lagged(missed)) => self.missed.previews += missed,
-                Err(RecvError::Closed) => self.previews = false,
-            },
+            (shown, missed) = previews.next(), if self.previews && self.shown.is_none() => {
+                (self.shown, self.missed.previews) = (Some(shown), self.missed.previews + missed);
+            }
             Ok(()) = position.changed() => {}
-            () = look => {}
+            () = look => self.look = (self.look * 2).min(LOOK.1),
         }
     }
 }

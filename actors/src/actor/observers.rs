@@ -1,7 +1,7 @@
 //! The observers of trees of runs.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -9,12 +9,14 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Notify, watch};
 
 use crate::vocabulary::{EventRecord, RunId};
 
 /// How many previews a slow observer may lag behind before it misses some.
 const PREVIEWS: usize = 1024;
+/// The most previews for which an observer that has read all of them keeps room.
+const ROOM: usize = 16;
 
 /// Tells observers that there is more to read. The teller never waits: observers read the journal
 /// for themselves, at their own pace.
@@ -30,7 +32,21 @@ struct Inner {
 #[derive(Debug)]
 struct Tree {
     position: watch::Sender<u64>,
-    previews: broadcast::Sender<Shown>,
+    observers: Vec<Arc<Previews>>,
+}
+
+/// The previews that wait for one observer. They take no room before there are any: most observers wait, and there may
+/// be thousands.
+#[derive(Debug, Default)]
+pub(crate) struct Previews {
+    waiting: Mutex<Waiting>,
+    more: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    shown: VecDeque<Shown>,
+    missed: u64,
 }
 
 /// A preview, and its place among the recorded entries.
@@ -48,7 +64,7 @@ pub(crate) struct Shown {
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub(crate) position: watch::Receiver<u64>,
-    pub(crate) previews: broadcast::Receiver<Shown>,
+    pub(crate) previews: Arc<Previews>,
     root: RunId,
     observers: Observers,
 }
@@ -59,9 +75,10 @@ impl Observers {
         let mut trees = self.0.trees.lock();
         let tree = trees.entry(root).or_insert_with(|| Tree {
             position: watch::channel(0).0,
-            previews: broadcast::channel(PREVIEWS).0,
+            observers: Vec::new(),
         });
-        let (position, previews) = (tree.position.subscribe(), tree.previews.subscribe());
+        let (position, previews) = (tree.position.subscribe(), Arc::<Previews>::default());
+        tree.observers.push(previews.clone());
         self.0.watched.store(trees.len(), Ordering::Release);
         Subscription {
             position,
@@ -103,8 +120,42 @@ impl Observers {
                 entries,
                 record: Arc::new(record),
             };
-            // A preview without an observer is no failure.
-            let _ = tree.previews.send(shown);
+            for observer in &tree.observers {
+                observer.push(shown.clone());
+            }
+        }
+    }
+}
+
+impl Previews {
+    fn push(&self, shown: Shown) {
+        let mut waiting = self.waiting.lock();
+        if waiting.shown.len() == PREVIEWS {
+            waiting.shown.pop_front();
+            waiting.missed += 1;
+        }
+        waiting.shown.push_back(shown);
+        drop(waiting);
+        self.more.notify_one();
+    }
+
+    /// The oldest preview that waits, and how many were missed before it.
+    pub(crate) fn take(&self) -> (Option<Shown>, u64) {
+        let mut waiting = self.waiting.lock();
+        let shown = waiting.shown.pop_front();
+        if waiting.shown.is_empty() {
+            waiting.shown.shrink_to(ROOM);
+        }
+        (shown, std::mem::take(&mut waiting.missed))
+    }
+
+    /// The same, as soon as there is one. Dropped while it waits, it loses none.
+    pub(crate) async fn next(&self) -> (Shown, u64) {
+        loop {
+            if let (Some(shown), missed) = self.take() {
+                return (shown, missed);
+            }
+            self.more.notified().await;
         }
     }
 }
@@ -119,11 +170,12 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut trees = self.observers.0.trees.lock();
-        if trees
-            .get(&self.root)
-            .is_some_and(|tree| tree.position.receiver_count() <= 1)
-        {
-            trees.remove(&self.root);
+        if let Some(tree) = trees.get_mut(&self.root) {
+            tree.observers
+                .retain(|previews| !Arc::ptr_eq(previews, &self.previews));
+            if tree.observers.is_empty() {
+                trees.remove(&self.root);
+            }
         }
         self.observers
             .0

@@ -42,6 +42,13 @@ pub(crate) async fn obey(cx: RunContext) -> Result<Outcome, AgentError> {
             let long = "x".repeat(rest.parse().map_err(AgentError::failed)?);
             cx.emit("long", &long);
         }
+        "repeat" => {
+            let (times, bytes) = rest.split_once(' ').unwrap_or((rest, "1"));
+            let long = "x".repeat(bytes.parse().map_err(AgentError::failed)?);
+            for _ in 0..times.parse().map_err(AgentError::failed)? {
+                cx.emit("long", &long);
+            }
+        }
         "keep" => {
             cx.artifacts(State::Session)
                 .save("note.txt", "text/html", rest.as_bytes())
