@@ -2,8 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{DefinitionError, secret_variable, team::is_default};
+use super::{DefinitionError, WebhookPiece, secret_variable, team::is_default};
 
 /// An address to which the server (`ghostlight serve --listen`) posts what becomes of a team's runs.
 ///
@@ -30,7 +31,15 @@ pub struct Notification {
     /// The news to post; all when left out.
     #[serde(skip_serializing_if = "is_default")]
     pub events: Vec<RunNews>,
+    /// The form of the messages, for receivers that want another one: any JSON, whose texts may hold places such as
+    /// `{body.data.answer}`, read in the message that is posted without it. A text that is one place alone becomes the value
+    /// there, with its type. A value that is missing is empty; `{{` and `}}` are braces.
+    #[serde(skip_serializing_if = "is_default")]
+    pub payload: Option<Value>,
 }
+
+/// The most bytes of a payload, as JSON.
+const MAX_PAYLOAD: usize = 16 << 10;
 
 /// News of a run that somebody outside may want to hear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -82,12 +91,19 @@ impl Notification {
         self
     }
 
+    /// Sets the form of the messages.
+    #[must_use]
+    pub fn payload(mut self, payload: Value) -> Self {
+        self.payload = Some(payload);
+        self
+    }
+
     /// The name of the environment variable that holds the secret.
     pub fn secret_variable(&self) -> Option<&str> {
         secret_variable(&self.secret)
     }
 
-    /// Checks that it has an address and a secret.
+    /// Checks that it has an address and a secret, and the places in its payload.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -100,8 +116,33 @@ impl Notification {
                     .to_owned(),
             );
         }
-        Ok(())
+        self.payload.as_ref().map_or(Ok(()), check_payload)
     }
+}
+
+fn check_payload(payload: &Value) -> Result<(), String> {
+    if payload.to_string().len() > MAX_PAYLOAD {
+        return Err(format!("its payload has more than {MAX_PAYLOAD} bytes"));
+    }
+    let mut values = vec![payload];
+    while let Some(value) = values.pop() {
+        match value {
+            Value::Array(items) => values.extend(items),
+            Value::Object(fields) => values.extend(fields.values()),
+            Value::String(text) => {
+                let pieces = WebhookPiece::all(text);
+                let pieces = pieces.map_err(|reason| format!("its payload {reason}"))?;
+                let is_there = |piece: &WebhookPiece<'_>| {
+                    matches!(piece, WebhookPiece::Text(_) | WebhookPiece::Body(_))
+                };
+                if !pieces.iter().all(is_there) {
+                    return Err("its payload has a place that no message has: there are {body} and {body.NAME}".to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Checks the form of an address; whether it may be asked is for the server to say.

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use super::{
     Deliveries,
     news::NewsReader,
+    payload::filled,
     subscription::{ChatRecipient, Recipient, Subscription, Subscriptions},
 };
 #[cfg(feature = "a2a")]
@@ -296,9 +297,13 @@ impl Following {
         };
         Ok(Some(match to {
             Recipient::Chat(to) => Words::Chat(NewsReader::new(run, row.session), to.clone()),
-            Recipient::Signed { events, .. } => {
-                Words::News(NewsReader::new(run, row.session), events.clone())
-            }
+            Recipient::Signed {
+                events, payload, ..
+            } => Words::News {
+                reader: NewsReader::new(run, row.session),
+                wanted: events.clone(),
+                payload: payload.clone(),
+            },
             #[cfg(feature = "a2a")]
             Recipient::Task(to) => {
                 let Some(id) = row.session else {
@@ -338,7 +343,11 @@ fn said(news: RunNews, message: &Value, to: &ChatRecipient) -> Option<Value> {
 
 /// In whose words events are told.
 enum Words {
-    News(NewsReader, Vec<RunNews>),
+    News {
+        reader: NewsReader,
+        wanted: Vec<RunNews>,
+        payload: Option<Value>,
+    },
     Chat(NewsReader, ChatRecipient),
     #[cfg(feature = "a2a")]
     Task(TaskEvents),
@@ -353,12 +362,18 @@ impl Words {
                 let said = news.and_then(|(news, message)| said(news, &message, to));
                 said.map(|said| said.to_string()).into_iter().collect()
             }
-            Self::News(reader, wanted) => {
+            Self::News {
+                reader,
+                wanted,
+                payload,
+            } => {
                 let news = reader.read(record);
                 let news = news.filter(|(news, _)| wanted.is_empty() || wanted.contains(news));
-                news.map(|(_, message)| message.to_string())
-                    .into_iter()
-                    .collect()
+                let told = news.map(|(_, message)| match payload {
+                    Some(payload) => filled(payload, &message).to_string(),
+                    None => message.to_string(),
+                });
+                told.into_iter().collect()
             }
             #[cfg(feature = "a2a")]
             Self::Task(events) => {

@@ -7,6 +7,7 @@
 mod counts;
 mod following;
 mod news;
+mod payload;
 mod subscription;
 mod watching;
 
@@ -158,6 +159,7 @@ impl Deliveries {
                 RunNews::Cancelled,
             ],
             is_asked: true,
+            payload: None,
         };
         self.subscribe(system, Subscription::new(run, name, to))
             .await

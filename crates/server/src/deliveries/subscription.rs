@@ -28,6 +28,9 @@ pub(super) enum Recipient {
         events: Vec<RunNews>,
         /// Whether a request named the address.
         is_asked: bool,
+        /// The form of the messages, where it is the receiver's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        payload: Option<Value>,
     },
     /// Gets what is said to a person in a messenger.
     Chat(ChatRecipient),

@@ -170,13 +170,17 @@ impl Watching {
 
 fn subscription(run: RunId, to: &Notification) -> Subscription {
     let events: Vec<&str> = to.events.iter().map(|news| news.as_str()).collect();
-    let name = format!("{} {}", to.url, events.join(" "));
+    let mut name = format!("{} {}", to.url, events.join(" "));
+    if let Some(payload) = &to.payload {
+        name.push_str(&format!(" {payload}"));
+    }
     let name = format!("team-{:.16}", Digest::of(name.as_bytes()).to_string());
     let to = Recipient::Signed {
         url: to.url.clone(),
         secret: to.secret_variable().unwrap_or_default().to_owned(),
         events: to.events.clone(),
         is_asked: false,
+        payload: to.payload.clone(),
     };
     Subscription::new(run, name, to)
 }

@@ -161,6 +161,15 @@ pub(crate) fn verified(
         .map_err(|refused| Problem::new(StatusCode::UNAUTHORIZED, "signature", refused.to_string()))
 }
 
+/// The value at a path of names and numbers, such as `issue.labels.0`; the whole for an empty one.
+pub(crate) fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    let mut names = path.split('.').filter(|name| !name.is_empty());
+    names.try_fold(value, |found, name| match found {
+        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+        value => value.get(name),
+    })
+}
+
 /// The source of a webhook's texts.
 struct Request<'r> {
     body: &'r Value,
@@ -195,15 +204,7 @@ impl Request<'_> {
     }
 
     fn in_body(&self, path: &str) -> Option<String> {
-        let names = path.split('.').filter(|name| !name.is_empty());
-        let mut found = self.body;
-        for name in names {
-            found = match found {
-                Value::Array(items) => items.get(name.parse::<usize>().ok()?)?,
-                value => value.get(name)?,
-            };
-        }
-        Some(match found {
+        Some(match value_at(self.body, path)? {
             Value::Null => return None,
             Value::String(text) => text.clone(),
             value => value.to_string(),

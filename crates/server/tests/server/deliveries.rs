@@ -85,6 +85,39 @@ fn kinds(got: &[Got]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_gets_messages_in_the_form_that_its_payload_has() {
+    let receiver = Receiver::open(&[]).await;
+    let notification = || {
+        let to = Notification::new(receiver.url("/hear"), SECRET);
+        to.events([RunNews::Completed])
+    };
+    let payload = json!({
+        "text": "{body.data.agent}: {body.data.answer} {body.data.error}", "session": "{body.data.session}", "urgent": true,
+    });
+    let own = notification().payload(payload);
+    // The same receiver may get both forms.
+    let desk = Telling::open(InMemoryStore::new(), [notification(), own]).await;
+    desk.say("one", "note \"well\"").await;
+    let told = receiver.until_taken(2).await;
+    let mut forms: Vec<_> = told.iter().map(Got::json).collect();
+    forms.sort_by_key(|form| form["urgent"].is_boolean());
+    assert_eq!(forms[0]["type"], "run.completed");
+    let wanted = json!({
+        "text": "desk: did note \"well\" ", "session": { "team": "desk", "key": "one" }, "urgent": true,
+    });
+    assert_eq!(forms[1], wanted);
+    for (wrong, why) in [
+        (json!({ "a": ["{header.x}"] }), "no message has"),
+        (json!("{answer}"), "no value"),
+        (json!("{"), "brace"),
+        (json!("x".repeat(17_000)), "bytes"),
+    ] {
+        let fault = notification().payload(wrong).check().unwrap_err();
+        assert!(fault.contains(why), "{fault}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_news_of_a_run_are_posted_signed_and_in_order_and_a_failure_is_tried_again() {
     let receiver = Receiver::open(&[500, 404, 302]).await;
     let desk = Telling::open(
