@@ -19,7 +19,9 @@ use crate::{
         operations::{AgentMessage as Told, Allowance},
     },
     session::Turn,
-    vocabulary::{AgentError, Answer, JournalId, Message, Outcome, Part, RunEnd, RunId, SessionId},
+    vocabulary::{
+        AgentError, Answer, JournalId, Message, Outcome, Part, RunEnd, RunId, SessionId, Spent,
+    },
 };
 
 /// The pause between two looks at a run that another process may change.
@@ -201,6 +203,15 @@ impl Run {
     /// # Errors
     /// [`SystemError::Failed`] and [`SystemError::Parked`], and what the store fails with.
     pub async fn outcome(&self) -> Result<Outcome, SystemError> {
+        self.outcome_and_spent().await.map(|(outcome, _)| outcome)
+    }
+
+    /// The same, with what the run and the runs below it consumed. This is a part of the end, so the journal is not read
+    /// for it, as it is for [`budget`](Self::budget).
+    ///
+    /// # Errors
+    /// Those of [`outcome`](Self::outcome).
+    pub async fn outcome_and_spent(&self) -> Result<(Outcome, Spent), SystemError> {
         self.check(Use::Look).await?;
         let mut run = self.clone();
         loop {
@@ -218,7 +229,7 @@ impl Run {
                 Some(RunEnd::Continued { next, .. }) => run = self.system.run(next),
                 Some(end) => {
                     return match end.outcome() {
-                        Some(Ok(outcome)) => Ok(outcome),
+                        Some(Ok(outcome)) => Ok((outcome, end.spent())),
                         Some(Err(error)) => Err(SystemError::Failed { run: run.id, error }),
                         None => Err(SystemError::UnknownRun(run.id)),
                     };

@@ -186,6 +186,10 @@ impl Shared {
         listed(self.teams.read().keys())
     }
 
+    pub(super) fn has_team(&self, name: &str) -> bool {
+        self.teams.read().contains_key(name)
+    }
+
     /// The teams as new runs find them, by name.
     pub(super) fn team_specs(&self) -> Vec<TeamSpec> {
         let teams = self.teams.read();

@@ -61,6 +61,11 @@ impl System {
         self.0.team_specs()
     }
 
+    /// Whether there is a team of this name.
+    pub fn has_team(&self, name: &str) -> bool {
+        self.0.has_team(name)
+    }
+
     /// Runs of the store, the latest begun first. A System that [acts for an
     /// owner](Self::acting_for) leaves out the runs of other owners.
     ///

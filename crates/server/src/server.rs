@@ -172,6 +172,11 @@ impl State {
         teams
     }
 
+    /// Whether there is a team of this name that clients may know of.
+    pub(crate) fn has_team(&self, team: &str) -> bool {
+        self.visibility(team) != Visibility::Private && self.system.has_team(team)
+    }
+
     /// Checks that clients may know of a team.
     pub(crate) fn check_team(&self, team: &str) -> Result<(), Problem> {
         match self.visibility(team) {

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use ghostlight_actors::{
     actor::{Run, SystemError},
     contract::RunStatus,
-    vocabulary::{OperationId, Outcome, Question, RunId},
+    vocabulary::{OperationId, Outcome, Question, RunId, Spent},
 };
 
 use crate::{problem::Problem, server::Shared};
@@ -20,8 +20,8 @@ pub(crate) type Answered = (RunId, OperationId);
 /// The result of waiting for a run.
 #[derive(Debug)]
 pub(crate) enum Waited {
-    /// The run ended.
-    Ended(Outcome),
+    /// The run ended, and consumed this.
+    Ended(Outcome, Spent),
     /// It waits for answers.
     Asks(Vec<(RunId, OperationId, Question)>),
     /// It is still under way.
@@ -39,7 +39,10 @@ pub(crate) async fn wait(
     let most = most.min(state.limits.wait);
     tokio::select! {
         biased;
-        outcome = run.outcome() => Ok(Waited::Ended(outcome?)),
+        ended = run.outcome_and_spent() => {
+            let (outcome, spent) = ended?;
+            Ok(Waited::Ended(outcome, spent))
+        }
         questions = asks(run, answered) => Ok(Waited::Asks(questions?)),
         () = tokio::time::sleep(most) => Ok(Waited::GoesOn),
         () = state.stopping.cancelled() => Err(Problem::stopping()),

@@ -134,7 +134,7 @@ async fn ask(asked: &Asked, team: &str, request: Request) -> Result<Value, Fault
         Fault(-32000, text, data)
     };
     match wait_for_end(&asked.state, &run, &[]).await {
-        Ok(Waited::Ended(outcome)) => {
+        Ok(Waited::Ended(outcome, _)) => {
             ended(&outcome, known.clone()).map_err(|text| told(text, Value::Null))
         }
         Ok(Waited::Asks(open)) => {

@@ -250,7 +250,7 @@ pub(crate) async fn answer(
     let row = run.status().await?;
     let (mut end, mut questions) = (None, Vec::new());
     match view {
-        Some(Ok(Waited::Ended(outcome))) => end = Some(End::of_outcome(&outcome)),
+        Some(Ok(Waited::Ended(outcome, _))) => end = Some(End::of_outcome(&outcome)),
         Some(Ok(Waited::Asks(open))) => questions = QuestionView::all(open),
         Some(Ok(Waited::GoesOn)) | None => {}
         // A run that ended badly is no failure of the request.

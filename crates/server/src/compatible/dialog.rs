@@ -106,7 +106,7 @@ pub(super) async fn begin(
         return go_on(asked, &spoken.team, returned, last).await;
     }
     let (team, session, turn) = spoken.turn(last, headers)?;
-    let known = asked.state.teams().iter().any(|known| known.name == team);
+    let known = asked.state.has_team(&team);
     if !known {
         return Err(Problem::not_found(format!(
             "model {team:?}; /v1/models lists those that there are"
@@ -206,18 +206,21 @@ pub(super) async fn finished(
     run: &Run,
     answered: &[Answered],
 ) -> Result<Finished, Problem> {
-    let mut calls = Vec::new();
+    let (mut calls, mut used) = (Vec::new(), None);
     let (text, finish) = match wait_for_end(state, run, answered).await? {
-        Waited::Ended(outcome) => match outcome.stop_reason() {
-            None => (outcome.text().to_owned(), Finish::Stop),
-            Some(reason @ (StopReason::Cancelled(_) | StopReason::ContentFilter)) => {
-                return Err(Problem::conflict(format!(
-                    "run {} stopped: {reason}",
-                    run.id()
-                )));
+        Waited::Ended(outcome, spent) => {
+            used = Some(spent);
+            match outcome.stop_reason() {
+                None => (outcome.text().to_owned(), Finish::Stop),
+                Some(reason @ (StopReason::Cancelled(_) | StopReason::ContentFilter)) => {
+                    return Err(Problem::conflict(format!(
+                        "run {} stopped: {reason}",
+                        run.id()
+                    )));
+                }
+                Some(_) => (outcome.text().to_owned(), Finish::Length),
             }
-            Some(_) => (outcome.text().to_owned(), Finish::Length),
-        },
+        }
         Waited::Asks(open) => {
             let mut prompts = Vec::new();
             for (asker, operation, question) in open {
@@ -240,12 +243,15 @@ pub(super) async fn finished(
         // `wait_for_end` reports a run that goes on as a problem.
         Waited::GoesOn => (String::new(), Finish::Length),
     };
-    let usage = run.budget().await?.spent.usage;
+    let spent = match used {
+        Some(spent) => spent,
+        None => run.budget().await?.spent,
+    };
     Ok(Finished {
         text,
         calls,
         finish,
-        usage,
+        usage: spent.usage,
     })
 }
 

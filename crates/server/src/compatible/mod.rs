@@ -118,7 +118,7 @@ async fn models(asked: Asked) -> Json<Value> {
 }
 
 async fn model(asked: Asked, Path(team): Path<String>) -> Result<Json<Value>, Problem> {
-    let known = asked.state.teams().iter().any(|known| known.name == team);
+    let known = asked.state.has_team(&team);
     known
         .then(|| Json(shown(&team)))
         .ok_or_else(|| Problem::not_found(format!("model {team:?}")))
