@@ -77,6 +77,33 @@ pub(crate) async fn answered(run: &Run, answer: &str) -> String {
     question.prompt
 }
 
+#[test]
+fn the_example_has_its_sums_calculated_by_the_team_of_another_file() {
+    let desk = Desk::new("says", json!({}));
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/teams/office.yaml");
+    let home = desk.path("");
+    let set = [
+        ("GHOSTLIGHT", env!("CARGO_BIN_EXE_ghostlight")),
+        // The store of the process is that of its user.
+        ("HOME", home.to_str().unwrap()),
+    ];
+    let done = desk.shipped_with(&["run", file, "What is 17% of 2340?"], "", &set);
+    let done = done.exits(0);
+    assert!(done.out.contains("397.8"), "{done:?}");
+    assert!(done.err.contains("helpdesk is asked by desk"), "{done:?}");
+    let store = desk.path(".local/share/ghostlight/ghostlight.db");
+    let words = [
+        "runs",
+        "--all",
+        "--json",
+        "--store",
+        store.to_str().unwrap(),
+    ];
+    let there = desk.shipped(&words).exits(0).json();
+    let is_done = |row: &Value| row["status"] == "answered" && row["team"] == "helpdesk";
+    assert!(!there.is_empty() && there.iter().all(is_done), "{there:?}");
+}
+
 fn statuses(desk: &Desk) -> Vec<String> {
     let rows = desk.rows().into_iter();
     rows.map(|row| row["status"].as_str().unwrap().to_owned())
