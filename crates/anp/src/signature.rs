@@ -1,12 +1,8 @@
 //! Signatures of HTTP requests (RFC 9421), in the part of it that `did:wba` uses.
 
-use std::{collections::HashMap, time::Duration};
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use parking_lot::Mutex;
 use ring::digest;
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
-use tokio::time::Instant;
 
 use crate::{
     did::{Did, DidError},
@@ -19,10 +15,6 @@ const LEEWAY_S: i64 = 60;
 /// The longest header of a signature, and the longest nonce, in bytes.
 const MAX_HEADER: usize = 4 << 10;
 const MAX_NONCE: usize = 128;
-/// How many nonces are remembered at once.
-const MAX_NONCES: usize = 100_000;
-/// How long a nonce is remembered: as long as a signature with it could still be taken.
-const NONCE_TIME: Duration = Duration::from_secs((MAX_AGE_S + 2 * LEEWAY_S) as u64);
 
 /// A request as its sender signed it.
 #[derive(Clone, Copy, Debug)]
@@ -78,12 +70,6 @@ pub enum SignatureError {
     /// The request is not the one that was signed.
     #[error("the signature is not one of this request")]
     Forged,
-    /// A request with this nonce was taken already.
-    #[error("the nonce was used already")]
-    Replayed,
-    /// More requests came than nonces can be remembered.
-    #[error("too many signed requests at once: try again later")]
-    Overloaded,
 }
 
 impl Signature {
@@ -153,6 +139,17 @@ impl Signature {
         &self.did
     }
 
+    /// Its nonce, 1 to 128 bytes. A request whose identity has used the nonce before is to be refused.
+    pub fn nonce(&self) -> &str {
+        &self.nonce
+    }
+
+    /// The last second since 1970 at which it can be accepted: five minutes after it was made.
+    pub fn holds_until(&self) -> i64 {
+        let over = self.created.saturating_add(MAX_AGE_S);
+        self.expires.map_or(over, |expires| expires.min(over))
+    }
+
     /// Verifies it at this time, in seconds since 1970, and gives the caller's identity. It must cover the method, the
     /// whole address and, where there is a body, its digest.
     ///
@@ -209,35 +206,5 @@ impl Signature {
         }
         message.push_str(&format!("\"@signature-params\": {}", self.parameters));
         Ok(message)
-    }
-}
-
-/// The nonces of requests that were taken, so that none is taken twice.
-///
-/// They live in memory: a server that is started again takes a request once more that it took before, if less than five
-/// minutes have passed. Where that must not be, give turns an id: a turn that is sent twice under one id is one run.
-#[derive(Debug, Default)]
-pub struct Nonces(Mutex<HashMap<(Did, String), Instant>>);
-
-impl Nonces {
-    /// Takes the nonce of a verified signature.
-    ///
-    /// # Errors
-    /// [`SignatureError::Replayed`] for one that was taken before, and [`SignatureError::Overloaded`] while more than
-    /// 100,000 are remembered.
-    pub fn take(&self, signature: &Signature) -> Result<(), SignatureError> {
-        let mut taken = self.0.lock();
-        let now = Instant::now();
-        if taken.len() >= MAX_NONCES {
-            taken.retain(|_, until| *until > now);
-        }
-        if taken.len() >= MAX_NONCES {
-            return Err(SignatureError::Overloaded);
-        }
-        let until = now + NONCE_TIME;
-        match taken.insert((signature.did.clone(), signature.nonce.clone()), until) {
-            Some(before) if before > now => Err(SignatureError::Replayed),
-            _ => Ok(()),
-        }
     }
 }

@@ -1,8 +1,6 @@
 //! A signed request is taken from its signer, as it was signed, within its time, and once.
 
-use ghostlight_anp::{
-    Did, DidDocument, DocumentError, Nonces, Signature, SignatureError, SignedRequest,
-};
+use ghostlight_anp::{Did, DidDocument, DocumentError, Signature, SignatureError, SignedRequest};
 use serde_json::Value;
 
 /// What `sign.py` wrote.
@@ -269,16 +267,4 @@ fn hostile_headers_are_errors() {
     ] {
         assert!(Signature::read(&input, signature).is_err(), "{signature}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_is_taken_once() {
-    let recorded = Recorded::new();
-    let (nonces, signature) = (Nonces::default(), recorded.signature("post").unwrap());
-    assert_eq!(nonces.take(&signature), Ok(()));
-    assert_eq!(nonces.take(&signature), Err(SignatureError::Replayed));
-    // Another identity may have the same nonce.
-    assert_eq!(nonces.take(&recorded.signature("get").unwrap()), Ok(()));
-    tokio::time::advance(std::time::Duration::from_secs(419)).await;
-    assert_eq!(nonces.take(&signature), Err(SignatureError::Replayed));
 }

@@ -13,10 +13,11 @@ use axum::{
     extract::Request,
     http::{HeaderMap, HeaderName, StatusCode},
 };
-use ghostlight_anp::{Did, DidDocument, Nonces, Signature, SignatureError, SignedRequest};
+use ghostlight_anp::{Did, DidDocument, Signature, SignatureError, SignedRequest};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::nonces;
 use crate::{
     body,
     caller::{Caller, Holder, Scope, written},
@@ -43,7 +44,8 @@ type Fetch = Arc<dyn Fn(String) -> Fetched + Send + Sync>;
 /// of their DID document.
 ///
 /// Only identities of the hosts that are [let in](Self::host) are looked at, and only their documents are fetched. A
-/// signature must cover the method, the address and the body; it holds for five minutes, and once. A caller is the
+/// signature must cover the method, the address and the body; it holds for five minutes, and once, over restarts and for all
+/// servers over one store. A caller is the
 /// subject of its DID: its sessions are its own. Keys of Ed25519 and P-256 are verified; secp256k1 is not.
 #[derive(Clone)]
 pub struct Identities {
@@ -55,7 +57,6 @@ pub struct Identities {
 #[derive(Default)]
 struct Known {
     documents: Mutex<HashMap<Did, (Instant, Arc<DidDocument>)>>,
-    nonces: Nonces,
 }
 
 impl fmt::Debug for Identities {
@@ -149,17 +150,7 @@ impl Identities {
             verified = signature.verify(&signed, &document, now).cloned();
         }
         let did = verified.map_err(|error| refused(&error))?;
-        self.known
-            .nonces
-            .take(&signature)
-            .map_err(|error| match error {
-                SignatureError::Overloaded => Problem::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "overloaded",
-                    error.to_string(),
-                ),
-                error => refused(&error),
-            })?;
+        nonces::take(state.system.store(), &signature, now).await?;
         *request.body_mut() = Body::from(body);
         let subject = written(&did.to_string());
         let subject =

@@ -5,6 +5,7 @@
 
 mod described;
 mod identities;
+mod nonces;
 mod rpc;
 mod services;
 

@@ -12,7 +12,7 @@ use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
-use ghostlight_actors::actor::Limits;
+use ghostlight_actors::{actor::Limits, testing::InMemoryStore};
 use ghostlight_server::{Identities, Scope};
 use ring::{
     digest,
@@ -99,6 +99,10 @@ fn ask(text: &str, more: &Value) -> Value {
 
 /// A desk that lets in the identities of one host, and how often their documents were fetched.
 async fn network(signers: &[&Signer]) -> (Desk, Arc<AtomicU32>) {
+    network_over(InMemoryStore::new(), signers).await
+}
+
+async fn network_over(store: InMemoryStore, signers: &[&Signer]) -> (Desk, Arc<AtomicU32>) {
     let documents: Vec<_> = signers
         .iter()
         .map(|signer| (signer.did.clone(), signer.document()))
@@ -115,7 +119,7 @@ async fn network(signers: &[&Signer]) -> (Desk, Arc<AtomicU32>) {
         async move { found.ok_or_else(|| std::io::Error::other("404")) }
     });
     let identities = identities.host("agents.example.org", &[Scope::Read, Scope::Run]);
-    let desk = Desk::start(Limits::default(), |server, keys| {
+    let desk = Desk::over(store, Limits::default(), |server, keys| {
         server
             .keys(keys.clone())
             .identities(identities)
@@ -321,6 +325,33 @@ async fn a_caller_is_the_identity_that_signed_and_sees_what_is_its_own() {
     ada.send(&desk.client, "GET", "/metrics", &nothing, "8")
         .await
         .is(403);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_request_is_taken_by_no_server_of_the_store_and_not_after_a_restart() {
+    let ada = Signer::new("did:wba:agents.example.org:user:ada");
+    let bob = Signer::new("did:wba:agents.example.org:user:bob");
+    let both = [&ada, &bob];
+    let store = InMemoryStore::new();
+    let (first, _) = network_over(store.clone(), &both).await;
+    let path = "/api/v1/runs";
+    let headers = ada.headers("GET", &format!("{ADDRESS}{path}"), "", "n");
+    let get = async |desk: &Desk| desk.client.request("GET", path, &headers, None).await;
+    get(&first).await.is(200);
+    get(&first).await.is(401);
+    let (beside, _) = network_over(store.another_process(), &both).await;
+    get(&beside).await.is(401);
+    drop((first, beside));
+    store.crash();
+    let (next, _) = network_over(store.another_process(), &both).await;
+    let refused = get(&next).await.is(401).json();
+    assert_eq!(text_at(&refused, "/detail"), "the nonce was used already");
+    // Another identity may have the same nonce, and of many at once that are the same one is taken.
+    let headers = bob.headers("GET", &format!("{ADDRESS}{path}"), "", "n");
+    let tries = (0..20).map(|_| next.client.request("GET", path, &headers, None));
+    let answers = futures_util::future::join_all(tries).await;
+    let taken = answers.iter().filter(|answer| answer.status == 200).count();
+    assert_eq!(taken, 1, "{answers:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

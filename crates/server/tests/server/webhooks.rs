@@ -3,9 +3,11 @@
 use std::time::SystemTime;
 
 use ghostlight_actors::{
+    actor::Limits,
     contract::RunFilter,
-    definition::{Webhook, WebhookSignature},
+    definition::{Messenger, Webhook, WebhookSignature},
     run::Team,
+    testing::InMemoryStore,
 };
 use ring::hmac;
 use serde_json::json;
@@ -18,7 +20,7 @@ use crate::{
 /// A variable that cargo sets for every test; what it holds is the secret here.
 pub(crate) const SECRET: &str = "${CARGO_PKG_NAME}";
 
-/// A team with webhooks.
+/// A team with webhooks and a messenger.
 pub(crate) fn of(team: Team) -> Team {
     let issues = Webhook::new("issues", SECRET)
         .signature(WebhookSignature::Github)
@@ -34,7 +36,9 @@ pub(crate) fn of(team: Team) -> Team {
         .say("{body.text}")
         .callback("{body.reply_to}");
     let unset = Webhook::new("unset", "${GHOSTLIGHT_TEST_NEVER_SET}");
-    team.webhook(issues)
+    let chat = Messenger::new("chat", "http://127.0.0.1:9/out", SECRET);
+    team.messenger(chat)
+        .webhook(issues)
         .webhook(mine)
         .webhook(back)
         .webhook(unset)
@@ -106,6 +110,30 @@ async fn a_signed_request_is_a_turn_with_values_of_the_request_and_again_it_is_t
         .is(202)
         .json();
     assert_ne!(text_at(&closed, "/run/id"), text_at(&first, "/run/id"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_request_is_the_same_turn_after_a_restart_too() {
+    let store = InMemoryStore::new();
+    let locked = async |store| {
+        let locked = Desk::over(store, Limits::default(), |server, keys| {
+            server.keys(keys.clone())
+        });
+        locked.await
+    };
+    let first = locked(store.clone()).await;
+    let (body, path) = (r#"{"text":"hello"}"#, "/hooks/desk/mine");
+    let headers = of_ghostlight(now_s(), body);
+    let said = first.client.request("POST", path, &headers, Some(body));
+    let said = said.await.is(200).json();
+    drop(first);
+    store.crash();
+    let next = locked(store.another_process()).await;
+    let again = next.client.request("POST", path, &headers, Some(body));
+    let again = again.await.is(200).json();
+    assert_eq!(text_at(&again, "/run/id"), text_at(&said, "/run/id"));
+    let runs = next.system.store().runs(RunFilter::default()).await;
+    assert_eq!(runs.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
