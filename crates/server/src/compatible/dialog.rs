@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::{
     calls::{call_id, go_on},
+    retold::Retold,
     said::Said,
 };
 use crate::{
@@ -281,6 +282,7 @@ struct Speaking {
     state: Shared,
     run: Run,
     text: Option<TextStream>,
+    retold: Retold,
     asking: Asking,
     answered: Vec<Answered>,
     said: bool,
@@ -295,6 +297,7 @@ pub(super) fn pieces(state: &Shared, dialog: Dialog) -> impl Stream<Item = Piece
     let speaking = Speaking {
         state: state.clone(),
         text: dialog.answered.is_none().then(|| run.text_stream()),
+        retold: Retold::default(),
         asking: Box::pin(async move { drop(asks(&asker, &[]).await) }),
         answered: dialog.answered.unwrap_or_default(),
         run,
@@ -306,19 +309,23 @@ pub(super) fn pieces(state: &Shared, dialog: Dialog) -> impl Stream<Item = Piece
         if let Some(end) = speaking.end.take() {
             return Some((Piece::Done(end), None));
         }
-        if let Some(text) = &mut speaking.text {
+        while let Some(text) = &mut speaking.text {
             tokio::select! {
                 biased;
                 piece = text.next() => match piece {
                     Some(Ok(piece)) => {
                         speaking.said = true;
-                        return Some((Piece::Text(piece.text), Some(speaking)));
+                        if let Some(text) = speaking.retold.piece(piece) {
+                            return Some((Piece::Text(text), Some(speaking)));
+                        }
+                        continue;
                     }
                     Some(Err(error)) => return Some((Piece::Done(Err(error.into())), None)),
                     None => {}
                 },
                 () = &mut speaking.asking => {}
             }
+            speaking.text = None;
         }
         let end = finished(&speaking.state, &speaking.run, &speaking.answered).await;
         // Text that did not come in pieces: the answer of a run that went on, or a question.
@@ -328,11 +335,17 @@ pub(super) fn pieces(state: &Shared, dialog: Dialog) -> impl Stream<Item = Piece
             }
             _ => String::new(),
         };
+        let mut unsaid = match (unsaid.is_empty(), speaking.said) {
+            (false, true) => format!("\n\n{unsaid}"),
+            _ => unsaid,
+        };
+        if let Some(rest) = speaking.retold.end() {
+            unsaid.insert_str(0, &rest);
+        }
         if unsaid.is_empty() {
             return Some((Piece::Done(end), None));
         }
-        let gap = if speaking.said { "\n\n" } else { "" };
-        (speaking.end, speaking.text) = (Some(end), None);
-        Some((Piece::Text(format!("{gap}{unsaid}")), Some(speaking)))
+        speaking.end = Some(end);
+        Some((Piece::Text(unsaid), Some(speaking)))
     })
 }

@@ -10,6 +10,7 @@ mod dialog;
 mod errors;
 mod messages;
 mod responses;
+mod retold;
 mod said;
 
 use axum::{

@@ -1,9 +1,25 @@
 //! OpenAI's and Anthropic's interfaces, without their clients.
 
-use ghostlight_server::Scope;
-use serde_json::json;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
-use crate::desk::{Desk, text_at};
+use ghostlight_actors::{
+    actor::{Limits, System},
+    contract::{Model, ModelContext, ModelError},
+    run::{Agent, RunContext},
+    testing::InMemoryStore,
+    vocabulary::{AgentError, Delta, ErrorKind, ModelRequest, ModelResponse, Outcome},
+};
+use ghostlight_server::{Scope, Server};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::{
+    client::Client,
+    desk::{Desk, text_at},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_is_sent_again_under_its_key_is_one_run() {
@@ -118,4 +134,103 @@ async fn a_response_of_another_is_not_there() {
     eve.post("/v1/responses", next.clone()).await.is(404);
     let next = ada.post("/v1/responses", next).await.is(200).json();
     assert_eq!(text_at(&next, "/output/0/content/0/text"), "did so");
+}
+
+/// Says a message, fails after the first two words of every other call, and then says its second text.
+struct Stutters {
+    first: &'static str,
+    second: &'static str,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Model for Stutters {
+    async fn respond(
+        &self,
+        _: ModelRequest,
+        cx: ModelContext,
+    ) -> Result<ModelResponse, ModelError> {
+        let fails = self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
+        let text = if fails { self.first } else { self.second };
+        let most = if fails { 2 } else { usize::MAX };
+        for word in text.split_inclusive(' ').take(most) {
+            cx.delta(Delta::Text(word.to_owned()));
+        }
+        if fails {
+            return Err(ModelError::new(ErrorKind::Overloaded, "cut off").retryable());
+        }
+        Ok(ModelResponse::text(text))
+    }
+}
+
+async fn answers(cx: RunContext) -> Result<Outcome, AgentError> {
+    let said = cx.model(cx.model_request(cx.conversation())).await?;
+    Ok(Outcome::answer(said.message.content()))
+}
+
+/// All text that a stream of each interface shows, and what it says the whole answer is.
+async fn streamed(first: &'static str, second: &'static str) -> [String; 4] {
+    let calls = Arc::default();
+    let model = Stutters {
+        first,
+        second,
+        calls,
+    };
+    let team = Agent::from_fn("desk", answers).model(model).into_team();
+    let mut limits = Limits::default();
+    limits.gateway.base_pause = std::time::Duration::from_millis(1);
+    let system = System::builder(InMemoryStore::new()).limits(limits);
+    let server = Server::new(system.team(team.unwrap()).start().await.unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = listener.local_addr().unwrap();
+    let serving = tokio::spawn(server.serve(listener, std::future::pending::<()>()));
+    let client = Client { to, key: None };
+    let said = json!([{ "role": "user", "content": "hello" }]);
+    let chat = json!({ "model": "desk", "messages": said, "max_tokens": 9, "stream": true });
+    let response = json!({ "model": "desk", "input": "hello", "stream": true });
+    let mut texts = [(); 4].map(|()| String::new());
+    for (place, (path, body, delta)) in [
+        (
+            "/v1/chat/completions",
+            chat.clone(),
+            "/choices/0/delta/content",
+        ),
+        ("/v1/messages", chat, "/delta/text"),
+        ("/v1/responses", response, "/delta"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut events = client.events(path, None, Some(body)).await;
+        while let Some(event) = events.next().await {
+            let piece = event.data.pointer(delta).and_then(Value::as_str);
+            texts[place] += piece.unwrap_or_default();
+            if event.name == "response.output_text.done" {
+                texts[3] = text_at(&event.data, "/text");
+            }
+        }
+    }
+    serving.abort();
+    texts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_a_model_that_is_tried_again_says_nothing_twice() {
+    for (first, second, whole) in [
+        (
+            "Hello dear reader.",
+            "Hello dear reader.",
+            "Hello dear reader.",
+        ),
+        ("Hello dear reader.", "Hello dear all.", "Hello dear all."),
+        // What was sent cannot be taken back: the answer follows it whole.
+        (
+            "Hello dear reader.",
+            "Good day.",
+            "Hello dear \n\nGood day.",
+        ),
+        ("Hello dear reader.", "Hello", "Hello dear \n\nHello"),
+    ] {
+        let texts = streamed(first, second).await;
+        assert_eq!(texts, [whole; 4], "{first} {second}");
+    }
 }
