@@ -24,6 +24,7 @@ use ghostlight_actors::{
 use crate::{
     cancellation::{ALL, waiting},
     contested::start,
+    lost_actors::find,
     stage::{SlowStore, Stage, ask, call, outcome, pause, text},
 };
 
@@ -487,6 +488,55 @@ async fn a_tool_that_does_not_listen_is_ended_when_its_call_is_cancelled_and_the
     let limits = stage.limits.executor.grace + Duration::from_secs(60);
     tokio::time::sleep(limits).await;
     assert!(gone.load(Ordering::SeqCst), "the call is still under way");
+    assert_eq!(text(&run).await, "true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_an_earlier_life_of_its_run_began_is_ended_when_it_is_cancelled() {
+    let stage = Stage::new();
+    let gone = Arc::new(AtomicBool::new(false));
+    let agent = Agent::from_fn("busy", |cx: RunContext| async move {
+        let ended = cx.tool(call("1", "deaf")).await;
+        cx.sleep(Duration::from_secs(3600)).await?;
+        Ok(Outcome::answer(format!("{}", ended.is_err())))
+    });
+    let agent = agent.tool(ToolHandle::new(Deaf(gone.clone())));
+    let system = stage.start(agent).await;
+    let run = ask(&system, "busy", "go").await;
+    pause(700).await;
+    find(&system, "run").await.unwrap().kill();
+    pause(1000).await;
+    assert!(!gone.load(Ordering::SeqCst), "the next life waits for it");
+    assert!(run.cancel_call(operation("0.0.0")).await.unwrap());
+    pause(60_000).await;
+    assert!(gone.load(Ordering::SeqCst), "the call is still under way");
+    assert_eq!(text(&run).await, "true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_child_of_a_cancelled_delegation_is_cancelled_while_its_parent_goes_on() {
+    let stage = Stage::new();
+    let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(900)).await?;
+        Ok(Outcome::answer("late"))
+    });
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let ended = cx.delegate("worker", "go").await;
+        cx.sleep(Duration::from_secs(3600)).await?;
+        Ok(Outcome::answer(format!("{}", ended.is_err())))
+    });
+    let system = stage.start(agent.agent(worker)).await;
+    let run = ask(&system, "a", "go").await;
+    pause(700).await;
+    assert!(run.cancel_call(operation("0.0.0")).await.unwrap());
+    pause(1000).await;
+    for row in stage.rows().await {
+        let expected = match row.parent {
+            None => RunStatus::Waiting,
+            Some(_) => RunStatus::Cancelled,
+        };
+        assert_eq!(row.status, expected, "{}", row.agent);
+    }
     assert_eq!(text(&run).await, "true");
 }
 

@@ -60,7 +60,8 @@ async fn below(system: &System, name: &str) -> Option<ActorCell> {
     system.supervisor()?.find_child(name).await.ok().flatten()
 }
 
-async fn find(system: &System, victim: &str) -> Option<ActorCell> {
+/// One of the actors of a team `busy` whose session is `s`.
+pub(crate) async fn find(system: &System, victim: &str) -> Option<ActorCell> {
     let teams = Supervisor::from_actor(below(system, "teams").await?)?;
     let session = teams.find_child("busy/s").await.ok().flatten();
     // Linked to the session's agent is first the actor of its run, and later the agents below it.
