@@ -35,6 +35,9 @@ pub use self::{
 };
 use crate::{context::ContextProvider, retrieval::readers::Readers};
 
+/// The policy's name, and that of its list of pages.
+const RECALL: &str = "recall_documents";
+
 /// Registers the kind of tool `document_search` and the policy `recall_documents`. The readers
 /// decide which files are read: [`Readers::default`], with a
 /// [`PdfReader`](crate::retrieval::readers::PdfReader) for PDF.
@@ -45,9 +48,7 @@ pub fn register(registry: Registry, readers: Readers) -> Registry {
         .tool_kind("document_search", move |name, given| {
             tool(name, given, of_tool.clone())
         })
-        .policy("recall_documents", move |given| {
-            policy(given, readers.clone())
-        })
+        .policy(RECALL, move |given| policy(given, readers.clone()))
 }
 
 fn tool(name: &str, given: &Map<String, Value>, readers: Readers) -> Result<ToolHandle, String> {
@@ -78,6 +79,15 @@ fn policy(given: &Value, readers: Readers) -> Result<PolicyHandle, String> {
     let settings = RecallSettings::deserialize(given).map_err(|error| error.to_string())?;
     let documents =
         DocumentSettings::deserialize(&settings.documents).map_err(|error| error.to_string())?;
+    #[cfg(feature = "tools")]
+    let documents = {
+        let mut documents = documents;
+        if let Some(web) = &mut documents.web {
+            // A policy has no name of its own, and the list without a name is that of the command.
+            web.list.get_or_insert_with(|| RECALL.to_owned());
+        }
+        documents
+    };
     let folder = IndexedFolder::new(documents, readers)?;
     Ok(PolicyHandle::new(move || {
         let source = RecalledDocuments::new(folder.clone());

@@ -24,7 +24,8 @@ pub struct WebPageSettings {
     /// The addresses of the pages, of `https` or `http`. No others are read.
     pub pages: Vec<String>,
     /// The name of this list in an index: lists of several names can share one, and each removes only its own pages. In
-    /// a team file it is the name of the tool when it is left out.
+    /// a team file it is the name of the tool when it is left out, and `recall_documents` for that policy: name it where
+    /// several agents recall different pages from one index.
     #[serde(default)]
     pub list: Option<String>,
     /// Whether `robots.txt` is obeyed.

@@ -2,7 +2,7 @@
 //! public addresses alone.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{Read as _, Write as _},
     net::TcpListener,
     process::Command,
@@ -295,24 +295,29 @@ async fn a_tool_and_the_command_index_pages() {
 }
 
 #[tokio::test]
-async fn two_tools_with_lists_of_their_own_share_an_index() {
+async fn tools_and_a_policy_with_lists_of_their_own_share_an_index() {
     let site = Site::new();
     site.put("/a", 200, HTML, "<p>Parcels are brought by noon.</p>");
     site.put("/b", 200, HTML, "<p>Letters are brought by bicycle.</p>");
+    site.put("/c", 200, HTML, "<p>Trunks are brought by cart.</p>");
     let folder = Folder::new("pages-lists");
     let file = folder.path().join("the.index");
-    let tool = |name: &str, page: &str| {
+    let pages = |page: &str| {
         let page = site.at(page);
         format!(
-            "  {name}: {{ kind: document_search, index: {}, refresh_s: 0, web: {{ pages: [\"{page}\"], \
-             allow_addresses: [\"127.0.0.1\"] }} }}\n",
+            "index: {}, refresh_s: 0, web: {{ pages: [\"{page}\"], allow_addresses: [\"127.0.0.1\"] }}",
             file.display()
         )
     };
+    let tool = |name: &str, page: &str| {
+        format!("  {name}: {{ kind: document_search, {} }}\n", pages(page))
+    };
     let text = format!(
-        "tools:\n{}{}agent: {{ name: desk, tools: [parcels, letters] }}\n",
+        "tools:\n{}{}agent: {{ name: desk, tools: [parcels, letters], \
+         policies: [{{ name: recall_documents, {} }}] }}\n",
         tool("parcels", "/a"),
-        tool("letters", "/b")
+        tool("letters", "/b"),
+        pages("/c"),
     );
     let model = ScriptedModel::from_fn(|request, number| {
         let messages = request.conversation.messages();
@@ -332,11 +337,15 @@ async fn two_tools_with_lists_of_their_own_share_an_index() {
     });
     let team = ghostlight::config::parse(text, "team.yaml").unwrap();
     let system = started(team, &model).await;
-    let run = system.session("desk", "ada").send("How?").await.unwrap();
+    let turn = system.session("desk", "ada").send("How are they brought?");
+    let run = turn.await.unwrap();
     let said = run.outcome().await.unwrap().text().to_owned();
     // Each tool finds its own pages, and they are in the index until the end.
     assert_eq!(said.matches("| Parcels").count(), 2, "{said}");
     assert_eq!(said.matches("| Letters").count(), 1, "{said}");
+    let asked = format!("{:?}", model.requests()[0].conversation.messages());
+    assert!(asked.contains("Trunks are brought"), "{asked}");
+    assert!(!asked.contains("Parcels are brought"), "{asked}");
     system.stop().await.unwrap();
     let asked = site.asked.lock().unwrap().clone();
     let asked: Vec<&String> = asked
@@ -348,10 +357,14 @@ async fn two_tools_with_lists_of_their_own_share_an_index() {
     let index = Index::open(&file, None).await.unwrap();
     let documents = index.documents().await.unwrap();
     let names: Vec<&str> = documents.iter().map(|row| &*row.folder).collect();
-    assert_eq!(names, ["web/letters", "web/parcels"]);
+    assert_eq!(
+        names,
+        ["web/letters", "web/parcels", "web/recall_documents"]
+    );
     // A list that gets shorter loses its own page alone.
     let mut shorter = settings(&site, &[]);
     shorter.list = Some(String::from("letters"));
     assert_eq!(sync(&index, &shorter).await.removed, 1);
-    assert_eq!(found(&index, "brought").await, [site.at("/a")]);
+    let left: BTreeSet<String> = found(&index, "brought").await.into_iter().collect();
+    assert_eq!(left, BTreeSet::from([site.at("/a"), site.at("/c")]));
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, value::to_raw_value};
 
 use crate::{
     MemoryItem, MemoryKind, Provenance,
+    items::Name,
     view::{Head, Kept, Keys, Row, View, item_row, text_of, use_row, vector_row},
 };
 
@@ -108,34 +109,34 @@ impl Draft {
             let same = text_of(&before.item) == text_of(&kept.item);
             kept.vector = before.vector.clone().filter(|_| same);
         }
-        let id = kept.item.id.clone();
+        let id = kept.item.id.as_str();
         self.rows
-            .insert(self.keys.row(Row::Item, &id), Some(item_row(&kept.item)));
+            .insert(self.keys.row(Row::Item, id), Some(item_row(&kept.item)));
         if kept.item.accesses > 0 {
             self.rows
-                .insert(self.keys.row(Row::Use, &id), Some(use_row(&kept.item)));
+                .insert(self.keys.row(Row::Use, id), Some(use_row(&kept.item)));
         }
-        self.view.kept.insert(id, Arc::new(kept));
+        self.view.kept.put(kept);
     }
 
     /// Stores the vector of an item beside it.
     pub(crate) fn put_vector(&mut self, id: &str, space: &EmbeddingSpace, vector: &[f32]) {
-        if let Some(kept) = self.view.kept.get_mut(id) {
+        self.view.kept.change(id, |kept| {
             let row = vector_row(space, &kept.item, vector);
             self.vectors.insert(self.keys.row(Row::Vector, id), row);
-            Arc::make_mut(kept).vector = Some(Arc::new(vector.to_vec()));
-        }
+            kept.vector = Some(Arc::new(vector.to_vec()));
+        });
     }
 
     /// Counts a use of an item.
     pub(crate) fn touch(&mut self, id: &str) {
-        if let Some(kept) = self.view.kept.get_mut(id) {
-            let item = &mut Arc::make_mut(kept).item;
+        self.view.kept.change(id, |kept| {
+            let item = &mut kept.item;
             item.accessed_at = Some(self.now);
             item.accesses = item.accesses.saturating_add(1);
             let row = use_row(item);
             self.rows.insert(self.keys.row(Row::Use, id), Some(row));
-        }
+        });
     }
 
     /// Removes an item.
@@ -165,16 +166,16 @@ impl Draft {
             working,
             decay_hours,
         } = self.bounds;
-        let is_working = |item: &&MemoryItem| item.kind == MemoryKind::Working;
-        for (kind, most) in [(Some(MemoryKind::Working), working), (None, all)] {
-            let count = match (kind, probe) {
-                (None, _) => self.view.kept.len(),
-                (Some(kind), Some(probe)) if probe.item.kind != kind => continue,
-                _ => self.view.items().filter(is_working).count(),
+        let of_working = Name::Kind(MemoryKind::Working);
+        for (working_only, most) in [(true, working), (false, all)] {
+            let count = match (working_only, probe) {
+                (false, _) => self.view.kept.len(),
+                (true, Some(probe)) if probe.item.kind != MemoryKind::Working => continue,
+                (true, _) => self.view.kept.count(&of_working),
             };
             if count > most {
-                let now = self.now;
-                let worst = self.view.worst(kind, count - most, probe, decay_hours, now);
+                let (now, over) = (self.now, count - most);
+                let worst = self.view.worst(working_only, over, probe, decay_hours, now);
                 for id in worst {
                     self.remove(&id);
                     gone.push(id);
@@ -276,13 +277,12 @@ impl View {
             None => (id, false),
             Some(_) => return,
         };
-        if let Some(kept) = self.kept.get_mut(id) {
-            let versions = &mut Arc::make_mut(kept).versions;
+        self.kept.change(id, |kept| {
             if of_use {
-                versions.1 = version;
+                kept.versions.1 = version;
             } else {
-                versions.0 = version;
+                kept.versions.0 = version;
             }
-        }
+        });
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     Detail, MemoryItem, MemoryKind, MemoryOperation, MemoryPatch, NewMemory, ScopedMemory,
     draft::Draft,
     item::{MAX_CONTENT, MAX_TAG, clean, clean_line, clean_tags, earlier, share},
+    items::Name,
     memory::later,
     scoring::{self, jaccard},
     view::{Kept, View},
@@ -207,9 +208,7 @@ pub(crate) fn add(
 
 /// The fact about the same subject, if there is one.
 fn about_the_same(view: &View, about: &str) -> Option<MemoryItem> {
-    let wanted = about.to_lowercase();
-    let is_about = |item: &&MemoryItem| matches!(&item.detail, Some(Detail::Fact { about, .. }) if about.to_lowercase() == wanted);
-    view.items().find(is_about).cloned()
+    view.named(&Name::fact(about)).next().cloned()
 }
 
 /// The item that says the same, if there is one. Events never count as the same.
@@ -228,9 +227,8 @@ fn saying_the_same(view: &View, item: &MemoryItem, vector: Option<&[f32]>) -> Op
             .then(|| meaning.unwrap_or(0.0).max(words))
     };
     let alike = view
-        .kept
-        .values()
-        .filter(|kept| kept.item.kind == item.kind && kept.item.detail.is_none())
+        .alike(&new, vector)
+        .filter(|kept| kept.item.detail.is_none())
         .filter_map(|kept| Some((likeness(kept)?, kept)));
     let best = alike.max_by(|(a, one), (b, other)| {
         let first =
@@ -297,11 +295,11 @@ pub(crate) fn consolidate(draft: &mut Draft, threshold: f64, min_age: Duration) 
     let min_hours = min_age.as_secs_f64() / 3600.0;
     let now = draft.now;
     let matters = |item: &&MemoryItem| {
-        item.kind == MemoryKind::Working
-            && item.importance >= threshold
+        item.importance >= threshold
             && now.since(item.created_at).as_secs_f64() / 3600.0 >= min_hours
     };
-    let moved: Vec<MemoryItem> = draft.view().items().filter(matters).cloned().collect();
+    let working = draft.view().named(&Name::Kind(MemoryKind::Working));
+    let moved: Vec<MemoryItem> = working.filter(matters).cloned().collect();
     for mut item in moved.iter().cloned() {
         item.kind = MemoryKind::Episodic;
         draft.put(item);

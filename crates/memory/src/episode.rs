@@ -12,6 +12,7 @@ use crate::{
     Detail, MemoryItem, MemoryKind, MemoryOperation, ScopedMemory,
     draft::Draft,
     item::{clean, clean_line},
+    items::Name,
 };
 
 /// How many characters of a goal are kept.
@@ -209,12 +210,11 @@ pub(crate) fn sent(
     sender: &str,
     time: Duration,
 ) -> usize {
-    let of_run = |item: &&MemoryItem| {
-        let is_of_run = item.source.as_ref().is_some_and(|source| source.run == run);
-        is_of_run
-            && episode_of(item).is_some_and(|episode| episode.status == EpisodeStatus::Pending)
+    let is_pending = |item: &&MemoryItem| {
+        episode_of(item).is_some_and(|episode| episode.status == EpisodeStatus::Pending)
     };
-    let found: Vec<MemoryItem> = draft.view().items().filter(of_run).cloned().collect();
+    let of_run = draft.view().named(&Name::Run(run));
+    let found: Vec<MemoryItem> = of_run.filter(is_pending).cloned().collect();
     let count = found.len();
     for mut item in found {
         if let Some(Detail::Episode(episode)) = &mut item.detail {
@@ -239,9 +239,10 @@ pub(crate) fn react(draft: &mut Draft, reaction: &Reaction) -> Reacted {
     let now = draft.now;
     let waits = |item: &&MemoryItem| {
         let sent = episode_of(item).and_then(|episode| episode.sent.as_ref());
-        sent.is_some_and(|sent| sent.message == message && sent.until > now)
+        sent.is_some_and(|sent| sent.until > now)
     };
-    let found: Vec<MemoryItem> = draft.view().items().filter(waits).cloned().collect();
+    let sent = draft.view().named(&Name::Message(message));
+    let found: Vec<MemoryItem> = sent.filter(waits).cloned().collect();
     if found.is_empty() {
         return Reacted::Unknown;
     }

@@ -12,6 +12,7 @@ use crate::{
     Detail, MemoryItem, MemoryKind, MemoryOperation, ScopedMemory,
     draft::Draft,
     item::{clean_line, clean_tags},
+    items::Name,
     view::View,
 };
 
@@ -70,10 +71,6 @@ pub struct Found {
     pub triple: Triple,
 }
 
-fn same(a: &str, b: &str) -> bool {
-    a.to_lowercase() == b.to_lowercase()
-}
-
 fn triple_of(item: &MemoryItem) -> Option<Triple> {
     match &item.detail {
         Some(Detail::Relation { from, relation, to }) => {
@@ -84,8 +81,7 @@ fn triple_of(item: &MemoryItem) -> Option<Triple> {
 }
 
 fn entity<'v>(view: &'v View, name: &str) -> Option<&'v MemoryItem> {
-    let is_it = |item: &&MemoryItem| item.kind == MemoryKind::Entity && same(&item.content, name);
-    view.items().find(is_it)
+    view.named(&Name::entity(name)).next()
 }
 
 /// The stored name of an entity, which is created if it is unknown.
@@ -107,17 +103,12 @@ fn known(draft: &mut Draft, name: &str, tag: Option<&str>) -> String {
     name.to_owned()
 }
 
-fn relate(draft: &mut Draft, triple: &Triple) -> (MemoryItem, bool) {
+pub(crate) fn relate(draft: &mut Draft, triple: &Triple) -> (MemoryItem, bool) {
     let from = known(draft, &triple.from, None);
     let to = known(draft, &triple.to, None);
-    let there = draft.view().items().find(|item| {
-        triple_of(item).is_some_and(|known| {
-            same(&known.from, &from)
-                && same(&known.to, &to)
-                && same(&known.relation, &triple.relation)
-        })
-    });
-    if let Some(item) = there.cloned() {
+    let name = Name::relation(&from, &triple.relation, &to);
+    let there = draft.view().named(&name).next().cloned();
+    if let Some(item) = there {
         return (item, true);
     }
     let relation = triple.relation.clone();
@@ -132,7 +123,8 @@ fn relate(draft: &mut Draft, triple: &Triple) -> (MemoryItem, bool) {
 /// The relations from or to an entity, and from there on, the nearest first.
 fn walk(view: &View, start: &str, depth: u32) -> Vec<Found> {
     let mut edges: BTreeMap<String, Vec<Triple>> = BTreeMap::new();
-    let mut triples: Vec<Triple> = view.items().filter_map(triple_of).collect();
+    let relations = view.named(&Name::Kind(MemoryKind::Relation));
+    let mut triples: Vec<Triple> = relations.filter_map(triple_of).collect();
     triples.sort();
     for triple in triples {
         for end in BTreeSet::from([triple.from.to_lowercase(), triple.to.to_lowercase()]) {
@@ -211,14 +203,9 @@ impl ScopedMemory<'_> {
             Vec::new(),
             move |draft, _| {
                 let wanted = triple.clean()?;
-                let is_it = |item: &&MemoryItem| {
-                    triple_of(item).is_some_and(|known| {
-                        same(&known.from, &wanted.from)
-                            && same(&known.to, &wanted.to)
-                            && same(&known.relation, &wanted.relation)
-                    })
-                };
-                let id = draft.view().items().find(is_it).map(|item| item.id.clone());
+                let name = Name::relation(&wanted.from, &wanted.relation, &wanted.to);
+                let there = draft.view().named(&name).next();
+                let id = there.map(|item| item.id.clone());
                 Ok(id.is_some_and(|id| draft.remove(&id).is_some()))
             },
         )

@@ -1,6 +1,6 @@
 //! Learnings, which are cited where they are used, and credited or blamed by the result.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use ghostlight_actors::run::Performing;
 use schemars::JsonSchema;
@@ -10,8 +10,9 @@ use crate::{
     Detail, MemoryItem, MemoryKind, MemoryOperation, SAME, ScopedMemory,
     draft::Draft,
     item::clean_line,
+    items::Name,
     scoring::{jaccard, success_rate},
-    terms::terms,
+    view::Kept,
 };
 
 /// How many characters of a learning are kept.
@@ -124,12 +125,15 @@ pub(crate) fn keep(
     if content.is_empty() {
         return None;
     }
-    let own = terms(&content);
-    let same = |kept: &&std::sync::Arc<crate::view::Kept>| {
+    let mut item = draft.item(MemoryKind::Learning, content);
+    let new = Kept::new(item.clone());
+    let same = |kept: &&Arc<Kept>| {
         let of_category = learning_of(&kept.item).is_some_and(|known| known.category == category);
-        of_category && (kept.item.content == content || jaccard(&kept.terms, &own) >= SAME)
+        let same_text = kept.item.content == new.item.content;
+        of_category && (same_text || jaccard(&kept.terms, &new.terms) >= SAME)
     };
-    if let Some(kept) = draft.view().kept.values().find(same).cloned() {
+    let same = draft.view().kept.in_like_words(&new).find(same).cloned();
+    if let Some(kept) = same {
         let mut item = kept.item.clone();
         if let Some(Detail::Learning(learning)) = &mut item.detail {
             learning.helpful += 1;
@@ -138,12 +142,12 @@ pub(crate) fn keep(
         return Some((item, true));
     }
     let letter = category.letter();
-    let numbers = draft.view().items().filter_map(|item| {
+    let known = draft.view().named(&Name::Kind(MemoryKind::Learning));
+    let numbers = known.filter_map(|item| {
         let code = &learning_of(item)?.code;
         code.strip_prefix(letter)?.parse::<u64>().ok()
     });
     let number = numbers.max().unwrap_or(0) + 1;
-    let mut item = draft.item(MemoryKind::Learning, content);
     item.detail = Some(Detail::Learning(Learning {
         code: format!("{letter}{number:03}"),
         category,
@@ -160,7 +164,7 @@ pub(crate) fn keep(
 fn stay_within(draft: &mut Draft, most: usize) {
     let mut rated: Vec<(f64, String, usize)> = draft
         .view()
-        .items()
+        .named(&Name::Kind(MemoryKind::Learning))
         .filter(|item| !item.pinned)
         .filter_map(|item| {
             let rate = learning_of(item)?.success_rate();
@@ -194,7 +198,8 @@ pub(crate) fn credit(draft: &mut Draft, text: &str, succeeded: bool) -> Credited
     let cited = |item: &&MemoryItem| {
         learning_of(item).is_some_and(|learning| codes.contains(&learning.code))
     };
-    let found: Vec<MemoryItem> = draft.view().items().filter(cited).cloned().collect();
+    let known = draft.view().named(&Name::Kind(MemoryKind::Learning));
+    let found: Vec<MemoryItem> = known.filter(cited).cloned().collect();
     let mut credited = Credited::default();
     for mut item in found {
         let Some(Detail::Learning(learning)) = &mut item.detail else {

@@ -18,6 +18,7 @@ mod editing;
 mod episode;
 mod graph;
 mod item;
+mod items;
 mod learning;
 mod looking_back;
 mod memory;

@@ -13,6 +13,7 @@ use crate::{
     draft::Draft,
     editing,
     item::{MAX_CONTENT, MAX_TAG, clean, clean_line, share},
+    items::Name,
     learning,
     showing::brief,
     view::MemoryQuery,
@@ -254,11 +255,8 @@ fn rate(draft: &mut Draft, look: &LookBack) -> usize {
     if look.importance.is_none() && lesson.is_none() {
         return 0;
     }
-    let of_run = |item: &&MemoryItem| {
-        let is_of_run = item.source.as_ref().is_some_and(|source| source.run == run);
-        is_of_run && matches!(item.detail, Some(Detail::Episode(_) | Detail::Task(_)))
-    };
-    let found: Vec<MemoryItem> = draft.view().items().filter(of_run).cloned().collect();
+    let of_run = draft.view().named(&Name::Run(run));
+    let found: Vec<MemoryItem> = of_run.cloned().collect();
     let rated = found.len();
     for mut item in found {
         if let Some(importance) = look.importance {

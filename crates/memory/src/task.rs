@@ -107,12 +107,7 @@ pub(crate) fn keep(
     item.importance = worth;
     item.detail = Some(Detail::Task(record.clone()));
     let new = Kept::new(item.clone());
-    let alike = draft
-        .view()
-        .kept
-        .values()
-        .filter(|kept| kept.item.kind == MemoryKind::Task);
-    let alike = alike.filter_map(|kept| {
+    let alike = draft.view().alike(&new, vector).filter_map(|kept| {
         let words = jaccard(&kept.terms, &new.terms);
         let meaning = vector
             .zip(kept.vector.as_ref())

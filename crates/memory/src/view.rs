@@ -1,6 +1,9 @@
 //! The content of one scope of a memory after some write, and the search in it.
 
-use std::{collections::BTreeMap, collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use ghostlight_actors::{
@@ -13,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Detail, EpisodeStatus, MemoryItem, MemoryKind,
+    items::{Items, Name},
     scoring::{self, Likeness},
     terms::{query_terms, terms},
 };
@@ -129,7 +133,7 @@ pub(crate) fn text_of(item: &MemoryItem) -> String {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     pub(crate) head: Head,
-    pub(crate) kept: BTreeMap<String, Arc<Kept>>,
+    pub(crate) kept: Items,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -198,6 +202,7 @@ impl View {
         space: Option<&EmbeddingSpace>,
     ) -> Result<Self, OperationError> {
         let mut view = Self::default();
+        let mut read: BTreeMap<String, Kept> = BTreeMap::new();
         let (mut uses, mut vectors) = (Vec::new(), Vec::new());
         for (key, row) in rows {
             if key == keys.head() {
@@ -212,7 +217,7 @@ impl View {
                     })?;
                     let mut kept = Kept::new(item);
                     kept.versions.0 = row.version;
-                    view.kept.insert(id.to_owned(), Arc::new(kept));
+                    read.insert(id.to_owned(), kept);
                 }
                 Some((Row::Use, id)) => uses.push((id.to_owned(), row)),
                 Some((Row::Vector, id)) => vectors.push((id.to_owned(), row)),
@@ -220,8 +225,7 @@ impl View {
             }
         }
         for (id, row) in uses {
-            if let Some(kept) = view.kept.get_mut(&id) {
-                let kept = Arc::make_mut(kept);
+            if let Some(kept) = read.get_mut(&id) {
                 kept.versions.1 = row.version;
                 if let Ok(used) = UseRow::deserialize(&row.value) {
                     kept.item.accessed_at = Some(Timestamp(used.at));
@@ -230,11 +234,16 @@ impl View {
             }
         }
         for (id, row) in vectors {
-            if let (Some(kept), Some(space)) = (view.kept.get_mut(&id), space)
+            if let (Some(kept), Some(space)) = (read.get_mut(&id), space)
                 && let Some(vector) = read_vector(&row.value, space, &kept.item)
             {
-                Arc::make_mut(kept).vector = Some(Arc::new(vector));
+                kept.vector = Some(Arc::new(vector));
             }
+        }
+        // A row is found by its key, so the key counts, whatever the item says.
+        for (id, mut kept) in read {
+            kept.item.id = id;
+            view.kept.put(kept);
         }
         Ok(view)
     }
@@ -245,6 +254,26 @@ impl View {
 
     pub(crate) fn items(&self) -> impl Iterator<Item = &MemoryItem> {
         self.kept.values().map(|kept| &kept.item)
+    }
+
+    /// The items of this name, by their ids.
+    pub(crate) fn named<'s>(
+        &'s self,
+        name: &Name,
+    ) -> impl Iterator<Item = &'s MemoryItem> + use<'s> {
+        self.kept.named(name).map(|kept| &kept.item)
+    }
+
+    /// The items of its kind that may say the same as a new item: in like words or, if it has a vector, with a like one.
+    pub(crate) fn alike<'v>(
+        &'v self,
+        new: &'v Kept,
+        vector: Option<&[f32]>,
+    ) -> Box<dyn Iterator<Item = &'v Arc<Kept>> + 'v> {
+        match vector {
+            Some(_) => Box::new(self.kept.named(&Name::Kind(new.item.kind))),
+            None => Box::new(self.kept.in_like_words(new)),
+        }
     }
 
     /// The items that answer a query best, the best first; of equals the earlier one.
@@ -279,21 +308,22 @@ impl View {
         .collect()
     }
 
-    /// The `count` items of this kind that are least worth keeping, among those that are not pinned, the least first.
+    /// The `count` items that are least worth keeping (of all, or of the working memories only), among those that are not
+    /// pinned, the least first.
     pub(crate) fn worst(
         &self,
-        kind: Option<MemoryKind>,
+        working_only: bool,
         count: usize,
         probe: Option<&Kept>,
         decay_hours: f64,
         now: Timestamp,
     ) -> Vec<String> {
-        let is_probe = |item: &MemoryItem| probe.is_some_and(|probe| probe.item.id == item.id);
-        let rated = self.kept.values().filter(|kept| {
-            let item = &kept.item;
-            kind.is_none_or(|kind| item.kind == kind) && !item.pinned && !is_probe(item)
-        });
-        let rated = rated.map(|kept| {
+        let except = probe.map(|probe| probe.item.id.as_str());
+        let working = self.kept.named(&Name::Kind(MemoryKind::Working));
+        let working =
+            working.filter(|kept| !kept.item.pinned && Some(kept.item.id.as_str()) != except);
+        let others = (!working_only).then(|| self.kept.longest_unused(count, except));
+        let rated = working.chain(others.into_iter().flatten()).map(|kept| {
             let item = &kept.item;
             let worth = match (item.kind, probe) {
                 (MemoryKind::Working, Some(probe)) => {
@@ -316,9 +346,10 @@ impl View {
             (worth, item)
         });
         let mut rated: Vec<(f64, &MemoryItem)> = rated.collect();
-        // Of equals the least important one goes, then the oldest.
+        // Of equals the least important one goes, then the one that was not used for longest.
         rated.sort_by(|(a, one), (b, other)| {
-            let age = (one.created_at, &one.id).cmp(&(other.created_at, &other.id));
+            let age = (one.used_at(), one.created_at, &one.id);
+            let age = age.cmp(&(other.used_at(), other.created_at, &other.id));
             a.total_cmp(b)
                 .then(one.importance.total_cmp(&other.importance))
                 .then(age)
