@@ -337,8 +337,8 @@ async fn tools_and_a_policy_with_lists_of_their_own_share_an_index() {
     });
     let team = ghostlight::config::parse(text, "team.yaml").unwrap();
     let system = started(team, &model).await;
-    let turn = system.session("desk", "ada").send("How are they brought?");
-    let run = turn.await.unwrap();
+    let session = system.session("desk", "ada");
+    let run = session.send("How are they brought?").await.unwrap();
     let said = run.outcome().await.unwrap().text().to_owned();
     // Each tool finds its own pages, and they are in the index until the end.
     assert_eq!(said.matches("| Parcels").count(), 2, "{said}");
