@@ -76,15 +76,7 @@ impl Endpoints {
         let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::POST);
         let gate = from_fn_with_state((self.state.clone(), access), access::check);
         self.router = self.router.route(path, on(filter, handler).layer(gate));
-        self.list.push(Endpoint {
-            method,
-            path,
-            access,
-            summary,
-            body: None,
-            query: None,
-            answer: None,
-        });
+        self.list.push(Endpoint::new(method, path, access, summary));
         self
     }
 
@@ -146,6 +138,23 @@ impl Endpoints {
 }
 
 impl Endpoint {
+    pub(crate) fn new(
+        method: Method,
+        path: &'static str,
+        access: Access,
+        summary: &'static str,
+    ) -> Self {
+        Self {
+            method,
+            path,
+            access,
+            summary,
+            body: None,
+            query: None,
+            answer: None,
+        }
+    }
+
     fn operation(&self, problem: &Schema) -> Value {
         let json = |schema: &Schema| json!({ "application/json": { "schema": schema } });
         let mut parameters = Vec::new();

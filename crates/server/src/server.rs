@@ -391,7 +391,8 @@ impl Server {
         self.assemble(&state).0
     }
 
-    /// The endpoints, each with its access.
+    /// Everything that the router answers, each with its access: the endpoints, the files of the page, and the nested
+    /// services, whose methods are not known (each is listed with GET, POST and DELETE).
     pub fn endpoints(&self) -> Vec<Endpoint> {
         let state = self.state();
         self.assemble(&state).1
@@ -465,15 +466,21 @@ impl Server {
         let endpoints = crate::a2a::endpoints(endpoints);
         #[cfg(feature = "anp")]
         let endpoints = crate::anp::endpoints(endpoints);
-        let (router, list, document) = endpoints.finish();
+        let (router, mut list, document) = endpoints.finish();
         let _ = state.openapi.set(document);
         // The page's files are added beside the endpoints: they are no part of the interface, and hold no data.
         let router = self.page.iter().fold(router, |router, &file| {
+            let about = "A file of the page.";
+            list.push(Endpoint::new(Method::GET, file.path, Access::Public, about));
             let answer = move |state, query, headers| file.answer(state, query, headers);
             router.route(file.path, get(answer))
         });
         let router = self.services.iter().fold(router, |router, nested| {
             let needs = Access::Needs(nested.scope);
+            for method in [Method::GET, Method::POST, Method::DELETE] {
+                let about = "A service of another protocol.";
+                list.push(Endpoint::new(method, nested.path, needs, about));
+            }
             let gate = from_fn_with_state((state.clone(), needs), access::check);
             let admit = from_fn_with_state(state.clone(), access::admit);
             let service = nested.service.clone().with_state(());

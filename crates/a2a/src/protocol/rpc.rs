@@ -33,6 +33,21 @@ pub enum Method {
 }
 
 impl Method {
+    /// All methods.
+    pub const ALL: [Self; 11] = [
+        Self::SendMessage,
+        Self::SendStreamingMessage,
+        Self::GetTask,
+        Self::ListTasks,
+        Self::CancelTask,
+        Self::SubscribeToTask,
+        Self::CreatePushConfig,
+        Self::GetPushConfig,
+        Self::ListPushConfigs,
+        Self::DeletePushConfig,
+        Self::GetExtendedAgentCard,
+    ];
+
     /// Its name in JSON-RPC.
     pub fn name(self) -> &'static str {
         match self {
@@ -52,20 +67,7 @@ impl Method {
 
     /// The method of this name.
     pub fn of(name: &str) -> Option<Self> {
-        Some(match name {
-            "SendMessage" => Self::SendMessage,
-            "SendStreamingMessage" => Self::SendStreamingMessage,
-            "GetTask" => Self::GetTask,
-            "ListTasks" => Self::ListTasks,
-            "CancelTask" => Self::CancelTask,
-            "SubscribeToTask" => Self::SubscribeToTask,
-            "CreateTaskPushNotificationConfig" => Self::CreatePushConfig,
-            "GetTaskPushNotificationConfig" => Self::GetPushConfig,
-            "ListTaskPushNotificationConfigs" => Self::ListPushConfigs,
-            "DeleteTaskPushNotificationConfig" => Self::DeletePushConfig,
-            "GetExtendedAgentCard" => Self::GetExtendedAgentCard,
-            _ => return None,
-        })
+        Self::ALL.into_iter().find(|method| method.name() == name)
     }
 }
 

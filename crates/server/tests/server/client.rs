@@ -71,6 +71,29 @@ impl Client {
         more: &str,
         body: Option<&str>,
     ) -> Answer {
+        let text = self.whole(method, path, more, body);
+        let answer = timeout(PATIENCE, self.send(text.as_bytes())).await;
+        answer.expect("an answer in time").expect("an answer")
+    }
+
+    /// The same, with the first piece of the body alone where the answer is a stream, which may have no end.
+    pub(crate) async fn begun(
+        &self,
+        method: &str,
+        path: &str,
+        more: &str,
+        body: Option<&str>,
+    ) -> Answer {
+        let text = self.whole(method, path, more, body);
+        let mut stream = TcpStream::connect(self.to).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut reader = BufReader::new(stream);
+        let answer = timeout(PATIENCE, read_answer(&mut reader, 1)).await;
+        answer.expect("an answer in time").expect("an answer")
+    }
+
+    /// The bytes of a request that is alone on its connection.
+    fn whole(&self, method: &str, path: &str, more: &str, body: Option<&str>) -> String {
         let mut more = format!("{more}Connection: close\r\n");
         if let Some(body) = body {
             more += &format!(
@@ -78,13 +101,11 @@ impl Client {
                 body.len()
             );
         }
-        let text = format!(
+        format!(
             "{}\r\n{}",
             self.head(method, path, &more),
             body.unwrap_or_default()
-        );
-        let answer = timeout(PATIENCE, self.send(text.as_bytes())).await;
-        answer.expect("an answer in time").expect("an answer")
+        )
     }
 
     /// Sends these bytes as they are; `None` where the server closes without an answer.
@@ -92,7 +113,7 @@ impl Client {
         let mut stream = TcpStream::connect(self.to).await.unwrap();
         // The server may close before it has read everything.
         let _ = stream.write_all(bytes).await;
-        read_answer(&mut BufReader::new(stream)).await
+        read_answer(&mut BufReader::new(stream), usize::MAX).await
     }
 
     /// A stream of events from a GET, or from a POST with a body.
@@ -159,15 +180,19 @@ async fn read_chunk(reader: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     (size > 0).then_some(chunk)
 }
 
-async fn read_answer(reader: &mut BufReader<TcpStream>) -> Option<Answer> {
+/// An answer, with at most so many pieces of a body that comes in pieces.
+async fn read_answer(reader: &mut BufReader<TcpStream>, mut pieces: usize) -> Option<Answer> {
     let (status, headers) = read_head(reader).await?;
     let mut body = Vec::new();
     if headers
         .get("transfer-encoding")
         .is_some_and(|coding| coding == "chunked")
     {
-        while let Some(chunk) = read_chunk(reader).await {
+        while pieces > 0
+            && let Some(chunk) = read_chunk(reader).await
+        {
             body.extend(chunk);
+            pieces -= 1;
         }
     } else if let Some(length) = headers.get("content-length") {
         body = vec![0; length.parse().unwrap()];

@@ -21,6 +21,8 @@ mod comply;
 #[cfg(feature = "deliveries")]
 mod deliveries;
 mod desk;
+#[cfg(all(feature = "a2a", feature = "anp", feature = "memory"))]
+mod every_route;
 mod hostile;
 mod keys;
 mod load;

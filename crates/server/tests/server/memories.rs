@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Puts facts into a scope of the desk's memory.
-async fn remember(desk: &Desk, (key, scope): (&str, State), facts: &[&str]) {
+pub(crate) async fn remember(desk: &Desk, (key, scope): (&str, State), facts: &[&str]) {
     let session = SessionId {
         team: "desk".to_owned(),
         key: key.to_owned(),
