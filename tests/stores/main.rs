@@ -19,6 +19,7 @@ mod sqlite_files;
 mod sqlite_inbox;
 mod sqlite_processes;
 mod sqlite_sectors;
+mod sqlite_sleepers;
 
 use ghostlight_actors::{
     contract::{Append, Batch, Committed, Line, RunRow, Store, StoreError},

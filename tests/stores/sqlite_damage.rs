@@ -430,7 +430,7 @@ async fn a_newer_file_is_left_untouched() {
             error,
             StoreError::TooNew {
                 found: 77,
-                known: 3,
+                known: 4,
                 ..
             }
         ),
@@ -442,7 +442,7 @@ async fn a_newer_file_is_left_untouched() {
 async fn a_file_that_became_newer_in_its_log_is_left_untouched() {
     let (made, _) = closed_store().await;
     let connection = rusqlite::Connection::open(made.store()).unwrap();
-    connection.execute_batch("PRAGMA user_version = 4").unwrap();
+    connection.execute_batch("PRAGMA user_version = 5").unwrap();
     let folder = made.image();
     drop(connection);
     let files =
@@ -450,7 +450,7 @@ async fn a_file_that_became_newer_in_its_log_is_left_untouched() {
     assert!(!files[1].1.is_empty());
     let error = SqliteStore::open(folder.store()).unwrap_err();
     assert!(
-        matches!(error, StoreError::TooNew { found: 4, .. }),
+        matches!(error, StoreError::TooNew { found: 5, .. }),
         "{error}"
     );
     for (suffix, bytes) in files {

@@ -186,6 +186,7 @@ impl Actor for Agent {
                 Box::pin(state.turn_recorded(&myself, *turn, result)).await;
             }
             AgentMessage::Wake(run, take_over, reply) => {
+                state.doubt_session(run);
                 state.wake(&myself, run, take_over, reply);
             }
             AgentMessage::RunLoaded(loaded) => {
@@ -314,6 +315,20 @@ impl AgentState {
         }
         self.admit_run(myself, run, run, None).wake = reply;
         self.load(myself, run, Claiming::by(take_over));
+    }
+
+    /// Forgets what is known of the session when it is told of an open run that it does not know: another process may
+    /// have taken the session, begun the run, and died. An agent that had nothing to do did not hear of that.
+    fn doubt_session(&mut self, run: RunId) {
+        if let Some(session) = &mut self.session
+            && self.runs.is_empty()
+            && session.sleeping != Some(run)
+            && !session.has_aside(run)
+            // No turn of its own is about to begin.
+            && (session.sleeping.is_some() || !session.turns.is_busy())
+        {
+            session.loaded = None;
+        }
     }
 
     /// Claims a run (a child below its parent) and reads its journal, outside the mailbox.

@@ -7,7 +7,7 @@ use std::{
 
 use parking_lot::Mutex;
 use ractor::ActorRef;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::agent_message::AgentMessage;
@@ -27,6 +27,8 @@ struct Table {
     runs: BTreeMap<RunId, Route>,
     /// How many of them are roots.
     roots: usize,
+    /// Tells the one that waits for places that a root is no longer live.
+    root_left: Arc<Notify>,
     /// Rings when a run comes to rest, for the callers that wait for it.
     watched: HashMap<RunId, watch::Sender<Rings>>,
     /// The last roots that this process had to stop, each with the reason, the oldest at the front.
@@ -125,6 +127,7 @@ impl LiveRuns {
             .is_some_and(|route| route.parent.is_none())
         {
             table.roots -= 1;
+            table.root_left.notify_one();
         }
         table.ring(run);
     }
@@ -203,6 +206,12 @@ impl LiveRuns {
     /// How many root runs are live.
     pub(crate) fn roots(&self) -> usize {
         self.0.lock().roots
+    }
+
+    /// Waits until a root is no longer live. For one that waits at a time.
+    pub(crate) async fn root_left(&self) {
+        let root_left = self.0.lock().root_left.clone();
+        root_left.notified().await;
     }
 
     /// All live root runs.

@@ -27,6 +27,8 @@ use crate::{
 
 /// The shortest time without work after which an agent may be ended.
 pub(crate) const LEAST_IDLENESS: Duration = Duration::from_millis(10);
+/// How often a System looks for runs that sleep until soon; a longer `Limits::look` replaces it.
+const LOOK: Duration = Duration::from_secs(30);
 /// How many jumps of the clock are kept.
 const CLOCK_JUMPS: usize = 16;
 
@@ -35,8 +37,12 @@ pub(crate) struct Shared {
     pub(crate) services: Services,
     pub(crate) limits: Limits,
     pub(super) teams: RwLock<BTreeMap<String, TeamEntry>>,
-    /// Whether this System sends the turns of schedules.
-    pub(super) keeps_schedules: bool,
+    /// Whether this System recovers runs and sends the turns of schedules by itself.
+    pub(super) recovers: bool,
+    /// Whether interrupted runs were left, since as many were live as may be.
+    pub(super) leaves_runs: AtomicBool,
+    /// Tells of a jump of the wall clock.
+    pub(super) clock_jump: Notify,
     pub(super) agents: Mutex<HashMap<SessionId, SupervisedRef<AgentMessage>>>,
     pub(super) admissions: Arc<Semaphore>,
     pub(super) root: OnceLock<Supervisor>,
@@ -238,12 +244,35 @@ impl Shared {
         }
         jumps.push_back(jump);
         drop(jumps);
-        // Another schedule may be due now.
+        // Another schedule or run may be due now.
         self.schedules.notify_one();
+        self.clock_jump.notify_one();
+    }
+
+    /// How often this System looks for runs that sleep until soon.
+    pub(super) fn looks_every(&self) -> Duration {
+        LOOK.max(self.limits.look)
+    }
+
+    /// Until when the times at which runs are to be woken are kept in memory. A System that recovers
+    /// runs by itself finds those that sleep for longer in the store, when it looks again; one that
+    /// failed to look may do so once more before they are late.
+    pub(super) fn known_until(&self) -> Timestamp {
+        match self.recovers {
+            true => self.services.clock.now().after(self.looks_every() * 2),
+            false => Timestamp(u64::MAX),
+        }
+    }
+
+    /// Wakes a run at the time that its row in the store has, or soon.
+    pub(crate) fn wake_later(&self, at: Timestamp, run: RunId) {
+        if at <= self.known_until() {
+            self.set_alarm(at, run);
+        }
     }
 
     /// Asks the timer service to wake a run at this time.
-    pub(crate) fn wake_later(&self, at: Timestamp, run: RunId) {
+    pub(super) fn set_alarm(&self, at: Timestamp, run: RunId) {
         let _ = self.requests.send(TimerRequest::WakeAt(at, run));
     }
 

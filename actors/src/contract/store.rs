@@ -475,11 +475,12 @@ impl RunRow {
         }
     }
 
-    /// Whether the run goes on without input from outside: it runs, is being cancelled, or waits until a time.
-    pub fn is_awake(&self) -> bool {
+    /// Whether the run goes on without input from outside by this time: it runs, is being cancelled, or waits until
+    /// this time or an earlier one.
+    pub fn is_awake_by(&self, time: Timestamp) -> bool {
         match self.status {
             RunStatus::Running | RunStatus::Cancelling => true,
-            RunStatus::Waiting => self.wake_at.is_some(),
+            RunStatus::Waiting => self.wake_at.is_some_and(|wake_at| wake_at <= time),
             _ => false,
         }
     }
@@ -493,8 +494,9 @@ pub struct RunFilter {
     pub open: bool,
     /// Only runs that nobody delegated: the roots of trees, and the runs that continue them.
     pub roots: bool,
-    /// Only runs that go on by themselves: see [`RunRow::is_awake`].
-    pub awake: bool,
+    /// Only runs that go on by themselves by this time: see [`RunRow::is_awake_by`]. A System asks for them again and
+    /// again, so runs that wake later must not affect the cost.
+    pub awake_by: Option<Timestamp>,
     /// Only runs of this session.
     pub session: Option<SessionId>,
     /// Only runs whose id begins with these hexadecimal digits.

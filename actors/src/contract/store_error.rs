@@ -170,6 +170,19 @@ pub enum StoreError {
         /// What failed.
         reason: String,
     },
+    /// The store does not take these rows, however often it is asked, for instance since they are larger than it can
+    /// hold.
+    #[error(
+        "{place} does not take what is to be written to {to} ({reason}), so nothing of it was written"
+    )]
+    Refused {
+        /// Where.
+        place: String,
+        /// The journal, or the place of another row.
+        to: String,
+        /// What is wrong with them.
+        reason: String,
+    },
     /// The file was removed, moved or replaced while it was open. Entries written since the last check are in the
     /// file that was opened, if that still exists.
     #[error(

@@ -1,6 +1,6 @@
 //! A System that starts goes on with every run that was interrupted.
 
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use ghostlight_actors::{
     actor::System,
@@ -10,6 +10,8 @@ use ghostlight_actors::{
     testing::{Reply, ScriptedModel},
     vocabulary::{Effect, Entry, JournalId, ModelResponse, Outcome, RunId, StopReason, Timestamp},
 };
+
+use tokio::time::Instant;
 
 use crate::{
     contested::Contested,
@@ -128,6 +130,96 @@ async fn all_go_on_whatever_became_of_some_of_them() {
         assert_eq!(activations(&stage.entries(*run).await), 1, "run {number}");
     }
     assert_eq!(stage.log.count("note"), RUNS, "no call was made twice");
+}
+
+/// A process that has nothing to do for a session does not hear that another one takes the session.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_lost_a_session_unheard_takes_up_what_is_left_in_it() {
+    let stage = Stage::new();
+    let answering = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("done")));
+    let first = stage.start_with(worker(&stage), answering).await;
+    let session = first.session("worker", "s");
+    outcome(&session.send("go").await.unwrap()).await;
+    let mut elsewhere = Stage::new();
+    elsewhere.store = stage.store.another_process();
+    let journal = JournalId::Session(session.id().clone());
+    elsewhere.store.claim(journal, true).await.unwrap();
+    let hanging = ScriptedModel::from_reply_fn(|_, _| Reply::Hang);
+    let other = elsewhere.start_with(worker(&elsewhere), hanging).await;
+    let run = other.session("worker", "s").send("go on").await.unwrap();
+    let run = run.id();
+    pause(1000).await;
+    elsewhere.crash(&other).await;
+    first.recover().await.unwrap();
+    let run = first.run(run);
+    let ended = tokio::time::timeout(Duration::from_secs(10), outcome(&run)).await;
+    assert_eq!(ended.expect("it is taken up").text(), "done");
+}
+
+/// A System that has taken up as many as may be live goes on by itself with the others, and fairly.
+#[tokio::test(start_paused = true)]
+async fn what_was_left_for_want_of_places_is_taken_up_as_they_become_free() {
+    let mut stage = Stage::new();
+    let hanging = ScriptedModel::from_reply_fn(|_, _| Reply::Hang);
+    let system = stage.start_with(worker(&stage), hanging).await;
+    let mut runs = Vec::new();
+    for number in 0..RUNS {
+        // Those of the other tenant are the newest.
+        let tenant = if number < RUNS - 3 { "acme" } else { "zeta" };
+        let turn = Turn::text("go").owner(format!("{tenant}:{number}"));
+        let session = system.session("worker", number.to_string());
+        runs.push(session.send(turn).await.unwrap().id());
+    }
+    pause(1000).await;
+    stage.crash(&system).await;
+    stage.limits.live_runs = 4;
+    let answering = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("done")));
+    let answering = answering.delay(Duration::from_millis(500));
+    let bounded = stage.start_with(worker(&stage), answering).await;
+    let of_zeta = runs.split_off(RUNS - 3);
+    let began = Instant::now();
+    for run in of_zeta {
+        assert_eq!(outcome(&bounded.run(run)).await.text(), "done");
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        began.elapsed()
+    );
+    for run in runs {
+        assert_eq!(outcome(&bounded.run(run)).await.text(), "done");
+    }
+    // Four at a time, each for half a second, and some time to notice.
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(RUNS as u64 / 4), "{took:?}");
+    let load = bounded.load().live_runs;
+    assert!(load <= 4, "{load}");
+}
+
+/// A run that sleeps in a process that dies is woken at its time by one that runs already.
+#[tokio::test(start_paused = true)]
+async fn a_sleeper_of_a_dead_process_is_woken_by_a_living_one() {
+    let mut stage = Stage::alone();
+    stage.limits.linger = Duration::ZERO;
+    let sleeper = || {
+        Agent::from_fn("worker", |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(3_600)).await?;
+            Ok(Outcome::answer("awake"))
+        })
+    };
+    let system = stage.start(sleeper()).await;
+    let began = Instant::now();
+    let run = system.session("worker", "s").send("go").await.unwrap().id();
+    let store = stage.store.another_process();
+    let beside = System::builder(store).limits(stage.limits);
+    let beside = beside.team(sleeper().into_team().unwrap());
+    let beside = beside.start().await.unwrap();
+    pause(60_000).await;
+    stage.crash(&system).await;
+    assert_eq!(outcome(&beside.run(run)).await.text(), "awake");
+    let took = began.elapsed().as_secs();
+    // The wall clocks of the two differ a little.
+    assert!((3_590..3_610).contains(&took), "{took}");
 }
 
 /// Of the runs of two tenants a process takes up one of each in turn, and no more than it may carry.

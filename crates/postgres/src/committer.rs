@@ -10,8 +10,8 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::TryFutureExt as _;
 use ghostlight_actors::{
-    contract::{Batch, BoxFuture, Claim, Committed, InboxItem, StoreError},
-    vocabulary::{Digest, JournalId, RunId},
+    contract::{BoxFuture, InboxItem, StoreError},
+    vocabulary::{Digest, RunId},
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -28,6 +28,7 @@ use crate::{
     health::Health,
     rows::{count, digest, digest_or_none, number},
     text::{self, stored},
+    work::{Told, Work},
 };
 
 /// The most requests in one commit.
@@ -40,28 +41,12 @@ const BY_KEY: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET e
      SET plan_cache_mode = force_generic_plan; SET jit = off; \
      SET default_transaction_isolation = 'read committed'";
 
+/// The most bytes in one commit. PostgreSQL ends the connection of a client whose message has 1 GB or more, and says
+/// nothing; half of it leaves room for what comes with the texts.
+const LARGEST: usize = 512 << 20;
+
 /// The longest pause between two attempts to reach the database.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// A request to the committer.
-#[derive(Debug)]
-pub(crate) enum Work {
-    Commit(Vec<Batch>),
-    Claim {
-        journals: Vec<JournalId>,
-        take_over: bool,
-        above: Option<(JournalId, u64)>,
-    },
-    Post(RunId, InboxItem),
-}
-
-/// The result of a request.
-#[derive(Debug)]
-pub(crate) enum Told {
-    Committed(Vec<Result<Committed, StoreError>>),
-    Claimed(Vec<Result<Claim, StoreError>>),
-    Posted(Result<bool, StoreError>),
-}
 
 struct Request {
     work: Work,
@@ -230,9 +215,18 @@ impl Service {
     /// an index, halves are carried by themselves, until only the refused request or batch is told.
     fn carry<'s>(&'s mut self, works: &'s [Work]) -> BoxFuture<'s, Vec<Result<Told, StoreError>>> {
         Box::pin(async move {
-            let refused = match self.together(works).await {
-                Ok(told) => return told.into_iter().map(Ok).collect(),
-                Err(refused) => refused,
+            let size: usize = works.iter().map(Work::size).sum();
+            let refused = match size > LARGEST {
+                true => StoreError::Io {
+                    place: self.health.place.clone(),
+                    reason: format!(
+                        "{size} bytes are more than the {LARGEST} that one commit may have"
+                    ),
+                },
+                false => match self.together(works).await {
+                    Ok(told) => return told.into_iter().map(Ok).collect(),
+                    Err(refused) => refused,
+                },
             };
             match works {
                 _ if !matches!(refused, StoreError::Io { .. }) => {}
@@ -260,7 +254,14 @@ impl Service {
                     return told;
                 }
             }
-            works.iter().map(|_| Err(refused.clone())).collect()
+            let told = |work: &Work| match refused.clone() {
+                StoreError::Io { place, reason } => {
+                    let to = work.place();
+                    StoreError::Refused { place, to, reason }
+                }
+                other => other,
+            };
+            works.iter().map(|work| Err(told(work))).collect()
         })
     }
 

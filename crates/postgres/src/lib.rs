@@ -14,6 +14,7 @@ mod reader;
 mod rows;
 mod schema;
 mod text;
+mod work;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -30,12 +31,13 @@ use tokio::task::JoinSet;
 
 pub use self::schema::SchemaVersion;
 use self::{
-    committer::{Committer, Told, Work},
+    committer::Committer,
     connection::Address,
     fault::Fault,
     health::Health,
     node::Node,
     reader::Readers,
+    work::{Told, Work},
 };
 
 /// The options for opening a store.

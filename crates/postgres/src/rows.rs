@@ -12,9 +12,10 @@ use crate::{fault::Fault, text};
 /// The states of a run that has not ended, as SQL. The index `runs_open` contains the same list.
 pub(crate) const OPEN: &str = "status IN ('running', 'waiting', 'parked', 'cancelling')";
 
-/// The runs that continue without outside input, as SQL.
-pub(crate) const AWAKE: &str = "(status IN ('running', 'cancelling') \
-     OR (status = 'waiting' AND wake_at IS NOT NULL))";
+/// The time by which a run goes on by itself, as SQL: 0 if it is at work, NULL if it does not. The index `runs_by_due`
+/// has the same expression.
+pub(crate) const DUE: &str =
+    "CASE status WHEN 'running' THEN 0 WHEN 'cancelling' THEN 0 WHEN 'waiting' THEN wake_at END";
 
 /// The columns of a run, in the order of [`run`].
 pub(crate) const RUN_COLUMNS: &str = "run, root, parent, session_team, session_key, team, agent, path, status, \

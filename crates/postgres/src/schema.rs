@@ -7,7 +7,11 @@ use crate::fault::Fault;
 
 /// The migration at each index leads from that version to the next. A released migration is never
 /// changed; new ones are appended.
-const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+];
 
 /// The lock that one process holds while it creates or migrates the tables.
 const LOCK: i64 = 0x6768_7374_0000_0001;

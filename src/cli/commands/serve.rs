@@ -1,12 +1,15 @@
 //! `ghostlight serve`.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use ghostlight_actors::{
     actor::{Limits, System, SystemError},
     contract::{RunFilter, RunRow, RunStatus, StoreError},
     run::{Registry, Team},
-    vocabulary::RunId,
+    vocabulary::{RunId, Timestamp},
 };
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -30,7 +33,7 @@ use crate::{
 const LOOK: Duration = Duration::from_millis(500);
 /// How often runs that other processes left behind are looked for.
 const RECOVER: Duration = Duration::from_secs(2);
-/// How many of the latest runs are watched, beside the open ones.
+/// How many of the latest runs are watched, beside those at work.
 const LATEST: usize = 256;
 
 pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, Failure> {
@@ -66,11 +69,11 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
         error => error.into(),
     })?;
     let system = system.as_operator();
-    let open = watch.seen.values().filter(|status| !status.is_ended());
+    let at_work = watch.seen.values().filter(|status| is_at_work(**status));
     super::note(&format!(
-        "team {}, model {model}, {} open, in {}; Ctrl-C ends it, and all goes on with the next start",
+        "team {}, model {model}, {} at work, in {}; Ctrl-C ends it, and all goes on with the next start",
         watch.team,
-        super::counted(open.count() as u64, "run"),
+        super::counted(at_work.count() as u64, "run"),
         keeping.store.description(),
     ));
     #[cfg(feature = "server")]
@@ -166,6 +169,10 @@ fn every(pause: Duration) -> Interval {
     every
 }
 
+fn is_at_work(status: RunStatus) -> bool {
+    matches!(status, RunStatus::Running | RunStatus::Cancelling)
+}
+
 /// The states of the team's runs that were already reported.
 struct Watch {
     team: String,
@@ -179,23 +186,23 @@ impl Watch {
         Self { team, json, seen }
     }
 
-    /// The team's open roots and its latest ones.
+    /// The team's latest roots, those at work, and those that were at work when it last looked. Others, which sleep or
+    /// wait for somebody, may be very many, and are not read.
     async fn rows(&mut self, keeping: &Keeping) -> Result<Vec<RunRow>, Failure> {
         let mut filter = RunFilter::default();
         (filter.roots, filter.limit) = (true, LATEST);
         let mut rows = keeping.store.runs(filter.clone()).await?;
-        (filter.open, filter.limit) = (true, 0);
-        let open = keeping.store.runs(filter).await?;
-        let latest = rows.len();
-        for row in open {
-            if !rows[..latest].iter().any(|found| found.run == row.run) {
-                rows.push(row);
-            }
+        (filter.awake_by, filter.limit) = (Some(Timestamp::default()), 0);
+        let mut known: HashSet<RunId> = rows.iter().map(|row| row.run).collect();
+        let at_work = keeping.store.runs(filter).await?.into_iter();
+        rows.extend(at_work.filter(|row| known.insert(row.run)));
+        let were_at_work = self.seen.iter().filter(|(_, status)| is_at_work(**status));
+        for (run, _) in were_at_work.filter(|(run, _)| !known.contains(run)) {
+            rows.extend(keeping.store.run(*run).await?);
         }
         rows.retain(|row| row.team == self.team);
-        // An ended run that is not among the latest is not read again.
-        self.seen
-            .retain(|run, status| !status.is_ended() || rows.iter().any(|row| row.run == *run));
+        let known: HashSet<RunId> = rows.iter().map(|row| row.run).collect();
+        self.seen.retain(|run, _| known.contains(run));
         Ok(rows)
     }
 

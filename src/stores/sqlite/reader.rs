@@ -293,18 +293,33 @@ pub(super) fn run(connection: &Connection, run: RunId) -> Result<Option<RunRow>,
 
 /// See `Store::runs`.
 pub(super) fn runs(connection: &Connection, filter: &RunFilter) -> Result<Vec<RunRow>, Fault> {
+    let Some((sql, values)) = runs_sql(filter) else {
+        return Ok(Vec::new());
+    };
+    let mut select = connection.prepare_cached(&sql)?;
+    let found = select.query_and_then(params_from_iter(values), rows::read_run)?;
+    found.collect()
+}
+
+/// The statement that finds these runs, with its values; `None` if there can be none.
+fn runs_sql(filter: &RunFilter) -> Option<(String, Vec<Value>)> {
     let mut conditions = vec!["true"];
     let mut values: Vec<Value> = Vec::new();
     let statuses = vec!["?"; filter.statuses.len()].join(", ");
     let statuses = format!("status IN ({statuses})");
+    let due = format!("{} <= ?", rows::DUE);
     if filter.open {
         conditions.push(rows::OPEN);
     }
     if filter.roots {
         conditions.push("parent IS NULL");
     }
-    if filter.awake {
-        conditions.push(rows::AWAKE);
+    let mut first = "started_at";
+    if let Some(time) = filter.awake_by {
+        conditions.push(&due);
+        values.push(i64::try_from(time.0).unwrap_or(i64::MAX).into());
+        // Without the sign SQLite would read all runs in this order, rather than sort those that are due.
+        first = "+started_at";
     }
     if let Some(session) = &filter.session {
         conditions.push("session_team = ? AND session_key = ?");
@@ -332,9 +347,7 @@ pub(super) fn runs(connection: &Connection, filter: &RunFilter) -> Result<Vec<Ru
         values.extend([at.into(), after.run.to_string().into()]);
     }
     if let Some(prefix) = &filter.prefix {
-        let Some(from) = hyphenated(prefix) else {
-            return Ok(Vec::new());
-        };
+        let from = hyphenated(prefix)?;
         // After these digits come other digits or a hyphen, and all of them are less than "g".
         conditions.push("run >= ? AND run < ?");
         values.extend([from.clone().into(), format!("{from}g").into()]);
@@ -345,13 +358,11 @@ pub(super) fn runs(connection: &Connection, filter: &RunFilter) -> Result<Vec<Ru
     };
     values.push(limit.into());
     let sql = format!(
-        "SELECT {} FROM runs WHERE {} ORDER BY started_at DESC, id DESC LIMIT ?",
+        "SELECT {} FROM runs WHERE {} ORDER BY {first} DESC, id DESC LIMIT ?",
         rows::RUN_COLUMNS,
         conditions.join(" AND ")
     );
-    let mut select = connection.prepare_cached(&sql)?;
-    let found = select.query_and_then(params_from_iter(values), rows::read_run)?;
-    found.collect()
+    Some((sql, values))
 }
 
 /// The beginning of an id as it is written, from digits with or without hyphens; `None` when no id
@@ -539,9 +550,30 @@ pub(super) fn checkpoint(connection: &Connection, session: &str) -> Result<Optio
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use ghostlight_actors::contract::RunStatus;
     use rusqlite::StatementStatus;
 
-    use super::{super::connection::settle, *};
+    use super::{
+        super::{connection::settle, schema},
+        *,
+    };
+
+    #[test]
+    fn of_the_runs_that_go_on_soon_no_others_are_read() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut connection, 0, schema::MIGRATIONS).unwrap();
+        for statuses in [vec![], vec![RunStatus::Waiting]] {
+            let mut filter = RunFilter::default();
+            (filter.awake_by, filter.statuses) = (Some(Timestamp(9)), statuses);
+            let (sql, values) = runs_sql(&filter).unwrap();
+            let explain = format!("EXPLAIN QUERY PLAN {sql}");
+            let mut explain = connection.prepare(&explain).unwrap();
+            let plan = explain.query_map(params_from_iter(values), |row| row.get(3));
+            let plan: Vec<String> = plan.unwrap().map(Result::unwrap).collect();
+            let begins = plan[0].starts_with("SEARCH runs USING INDEX runs_by_due");
+            assert!(begins, "{plan:?}");
+        }
+    }
 
     #[test]
     fn a_statement_is_planned_once() {

@@ -15,9 +15,10 @@ use super::{
 /// The states of a run that has not ended, as SQL. The index `runs_open` lists the same states.
 pub(super) const OPEN: &str = "status IN ('running', 'waiting', 'parked', 'cancelling')";
 
-/// The condition for runs that continue without outside input, as SQL.
-pub(super) const AWAKE: &str = "(status IN ('running', 'cancelling') \
-     OR (status = 'waiting' AND wake_at IS NOT NULL))";
+/// The time by which a run goes on by itself, as SQL: 0 if it is at work, NULL if it does not. The index `runs_by_due`
+/// has the same expression.
+pub(super) const DUE: &str = "CASE status WHEN 'running' THEN 0 WHEN 'cancelling' THEN 0 \
+     WHEN 'waiting' THEN wake_at END";
 
 /// The columns of a run, in the order of [`read_run`].
 pub(super) const RUN_COLUMNS: &str = "run, root, parent, session_team, session_key, team, agent, \

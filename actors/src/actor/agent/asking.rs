@@ -111,7 +111,7 @@ impl AgentState {
             let waits = row.status == RunStatus::Waiting;
             let filter = RunFilter {
                 open: true,
-                awake: true,
+                awake_by: Some(shared.services.clock.now()),
                 root: Some(row.root),
                 ..RunFilter::default()
             };

@@ -226,7 +226,9 @@ impl SystemBuilder {
             services,
             limits,
             teams: RwLock::new(entries),
-            keeps_schedules: recover,
+            recovers: recover,
+            leaves_runs: AtomicBool::new(false),
+            clock_jump: Notify::new(),
             agents: Mutex::default(),
             admissions: Arc::new(Semaphore::new(limits.admissions.max(1))),
             root: OnceLock::new(),
@@ -238,7 +240,7 @@ impl SystemBuilder {
             volatile,
             nudge: Mutex::new(RuntimeNudge::start()),
         });
-        let supervisor = shared.clone().tree(requests_in, recover);
+        let supervisor = shared.clone().tree(requests_in);
         let (root, _) = match above {
             Some(above) => supervisor.start_linked(above).await?,
             None => supervisor.start().await?,

@@ -3,7 +3,8 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use tokio::{sync::oneshot, task::JoinSet};
@@ -15,27 +16,51 @@ use crate::{
         recording::row_of, shared::Shared,
     },
     contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError},
-    vocabulary::{RunId, SessionId},
+    vocabulary::{RunId, SessionId, Timestamp},
 };
 
 /// How many interrupted runs are claimed and read together.
 const TAKEN_UP_TOGETHER: usize = 128;
 
+/// How long a System waits for more places once some are free, before it takes up what it left.
+const SETTLING: Duration = Duration::from_millis(100);
+
+/// A team and a tenant. A tenant is the part of an owner's name before its first `:`.
+type Tenant = (String, String);
+
+fn tenant_of(session: &SessionId, row: &RunRow) -> Tenant {
+    let owner = row.owner.as_deref().unwrap_or_default();
+    let tenant = owner.split(':').next().unwrap_or_default();
+    (session.team.clone(), tenant.to_owned())
+}
+
 /// Runs in the order in which they are taken up: one of each team and tenant in turn, the oldest
-/// first, so that many runs of one do not hold up those of another. A tenant is the part of the
-/// owner's name before its first `:`. `rows` begins with the newest.
-fn in_turns(rows: Vec<(SessionId, RunRow)>) -> Vec<(SessionId, RunRow)> {
-    let mut counts: HashMap<(String, String), usize> = HashMap::new();
+/// first, so that many runs of one do not hold up those of another. `live` counts the runs that each
+/// has here already. `rows` begins with the newest.
+fn in_turns(
+    rows: Vec<(SessionId, RunRow)>,
+    live: HashMap<Tenant, usize>,
+) -> Vec<(SessionId, RunRow)> {
+    let mut counts = live;
     let placed = rows.into_iter().rev().map(|(session, row)| {
-        let owner = row.owner.as_deref().unwrap_or_default();
-        let tenant = owner.split(':').next().unwrap_or_default();
-        let count = counts.entry((session.team.clone(), tenant.to_owned()));
-        let place = count.and_modify(|count| *count += 1).or_default();
-        (*place, (session, row))
+        let count = counts.entry(tenant_of(&session, &row)).or_default();
+        *count += 1;
+        (*count, (session, row))
     });
     let mut placed: Vec<(usize, (SessionId, RunRow))> = placed.collect();
     placed.sort_by_key(|(place, _)| *place);
     placed.into_iter().map(|(_, row)| row).collect()
+}
+
+/// Root runs that go on by themselves.
+#[derive(Default)]
+struct Awake {
+    /// How many are live here.
+    live: HashMap<Tenant, usize>,
+    /// Those that no process carries, and that sleep.
+    asleep: Vec<(Timestamp, RunId)>,
+    /// Those that no process carries, and that were interrupted.
+    interrupted: Vec<(SessionId, RunRow)>,
 }
 
 impl Shared {
@@ -123,6 +148,135 @@ impl Shared {
         Ok(())
     }
 
+    /// The roots of all trees in which a run goes on by itself. A step of a run below may be
+    /// durable before its effect on the runs above is: if a run below is at work, its root does not
+    /// wait for its own wake time.
+    async fn awake_roots(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        let awake = self.services.store.runs(filter).await?;
+        let (mut roots, below): (Vec<_>, Vec<_>) =
+            awake.into_iter().partition(|row| row.parent.is_none());
+        let is_at_work = |row: &&RunRow| row.status != RunStatus::Waiting;
+        let at_work: BTreeSet<RunId> = below
+            .iter()
+            .filter(is_at_work)
+            .map(|row| row.root)
+            .collect();
+        let known: BTreeSet<RunId> = roots.iter().map(|row| row.root).collect();
+        let below: BTreeSet<RunId> = below.into_iter().map(|row| row.root).collect();
+        for root in below.difference(&known) {
+            let filter = RunFilter {
+                open: true,
+                roots: true,
+                root: Some(*root),
+                ..RunFilter::default()
+            };
+            let found = self.services.store.runs(filter).await?.into_iter();
+            roots.extend(found.filter(|row| row.status == RunStatus::Waiting));
+        }
+        for root in roots.iter_mut().filter(|row| at_work.contains(&row.root)) {
+            root.wake_at = None;
+        }
+        Ok(roots)
+    }
+
+    /// The root runs of this System's teams that go on by themselves by this time.
+    async fn find_awake(
+        &self,
+        statuses: &[RunStatus],
+        until: Timestamp,
+    ) -> Result<Awake, StoreError> {
+        let filter = RunFilter {
+            awake_by: Some(until),
+            statuses: statuses.to_vec(),
+            ..RunFilter::default()
+        };
+        let (mut awake, mut others) = (Awake::default(), Vec::new());
+        for row in self.awake_roots(filter).await? {
+            let Some(session) = row.session.clone() else {
+                continue;
+            };
+            if self.services.previewer.live.is_live(row.run) {
+                *awake.live.entry(tenant_of(&session, &row)).or_default() += 1;
+            } else if self.carries(&session, &row) && !self.is_out_of_reach(&row).await? {
+                others.push((session, row));
+            }
+        }
+        // A living process carries its runs itself, and is checked again as long as it lives.
+        if !others.is_empty() {
+            // A run goes with its session, whoever has the run's own journal.
+            let sessions = others.iter().map(|(session, _)| session.clone().into());
+            let held = self.services.store.held_elsewhere(sessions.collect()).await;
+            let mut held = held.unwrap_or_default().into_iter();
+            others.retain(|_| !held.next().unwrap_or_default());
+        }
+        for (session, row) in others {
+            match row.wake_at.filter(|_| row.status == RunStatus::Waiting) {
+                Some(at) => awake.asleep.push((at, row.run)),
+                None => awake.interrupted.push((session, row)),
+            }
+        }
+        Ok(awake)
+    }
+
+    /// Recovers the root runs that no living process carries, and has those woken that sleep until
+    /// soon. Only runs with these statuses are read; all, without any. `set_back_ms` is how far the
+    /// wall clock was set back since the last call: what sleeps then is woken by the clock of before.
+    async fn take_up(
+        self: &Arc<Self>,
+        statuses: &[RunStatus],
+        set_back_ms: u64,
+    ) -> Result<(), SystemError> {
+        let until = match set_back_ms {
+            0 => self.known_until(),
+            _ => Timestamp(u64::MAX),
+        };
+        let awake = self.find_awake(statuses, until).await?;
+        for (at, run) in awake.asleep {
+            self.set_alarm(Timestamp(at.0.saturating_sub(set_back_ms)), run);
+        }
+        let mut interrupted = in_turns(awake.interrupted, awake.live);
+        let live = &self.services.previewer.live;
+        let free = self.limits.live_runs.saturating_sub(live.roots());
+        let left = interrupted.len() > free;
+        if left || statuses.is_empty() {
+            self.leaves_runs.store(left, Ordering::Release);
+        }
+        interrupted.truncate(free);
+        // While the store reads one group, others are decoded.
+        let mut groups: JoinSet<Result<(), SystemError>> = JoinSet::new();
+        let mut interrupted = interrupted.into_iter();
+        loop {
+            let group: Vec<_> = interrupted.by_ref().take(TAKEN_UP_TOGETHER).collect();
+            let is_last = group.is_empty();
+            let beside = if is_last { 0 } else { 1 };
+            while groups.len() > beside {
+                match groups.join_next().await {
+                    Some(Ok(recovered)) => recovered?,
+                    Some(Err(error)) => tracing::error!(%error, "runs are not recovered"),
+                    None => {}
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+            groups.spawn(self.clone().recover(group));
+        }
+    }
+
+    /// Returns when places are free for runs that were left for want of them. It waits for several of many places,
+    /// since all interrupted runs are read to choose fairly among them.
+    async fn has_places(&self) {
+        let live = &self.services.previewer.live;
+        let some = (self.limits.live_runs / 16).max(1);
+        loop {
+            live.root_left().await;
+            let free = self.limits.live_runs.saturating_sub(live.roots());
+            if free >= some && self.leaves_runs.load(Ordering::Acquire) {
+                return;
+            }
+        }
+    }
+
     async fn is_to_be_cancelled(&self, run: RunId) -> bool {
         let inbox = self.services.store.inbox(run).await.unwrap_or_default();
         let cancels = |item: &InboxItem| matches!(item.body, InboxBody::Cancel { .. });
@@ -169,42 +323,6 @@ impl System {
         Ok(self.0.open_root_of(row).await?.is_some())
     }
 
-    /// The roots of all trees in which a run goes on by itself. A step of a run below may be
-    /// durable before its effect on the runs above is: if a run below is at work, its root does not
-    /// wait for its own wake time.
-    async fn awake_roots(&self) -> Result<Vec<RunRow>, StoreError> {
-        let filter = RunFilter {
-            open: true,
-            awake: true,
-            ..RunFilter::default()
-        };
-        let awake = self.0.services.store.runs(filter).await?;
-        let (mut roots, below): (Vec<_>, Vec<_>) =
-            awake.into_iter().partition(|row| row.parent.is_none());
-        let is_at_work = |row: &&RunRow| row.status != RunStatus::Waiting;
-        let at_work: BTreeSet<RunId> = below
-            .iter()
-            .filter(is_at_work)
-            .map(|row| row.root)
-            .collect();
-        for root in roots.iter_mut().filter(|row| at_work.contains(&row.root)) {
-            root.wake_at = None;
-        }
-        let known: BTreeSet<RunId> = roots.iter().map(|row| row.root).collect();
-        let below: BTreeSet<RunId> = below.into_iter().map(|row| row.root).collect();
-        for root in below.difference(&known) {
-            let filter = RunFilter {
-                open: true,
-                roots: true,
-                root: Some(*root),
-                ..RunFilter::default()
-            };
-            let found = self.0.services.store.runs(filter).await?.into_iter();
-            roots.extend(found.filter(|row| row.status == RunStatus::Waiting));
-        }
-        Ok(roots)
-    }
-
     /// Recovers the open runs of this System's teams that no living process carries. Sleeping runs
     /// sleep on until their time. Runs that later code of their team has carried
     /// ([`TeamSpec::version`](crate::definition::TeamSpec::version)) are left to the processes that
@@ -212,61 +330,44 @@ impl System {
     ///
     /// The runs of each team and tenant are taken up in turn, the oldest first, until as many are
     /// live as [`Limits::live_runs`](crate::actor::Limits) allows. The others are left to other
-    /// processes, or to the next call.
+    /// processes, or to this one when places are free again.
     ///
-    /// A System does so when it [starts](super::SystemBuilder::start). If several processes share a
-    /// store, a process that calls it again from time to time recovers the runs of processes that
-    /// died meanwhile.
+    /// A System does so when it [starts](super::SystemBuilder::start), and afterwards takes up by
+    /// itself what it left. If several processes share a store, a process that calls it again from
+    /// time to time recovers the runs of processes that died meanwhile.
     ///
     /// # Errors
     /// What the store fails with.
     pub async fn recover(&self) -> Result<(), SystemError> {
-        let mut interrupted = Vec::new();
-        let live = &self.0.services.previewer.live;
-        for row in self.awake_roots().await? {
-            if live.is_live(row.run) || self.0.is_out_of_reach(&row).await? {
-                continue;
-            }
-            let Some(session) = row.session.clone() else {
-                continue;
-            };
-            match row.wake_at.filter(|_| row.status == RunStatus::Waiting) {
-                _ if !self.0.carries(&session, &row) => {}
-                Some(at) => self.0.wake_later(at, row.run),
-                None => interrupted.push((session, row)),
-            }
+        self.0.take_up(&[], 0).await
+    }
+}
+
+/// Wakes runs that sleep until soon, and takes up those that were left when all places were taken.
+pub(super) async fn keep_recovering(shared: Arc<Shared>) {
+    let clock = shared.services.clock.clone();
+    let mut set_back_ms = clock.set_back_ms();
+    loop {
+        tokio::select! {
+            biased;
+            () = shared.clock_jump.notified() => {}
+            () = shared.has_places() => clock.sleep(SETTLING).await,
+            () = clock.sleep(shared.looks_every()) => {}
         }
-        // A living process carries its runs itself, and is checked again as long as it lives.
-        if !interrupted.is_empty() {
-            // A run goes with its session, whoever has the run's own journal.
-            let sessions = interrupted.iter();
-            let journals = sessions
-                .map(|(session, _)| session.clone().into())
-                .collect();
-            let held = self.0.services.store.held_elsewhere(journals).await;
-            let mut held = held.unwrap_or_default().into_iter();
-            interrupted.retain(|_| !held.next().unwrap_or_default());
-        }
-        let mut interrupted = in_turns(interrupted);
-        interrupted.truncate(self.0.limits.live_runs.saturating_sub(live.roots()));
-        // While the store reads one group, others are decoded.
-        let mut groups: JoinSet<Result<(), SystemError>> = JoinSet::new();
-        let mut interrupted = interrupted.into_iter();
-        loop {
-            let group: Vec<_> = interrupted.by_ref().take(TAKEN_UP_TOGETHER).collect();
-            let is_last = group.is_empty();
-            let beside = if is_last { 0 } else { 1 };
-            while groups.len() > beside {
-                match groups.join_next().await {
-                    Some(Ok(recovered)) => recovered?,
-                    Some(Err(error)) => tracing::error!(%error, "runs are not recovered"),
-                    None => {}
-                }
+        let asleep = [RunStatus::Waiting];
+        let statuses: &[RunStatus] = match shared.leaves_runs.load(Ordering::Acquire) {
+            true => &[],
+            false => &asleep,
+        };
+        let now_ms = clock.set_back_ms();
+        match shared
+            .take_up(statuses, now_ms.saturating_sub(set_back_ms))
+            .await
+        {
+            Ok(()) => set_back_ms = now_ms,
+            Err(error) => {
+                tracing::warn!(%error, "sleeping and interrupted runs cannot be looked for")
             }
-            if is_last {
-                return Ok(());
-            }
-            groups.spawn(self.0.clone().recover(group));
         }
     }
 }

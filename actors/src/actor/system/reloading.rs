@@ -63,7 +63,7 @@ impl System {
         shared.teams.write().insert(name, entry);
         shared.announce().await?;
         before.registry.close_toolsets(Some(&registry)).await;
-        if shared.keeps_schedules {
+        if shared.recovers {
             shared.declare_schedules().await?;
         }
         Ok(())

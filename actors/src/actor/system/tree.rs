@@ -7,7 +7,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{pruning::keep_pruning, schedules::keep_time};
+use super::{pruning::keep_pruning, recovery::keep_recovering, schedules::keep_time};
 use crate::actor::{
     call_table::{CallKeeper, CallTable},
     journal::JournalActor,
@@ -70,7 +70,6 @@ impl Shared {
     pub(super) fn tree(
         self: Arc<Self>,
         requests: mpsc::UnboundedReceiver<TimerRequest>,
-        keeps_schedules: bool,
     ) -> SupervisorBuilder {
         let spec = SupervisorSpec::new(Strategy::OneForOne)
             .seed(self.services.entropy.bits() as u64)
@@ -105,13 +104,17 @@ impl Shared {
             let (shared, book) = (shared.clone(), book.clone());
             async move { attend(&shared, &mut *book.lock().await).await }
         }));
-        if keeps_schedules && self.limits.retention.deletes() {
+        if self.recovers && self.limits.retention.deletes() {
             let shared = self.clone();
             children.push(background("retention", move || {
                 keep_pruning(shared.clone())
             }));
         }
-        if keeps_schedules {
+        if self.recovers {
+            let shared = self.clone();
+            children.push(background("recovery", move || {
+                keep_recovering(shared.clone())
+            }));
             children.push(background("schedules", move || keep_time(self.clone())));
         }
         Supervisor::builder(spec).children(children)

@@ -393,7 +393,7 @@ impl Memory {
             .filter(|IndexedRun { row, .. }| {
                 !(filter.open && row.status.is_ended())
                     && (!filter.roots || row.parent.is_none())
-                    && (!filter.awake || row.is_awake())
+                    && filter.awake_by.is_none_or(|time| row.is_awake_by(time))
                     && filter.root.is_none_or(|root| row.root == root)
                     && (filter.session.is_none() || row.session == filter.session)
                     && filter.team.as_ref().is_none_or(|team| row.team == *team)

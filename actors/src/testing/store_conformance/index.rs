@@ -246,43 +246,54 @@ pub(super) async fn filters(place: &impl Place) -> Checked {
 
 pub(super) async fn awake(place: &impl Place) -> Checked {
     let store = place.open().await?;
-    // The runs that wait for nobody: those that are under way, and those that wait for a time.
+    let waits_until = |at| (RunStatus::Waiting, Some(Timestamp(at)));
+    // The time by which each goes on by itself: 0 if it is under way, none if it waits for somebody.
     let standings = [
-        (RunStatus::Running, None, true),
-        (RunStatus::Cancelling, None, true),
-        (RunStatus::Waiting, None, false),
-        (RunStatus::Waiting, Some(Timestamp(9_000)), true),
-        (RunStatus::Parked, Some(Timestamp(9_000)), false),
-        (RunStatus::Answered, Some(Timestamp(9_000)), false),
+        ((RunStatus::Running, None), Some(0)),
+        ((RunStatus::Cancelling, Some(Timestamp(9_000))), Some(0)),
+        ((RunStatus::Waiting, None), None),
+        (waits_until(9_000), Some(9_000)),
+        (waits_until(9_001), Some(9_001)),
+        (waits_until(u64::MAX >> 1), Some(u64::MAX >> 1)),
+        ((RunStatus::Parked, Some(Timestamp(9_000))), None),
+        ((RunStatus::Answered, Some(Timestamp(9_000))), None),
     ];
-    let mut wanted = Vec::new();
-    for (number, (status, wake_at, goes_on)) in (1..).zip(standings) {
+    for (number, ((status, wake_at), _)) in (1..).zip(standings) {
         let mut row = row(number);
         (row.status, row.wake_at) = (status, wake_at);
-        same!(row.is_awake(), goes_on, format!("whether {row:?} is awake"));
         commit(&store, making(row, &["a"])).await?;
-        if goes_on {
-            wanted.insert(0, run(number));
-        }
     }
-    let filter = RunFilter {
-        awake: true,
-        ..RunFilter::default()
+    let awake_by = async |time: u64| {
+        let filter = RunFilter {
+            awake_by: Some(Timestamp(time)),
+            ..RunFilter::default()
+        };
+        let rows = store.runs(filter).await?;
+        let is_awake = rows.iter().all(|row| row.is_awake_by(Timestamp(time)));
+        ensure!(is_awake, "runs that sleep beyond {time}: {rows:?}");
+        Ok::<_, Found>(rows.iter().map(|row| row.run).collect::<Vec<RunId>>())
     };
-    let rows = store.runs(filter.clone()).await?;
-    let found: Vec<RunId> = rows.iter().map(|row| row.run).collect();
-    same!(found, wanted, "runs that go on by themselves");
-    // What falls asleep is no longer among them.
-    let mut row = row(1);
-    row.status = RunStatus::Waiting;
-    let append = Append::new(run(1), 1, 1, vec![]).row(row);
+    for time in [0, 8_999, 9_000, 9_001, u64::MAX] {
+        let wanted = (1..)
+            .zip(standings)
+            .filter(|(_, (_, by))| by.is_some_and(|by| by <= time));
+        let mut wanted: Vec<RunId> = wanted.map(|(number, _)| run(number)).collect();
+        wanted.reverse();
+        let told = format!("runs that go on by themselves by {time}");
+        same!(awake_by(time).await?, wanted, told);
+    }
+    // What falls asleep is no longer among them, and what is to wake earlier is.
+    let mut asleep = row(1);
+    asleep.status = RunStatus::Waiting;
+    let append = Append::new(run(1), 1, 1, vec![]).row(asleep);
     commit(&store, Batch::of(append)).await?;
-    wanted.pop();
-    let rows = store.runs(filter).await?;
-    let found: Vec<RunId> = rows.iter().map(|row| row.run).collect();
+    let mut earlier = row(5);
+    (earlier.status, earlier.wake_at) = waits_until(5);
+    let append = Append::new(run(5), 1, 1, vec![]).row(earlier);
+    commit(&store, Batch::of(append)).await?;
     same!(
-        found,
-        wanted,
+        awake_by(8_999).await?,
+        vec![run(5), run(2)],
         "runs that go on by themselves after one fell asleep"
     );
     Ok(())

@@ -42,6 +42,7 @@ enum Flaw {
     ReadsTogetherWithoutBound,
     MixesUpJournals,
     WakesSleepers,
+    WakesTooEarly,
     DeletesNothing,
     RefusesInSilence,
     ForgetsWhatItSpares,
@@ -211,7 +212,10 @@ impl Store for Mutant {
             filter.after = None;
         }
         if self.has(Flaw::WakesSleepers) {
-            filter.awake = false;
+            filter.awake_by = None;
+        }
+        if self.has(Flaw::WakesTooEarly) && filter.awake_by.is_some() {
+            filter.awake_by = Some(Timestamp(u64::MAX));
         }
         let mut runs = self.0.runs(filter).await?;
         if self.has(Flaw::ListsOldestFirst) {
@@ -410,6 +414,7 @@ async fn a_store_that_breaks_a_promise_is_told_which() {
         ),
         (Flaw::MixesUpJournals, "journals that are read together"),
         (Flaw::WakesSleepers, "runs that go on by themselves"),
+        (Flaw::WakesTooEarly, "runs that go on by themselves"),
         (Flaw::DeletesNothing, "deleted as a whole"),
         (Flaw::RefusesInSilence, "has not ended is not deleted"),
         (Flaw::ForgetsWhatItSpares, "trees that may go"),

@@ -128,7 +128,7 @@ impl Observer {
             let Some(row) = rows.first() else { return };
             let (run, owner): (String, Option<String>) = (row.get(0), row.get(1));
             assert!(
-                begun.elapsed() < Duration::from_secs(300),
+                begun.elapsed() < Duration::from_secs(30),
                 "{} runs of {node} are left behind: the session of {run} is of {owner:?}",
                 rows.len()
             );

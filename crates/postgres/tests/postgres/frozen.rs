@@ -9,7 +9,7 @@ use std::{
 };
 
 use ghostlight_actors::{
-    actor::System,
+    actor::{Run, System},
     contract::{Reconciled, Store as _, Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
     run::{Agent, RunContext, Team},
     session::Turn,
@@ -72,24 +72,33 @@ impl Stage {
     }
 }
 
+fn options() -> Options {
+    let mut options = Options::default();
+    options.lease_ms = 300;
+    options
+}
+
+/// A node behind a proxy, of which one run is about to pay.
+async fn at_the_till(stage: &Stage) -> (Server, Proxy, PostgresStore, System, Run) {
+    let server = Server::quick();
+    let proxy = Proxy::to(server.port()).await;
+    let url = server.url_at(proxy.port);
+    let store = PostgresStore::open_with(&url, &options()).await.unwrap();
+    let builder = System::builder(store.clone()).team(stage.team(true));
+    let system = builder.start().await.unwrap();
+    let run = system.session("shop", "1").send(Turn::text("pay")).await;
+    stage.at_the_till.notified().await;
+    (server, proxy, store, system, run.unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_froze_after_an_append_leaves_the_effect_to_the_node_in_its_place() {
     if is_left_out() {
         return;
     }
-    let server = Server::quick();
-    let proxy = Proxy::to(server.port()).await;
-    let mut options = Options::default();
-    options.lease_ms = 300;
     let stage = Stage::default();
-    let frozen = PostgresStore::open_with(&server.url_at(proxy.port), &options)
-        .await
-        .unwrap();
-    let builder = System::builder(frozen.clone()).team(stage.team(true));
-    let first = builder.start().await.unwrap();
-    let run = first.session("shop", "1").send(Turn::text("pay")).await;
-    let run = run.unwrap().id();
-    stage.at_the_till.notified().await;
+    let (server, proxy, frozen, first, run) = at_the_till(&stage).await;
+    let run = run.id();
     // From now on the node hears of no commit, and its lease is not renewed.
     proxy.set(Way::HoldAnswersTo(&[
         "COMMIT",
@@ -103,7 +112,7 @@ async fn a_node_that_froze_after_an_append_leaves_the_effect_to_the_node_in_its_
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 
-    let store = PostgresStore::open_with(&server.url(), &options)
+    let store = PostgresStore::open_with(&server.url(), &options())
         .await
         .unwrap();
     let builder = System::builder(store.clone()).team(stage.team(false));
@@ -138,19 +147,8 @@ async fn a_node_in_whose_place_nobody_stepped_makes_the_effect_itself() {
     if is_left_out() {
         return;
     }
-    let server = Server::quick();
-    let proxy = Proxy::to(server.port()).await;
-    let mut options = Options::default();
-    options.lease_ms = 300;
     let stage = Stage::default();
-    let store = PostgresStore::open_with(&server.url_at(proxy.port), &options)
-        .await
-        .unwrap();
-    let builder = System::builder(store.clone()).team(stage.team(true));
-    let system = builder.start().await.unwrap();
-    let run = system.session("shop", "1").send(Turn::text("pay")).await;
-    let run = run.unwrap();
-    stage.at_the_till.notified().await;
+    let (_server, proxy, store, system, run) = at_the_till(&stage).await;
     proxy.set(Way::Frozen);
     stage.go_on.notify_one();
     while store.term().is_some() {

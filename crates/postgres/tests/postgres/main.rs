@@ -12,4 +12,5 @@ mod plans;
 mod proxy;
 #[allow(dead_code)]
 mod server;
+mod sleepers;
 mod upgrade;

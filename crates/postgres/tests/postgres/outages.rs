@@ -4,8 +4,11 @@
 use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
+    actor::{System, SystemError},
     contract::{Append, Batch, Expected, Line, RunRow, StateWrite, Store as _, StoreError},
-    vocabulary::{RunId, Timestamp},
+    run::{Agent, RunContext},
+    session::Turn,
+    vocabulary::{AgentError, Digest, Effect, Outcome, RunId, Timestamp},
 };
 use ghostlight_postgres::{Options, PostgresStore};
 
@@ -54,6 +57,16 @@ fn numbers(up_to: u64) -> Vec<String> {
     (0..up_to).map(|number| number.to_string()).collect()
 }
 
+/// A store through a proxy, in which there is run 1.
+async fn store_with_a_run(options: &Options) -> (Server, Proxy, PostgresStore) {
+    let server = Server::quick();
+    let proxy = Proxy::to(server.port()).await;
+    let url = server.url_at(proxy.port);
+    let store = PostgresStore::open_with(&url, options).await.unwrap();
+    make(&store, 1).await.unwrap();
+    (server, proxy, store)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_wait_for_a_server_that_crashed_and_are_there_once() {
     if is_left_out() {
@@ -99,12 +112,7 @@ async fn a_commit_whose_answer_was_lost_is_neither_lost_nor_made_twice() {
     if is_left_out() {
         return;
     }
-    let server = Server::quick();
-    let proxy = Proxy::to(server.port()).await;
-    let store = PostgresStore::open(&server.url_at(proxy.port))
-        .await
-        .unwrap();
-    make(&store, 1).await.unwrap();
+    let (_server, proxy, store) = store_with_a_run(&Options::default()).await;
     let mut sequence = 1;
     for answers in 0..24 {
         for _ in 0..3 {
@@ -127,12 +135,7 @@ async fn a_commit_is_found_again_when_the_connection_that_found_it_breaks() {
     if is_left_out() {
         return;
     }
-    let server = Server::quick();
-    let proxy = Proxy::to(server.port()).await;
-    let store = PostgresStore::open(&server.url_at(proxy.port))
-        .await
-        .unwrap();
-    make(&store, 1).await.unwrap();
+    let (_server, proxy, store) = store_with_a_run(&Options::default()).await;
     for sequence in 1..5 {
         proxy.set(Way::CutAnswersTo(&["COMMIT", "ROLLBACK"]));
         let appended = {
@@ -152,14 +155,9 @@ async fn reads_wait_for_a_while_and_then_say_what_is_wrong() {
     if is_left_out() {
         return;
     }
-    let server = Server::quick();
-    let proxy = Proxy::to(server.port()).await;
     let mut options = Options::default();
     (options.patience_ms, options.lease_ms) = (200, 300);
-    let store = PostgresStore::open_with(&server.url_at(proxy.port), &options)
-        .await
-        .unwrap();
-    make(&store, 1).await.unwrap();
+    let (_server, proxy, store) = store_with_a_run(&options).await;
     // A network that is cut, and a server that does not answer.
     for (sequence, way) in [(1, Way::Cut), (2, Way::Frozen)] {
         proxy.set(way);
@@ -257,7 +255,8 @@ async fn a_batch_that_the_database_refuses_does_not_hinder_the_others() {
     };
     let told = store.commit(batches(1)).await.unwrap();
     for (number, told) in (1..=9).zip(told) {
-        assert_eq!(told.is_ok(), number != 5, "batch {number}: {told:?}");
+        let refused = matches!(told, Err(StoreError::Refused { .. }));
+        assert_eq!(refused, number == 5, "batch {number}: {told:?}");
         let entries = if number == 5 { 1 } else { 2 };
         assert_eq!(texts(&store, number).await, numbers(entries));
     }
@@ -283,6 +282,70 @@ async fn a_batch_that_the_database_refuses_does_not_hinder_the_others() {
         assert_eq!(is_made, number != 5, "batch {number}: {told:?}");
     }
     store.verify().await.unwrap();
+}
+
+/// A run whose entry the database never takes fails, and says so; the runs that commit beside it go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_that_the_database_refuses_fails_its_run_alone() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    let client = server.client().await;
+    let bound = "ALTER TABLE ghostlight.entries ADD CHECK (length(body) < 10000)";
+    client.batch_execute(bound).await.unwrap();
+    let agent = Agent::from_fn("writer", |cx: RunContext| async move {
+        let bytes: usize = cx.input().content().parse().unwrap();
+        let made = async move { Ok::<_, AgentError>("x".repeat(bytes)) };
+        let text = cx.step("write", Effect::Idempotent, made).await?;
+        Ok(Outcome::answer(text.len().to_string()))
+    });
+    let builder = System::builder(store.clone()).team(agent.into_team().unwrap());
+    let system = builder.start().await.unwrap();
+    let sizes = ["100", "200", "20000", "300", "400"];
+    let sent = sizes.map(|size| {
+        let session = system.session("writer", size);
+        async move { session.send(Turn::text(size)).await.unwrap() }
+    });
+    for (run, size) in futures_util::future::join_all(sent).await.iter().zip(sizes) {
+        match run.outcome().await {
+            Ok(outcome) => assert_eq!(outcome.text(), size),
+            Err(SystemError::Store(StoreError::Refused { to, .. })) => {
+                assert_eq!((to, size), (format!("run {}", run.id()), "20000"));
+            }
+            Err(error) => panic!("{size}: {error}"),
+        }
+    }
+    system.stop().await.unwrap();
+}
+
+/// What is too large for one message is not sent, since the database would end the connection without a word.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_is_too_large_for_a_commit_is_refused_and_hinders_no_other() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    for number in 1..=3 {
+        make(&store, number).await.unwrap();
+    }
+    let batch = |number| Batch::of(Append::new(run(number), 1, 1, vec![line("1")]));
+    let mut batches: Vec<Batch> = (1..=3).map(batch).collect();
+    // The same memory again and again; the digests do not matter.
+    let bytes: Arc<[u8]> = vec![0; 32 << 20].into();
+    let blob = |number: u8| (Digest::of(&[number]), bytes.clone());
+    batches[1].blobs = (0..17).map(blob).collect();
+    let told = store.commit(batches).await.unwrap();
+    assert!(told[0].is_ok() && told[2].is_ok(), "{told:?}");
+    match &told[1] {
+        Err(StoreError::Refused { to, .. }) => assert_eq!(*to, format!("run {}", run(2))),
+        told => panic!("{told:?}"),
+    }
+    for (number, entries) in [(1, 2), (2, 1), (3, 2)] {
+        assert_eq!(texts(&store, number).await, numbers(entries));
+    }
 }
 
 /// The server is stopped by a disk without room, and goes on when there is room again.
