@@ -1,4 +1,4 @@
-//! A team as a server of the Model Context Protocol, and an agent of another team that uses it as a tool. The
+//! A team as a server of the Model Context Protocol with skills, and an agent of another team that uses it as a tool. The
 //! program starts itself as the server, which then talks to it over its standard streams.
 
 #![allow(clippy::print_stdout)]
@@ -24,7 +24,9 @@ async fn server() -> Result<(), Box<dyn std::error::Error>> {
         .registry(ghostlight::builtin())
         .team(clerk.into_team()?);
     let system = system.start().await?;
-    let server = McpServer::new(system.clone()).team("clerk", "Calculates what it is asked.");
+    let server = McpServer::new(system.clone())
+        .team("clerk", "Calculates what it is asked.")
+        .skills("examples/skills")?;
     server.serve_stdio().await?;
     system.stop().await?;
     Ok(())
@@ -43,9 +45,18 @@ async fn client() -> Result<(), Box<dyn std::error::Error>> {
 
     // Most programs name another program here, such as `mcp-server-time`.
     let this = std::env::current_exe()?;
-    let server = ServerSettings::command(this.to_string_lossy()).arg("server");
+    let server = ServerSettings::command(this.to_string_lossy())
+        .arg("server")
+        .skills();
     // Whoever asks the clerk twice gets the same answer twice.
     let office = McpToolset::new("office", server.effect("*", Effect::Read))?;
+    let skills = office.skills().await.map_err(|error| error.message)?;
+    for skill in skills {
+        println!(
+            "the server has the skill {}: {}",
+            skill.name, skill.description
+        );
+    }
     let model = ScriptedModel::from_fn(|request, _| {
         let last = request.conversation.get(request.conversation.len() - 1);
         Ok(match request.conversation.len() {
