@@ -385,7 +385,8 @@ mod tests {
             let id = id(view);
             work(view, move |draft| draft.touch(&id))
         };
-        let all: [(&str, &dyn Fn(&Arc<View>) -> (usize, usize)); 9] = [
+        type Change<'c> = (&'c str, &'c dyn Fn(&Arc<View>) -> (usize, usize));
+        let all: [Change<'_>; 9] = [
             ("new", &|view| work(view, &new)),
             ("same", &|view| work(view, &same)),
             ("about", &|view| work(view, &about)),
