@@ -75,6 +75,8 @@ impl Following {
     }
 
     fn push(&mut self, told: Vec<Told>, place: Option<Place>) {
+        // A client that resumes behind a message which is half told would hear its beginning again.
+        let place = place.filter(|_| !self.reader.is_speaking());
         // The last event of several completes the recorded one.
         let last = told.len().saturating_sub(1);
         let told = told.into_iter().enumerate();

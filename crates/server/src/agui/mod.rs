@@ -142,7 +142,7 @@ fn sent(told: &Told) -> sse::Event {
 }
 
 /// The events of a stream. The id of an event is its place, so a client resumes behind the last id that it has; what
-/// comes without an id may come again.
+/// comes without an id may come again, and while any message is half told nothing has one.
 fn events(following: Following) -> impl Stream<Item = sse::Event> + Send + 'static {
     stream::unfold(following, |mut following| async move {
         let (told, place) = following.next().await?;

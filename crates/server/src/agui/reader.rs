@@ -126,6 +126,12 @@ impl Reader {
         self.has_begun
     }
 
+    /// Whether a message of any run is half told.
+    pub(super) fn is_speaking(&self) -> bool {
+        let mut speeches = self.lines.values().flat_map(|line| line.speeches.values());
+        speeches.any(Speech::is_open)
+    }
+
     /// The open questions.
     pub(super) fn open(&self) -> impl Iterator<Item = Asking> {
         self.open.iter().map(|asked| (asked.run, asked.operation))

@@ -80,6 +80,11 @@ impl Speech {
         }
     }
 
+    /// Whether the client waits for the rest of it.
+    pub(super) fn is_open(&self) -> bool {
+        self.text.is_open || self.reasoning.is_open
+    }
+
     /// Whether any text was shown.
     pub(super) fn has_text(&self) -> bool {
         !self.text.text.is_empty()

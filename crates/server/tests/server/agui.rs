@@ -1,20 +1,21 @@
 //! AG-UI: streams that the public validator passes, interrupts, calls of the client, and requests that are sent again.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::System,
+    contract::{Model, ModelContext, ModelError},
     definition::ApprovalRule,
     run::{Agent, RunContext},
     testing::{EffectLog, InMemoryStore, ScriptedModel},
     vocabulary::{
-        AgentError, Message, ModelResponse, Outcome, Part, Question, Reasoning, Scope as State,
-        ToolCall, ToolDefinition, Usage,
+        AgentError, Delta, Message, ModelRequest, ModelResponse, Outcome, Part, Question,
+        Reasoning, Scope as State, ToolCall, ToolDefinition, Usage,
     },
 };
 use ghostlight_server::{Scope, Server};
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 
 use crate::{
     client::{Client, Sent},
@@ -298,6 +299,79 @@ async fn a_client_that_is_cut_off_after_any_event_goes_on_with_the_next() {
     assert!(cuts > 6, "{whole:?}");
     assert_eq!(of(&whole, "CUSTOM").len(), 4);
     validated("cut", &[whole]).await;
+}
+
+/// Says half of its message, and waits before it says the rest.
+struct Halting(Arc<Notify>);
+
+impl Model for Halting {
+    async fn respond(
+        &self,
+        _: ModelRequest,
+        cx: ModelContext,
+    ) -> Result<ModelResponse, ModelError> {
+        cx.delta(Delta::Text("one ".to_owned()));
+        self.0.notified().await;
+        cx.delta(Delta::Text("two".to_owned()));
+        Ok(ModelResponse::text("one two"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_half_told_begins_once_for_a_client_that_resumes() {
+    let [speak, tick] = [(); 2].map(|()| Arc::new(Notify::new()));
+    let says = async |cx: RunContext| {
+        let said = cx.model(cx.model_request(cx.conversation())).await?;
+        Ok(Outcome::answer(said.message.content()))
+    };
+    let helper = Agent::from_fn("helper", says)
+        .model(Halting(speak.clone()))
+        .description("helps");
+    let told = tick.clone();
+    let leads = move |cx: RunContext| {
+        let told = told.clone();
+        async move {
+            let ticks = async {
+                told.notified().await;
+                cx.emit("tick", &1);
+                Ok(())
+            };
+            tokio::try_join!(cx.delegate("helper", "go"), ticks)?;
+            Ok(Outcome::answer("done"))
+        }
+    };
+    let team = Agent::from_fn("desk", leads).agent(helper).into_team();
+    let system = System::builder(InMemoryStore::new()).team(team.unwrap());
+    let server = Server::new(system.start().await.unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = listener.local_addr().unwrap();
+    let served = tokio::spawn(server.serve(listener, std::future::pending::<()>()));
+    let client = Client { to, key: None };
+    let turn = input("t", "r", "go");
+    let mut events = client.events("/agui/desk", None, Some(turn.clone())).await;
+    let mut whole = Vec::new();
+    while let Some(sent) = events.next().await {
+        match text_at(&sent.data, "/type").as_str() {
+            "TEXT_MESSAGE_CONTENT" => tick.notify_one(),
+            "CUSTOM" => speak.notify_one(),
+            _ => {}
+        }
+        whole.push(sent);
+    }
+    assert_eq!(said(&whole), ["one two", "done"]);
+    let mut cuts = 0;
+    for cut in (0..whole.len()).filter(|cut| whole[*cut].id.is_some()) {
+        let rest = resumed(&client, "desk", whole[cut].id.as_deref(), &turn).await;
+        let all = [&whole[..=cut], &rest].concat();
+        assert_eq!(
+            said(&all),
+            ["one two", "done"],
+            "after event {cut}: {all:?}"
+        );
+        cuts += 1;
+    }
+    assert!(cuts >= 2, "{whole:?}");
+    served.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
