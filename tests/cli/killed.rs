@@ -70,7 +70,8 @@ fn round(clients: usize, turns: usize, kills: usize) -> BTreeMap<Protocol, usize
         assert_eq!(client.end, reference.end, "{turn}");
         let end = client.end.as_deref().unwrap_or_default();
         assert!(end.contains(ANSWER), "{turn}");
-        let ((recorded, others), (all, all_others)) = (client.whole(), reference.whole());
+        let ids = client.ids();
+        let ((recorded, others), (all, all_others)) = (client.whole(&ids), reference.whole(&ids));
         for (place, sent) in recorded.iter().enumerate() {
             assert_eq!(Some(sent), all.get(place), "{turn}, event {place}");
         }

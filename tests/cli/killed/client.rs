@@ -1,14 +1,17 @@
 //! A client of each protocol that the server speaks, which comes back whenever its connection is cut.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{BufRead as _, BufReader, Read as _},
     net::{SocketAddr, TcpStream},
     thread,
     time::{Duration, Instant},
 };
 
+use ghostlight_a2a::{grpc, protocol::Method};
+use hyper_util::{client::legacy, rt::TokioExecutor};
 use serde_json::{Value, json};
+use tonic::client::Grpc;
 
 use crate::listening::over_http::open;
 
@@ -27,18 +30,20 @@ pub(super) enum Protocol {
     Messages,
     A2aRpc,
     A2aHttp,
+    A2aGrpc,
     Agui,
     Mcp,
     Anp,
 }
 
-pub(super) const ALL: [Protocol; 9] = [
+pub(super) const ALL: [Protocol; 10] = [
     Protocol::Own,
     Protocol::Chat,
     Protocol::Responses,
     Protocol::Messages,
     Protocol::A2aRpc,
     Protocol::A2aHttp,
+    Protocol::A2aGrpc,
     Protocol::Agui,
     Protocol::Mcp,
     Protocol::Anp,
@@ -147,6 +152,7 @@ impl Client {
                     client.compatible(protocol, to, turn)
                 }
                 Protocol::A2aRpc | Protocol::A2aHttp => client.a2a(protocol, to, turn),
+                Protocol::A2aGrpc => client.grpc(to, turn),
                 Protocol::Agui => client.agui(to, turn),
                 Protocol::Mcp => client.mcp(to, turn),
                 Protocol::Anp => client.anp(to, turn),
@@ -273,9 +279,7 @@ impl Client {
 
     fn a2a(&mut self, protocol: Protocol, to: SocketAddr, turn: &str) -> Option<()> {
         let more = format!("A2A-Version: 1.0\r\n{}", self.last_id());
-        let message = json!({ "message": {
-            "messageId": turn, "contextId": turn, "role": "ROLE_USER", "parts": [{ "text": TIMES.to_string() }],
-        } });
+        let message = message_of(turn);
         let is_rpc = protocol == Protocol::A2aRpc;
         let named = self.named.clone();
         let rpc = |method: &str, params: Value| {
@@ -303,34 +307,80 @@ impl Client {
             if is_rpc {
                 sent.data = sent.data["result"].clone();
             }
-            if let Some(id) = sent.data["task"]["id"].as_str() {
-                self.named = Some(id.to_owned());
-                assert!(
-                    self.told.is_empty(),
-                    "{protocol:?} {turn}: the task again: {}",
-                    sent.data
-                );
-                continue;
-            }
-            let state = sent.data["statusUpdate"]["status"]["state"].clone();
-            let is_end = state == "TASK_STATE_COMPLETED";
-            assert!(
-                is_end || state.is_null() || state == "TASK_STATE_WORKING",
-                "{state}"
-            );
-            if sent.data["artifactUpdate"]["metadata"]["ghostlight/preview"].is_null() {
-                self.told.push(sent);
-            }
-            if is_end {
-                let answer = self.told.iter().rev().find_map(|sent| {
-                    let artifact = &sent.data["artifactUpdate"]["artifact"];
-                    (artifact["artifactId"] == "answer")
-                        .then(|| text(&artifact["parts"][0]["text"]))
-                });
-                self.end = answer;
+            if self.hear_of_task(protocol, turn, sent) {
                 return Some(());
             }
         }
+    }
+
+    fn grpc(&mut self, to: SocketAddr, turn: &str) -> Option<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(self.follow_grpc(to, turn))
+    }
+
+    async fn follow_grpc(&mut self, to: SocketAddr, turn: &str) -> Option<()> {
+        let named = self.named.clone().filter(|_| !self.told.is_empty());
+        let (method, mut params) = match named {
+            Some(task) => (Method::SubscribeToTask, json!({ "id": task })),
+            None => (Method::SendStreamingMessage, message_of(turn)),
+        };
+        params["tenant"] = "desk".into();
+        let mut request = tonic::Request::new(params);
+        let metadata = request.metadata_mut();
+        metadata.insert("a2a-version", "1.0".parse().unwrap());
+        if let Some(id) = self.told.iter().rev().find_map(|sent| sent.id.as_ref()) {
+            metadata.insert("last-event-id", id.parse().unwrap());
+        }
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .http2_only(true)
+            .build_http();
+        let mut grpc = Grpc::with_origin(http, format!("http://{to}").parse().unwrap());
+        grpc.ready().await.ok()?;
+        let path = grpc::path(method).parse().unwrap();
+        let answers = grpc.server_streaming(request, path, grpc::Codec::of_client(method));
+        let mut answers = answers.await.ok()?.into_inner();
+        loop {
+            let data = answers.message().await.ok()??;
+            let updates = data.as_object().unwrap().values();
+            let place = updates.filter_map(|update| update["metadata"][grpc::EVENT].as_str());
+            let id = place.map(str::to_owned).next();
+            if self.hear_of_task(Protocol::A2aGrpc, turn, Sent { id, data }) {
+                return Some(());
+            }
+        }
+    }
+
+    /// Takes an update of the task, and tells whether it is the end.
+    fn hear_of_task(&mut self, protocol: Protocol, turn: &str, sent: Sent) -> bool {
+        if let Some(id) = sent.data["task"]["id"].as_str() {
+            self.named = Some(id.to_owned());
+            assert!(
+                self.told.is_empty(),
+                "{protocol:?} {turn}: the task again: {}",
+                sent.data
+            );
+            return false;
+        }
+        let state = sent.data["statusUpdate"]["status"]["state"].clone();
+        let is_end = state == "TASK_STATE_COMPLETED";
+        assert!(
+            is_end || state.is_null() || state == "TASK_STATE_WORKING",
+            "{state}"
+        );
+        if sent.data["artifactUpdate"]["metadata"]["ghostlight/preview"].is_null() {
+            self.told.push(sent);
+        }
+        if is_end {
+            let answer = self.told.iter().rev().find_map(|sent| {
+                let artifact = &sent.data["artifactUpdate"]["artifact"];
+                (artifact["artifactId"] == "answer").then(|| text(&artifact["parts"][0]["text"]))
+            });
+            self.end = answer;
+        }
+        is_end
     }
 
     fn agui(&mut self, to: SocketAddr, turn: &str) -> Option<()> {
@@ -401,16 +451,28 @@ impl Client {
         Some(())
     }
 
-    /// The events with ids, and of the others how often each came and its text in all: a later reader gets a text whole,
-    /// and the state as it is then.
-    pub(super) fn whole(&self) -> (Vec<&Sent>, BTreeMap<String, (usize, String)>) {
+    /// The ids of its events.
+    pub(super) fn ids(&self) -> BTreeSet<&str> {
+        self.told
+            .iter()
+            .filter_map(|sent| sent.id.as_deref())
+            .collect()
+    }
+
+    /// The events with these ids, and of the others how often each came and its text in all: a later reader gets a text
+    /// whole, the state as it is then, and more ids, since none is given to what is told amid a message.
+    pub(super) fn whole(
+        &self,
+        ids: &BTreeSet<&str>,
+    ) -> (Vec<&Sent>, BTreeMap<String, (usize, String)>) {
         let (mut recorded, mut others) = (Vec::new(), BTreeMap::new());
         for sent in &self.told {
             let kind = sent.data["type"].as_str().unwrap_or_default();
-            match (&sent.id, kind) {
-                (_, "RUN_STARTED" | "STATE_SNAPSHOT") => {}
-                (Some(_), _) => recorded.push(sent),
-                (None, _) => {
+            let is_recorded = sent.id.as_deref().is_some_and(|id| ids.contains(id));
+            match kind {
+                "RUN_STARTED" | "STATE_SNAPSHOT" => {}
+                _ if is_recorded => recorded.push(sent),
+                _ => {
                     let data = &sent.data;
                     let of = data["messageId"].as_str().or(data["toolCallId"].as_str());
                     let name = format!("{kind} {}", of.unwrap_or_default());
@@ -422,6 +484,14 @@ impl Client {
         }
         (recorded, others)
     }
+}
+
+/// The request of A2A that begins a turn.
+fn message_of(turn: &str) -> Value {
+    let parts = [json!({ "text": TIMES.to_string() })];
+    json!({ "message": {
+        "messageId": turn, "contextId": turn, "role": "ROLE_USER", "parts": parts,
+    } })
 }
 
 #[track_caller]
