@@ -193,5 +193,5 @@ async fn write_journals(folder: &Path) {
     system.stop().await.unwrap();
     fs::remove_dir_all(folder.join("store.db.owners")).unwrap();
     fs::remove_file(folder.join("store.db.anchor")).unwrap();
-    assert!(fs::metadata(folder.join("store.db")).unwrap().len() < 128 << 10);
+    assert!(fs::metadata(folder.join("store.db")).unwrap().len() < 144 << 10);
 }
