@@ -55,9 +55,14 @@ impl<T: Send + 'static> Default for CallTable<T> {
     }
 }
 
+/// A digest of what a call asks for. A life of a run whose answer was lost on its way to the disk may have asked for
+/// something else with an operation than the next life does.
+pub(crate) type Asked = u64;
+
 /// How a call is to be carried.
 pub(crate) struct Manner {
     pub(crate) key: CallKey,
+    pub(crate) asked: Asked,
     /// Fires when the call's result is no longer wanted.
     pub(crate) unwanted: CancellationToken,
     /// Whether the call goes on to a known end although its result is no longer wanted.
@@ -76,9 +81,11 @@ impl<T: Send + 'static> CallTable<T> {
         }
     }
 
-    /// The end of a call that an earlier life of the run began, if the keeper has it.
-    pub(crate) async fn join(&self, key: CallKey) -> Option<T> {
-        self.ask(|reply| KeeperMessage::Join(key, reply)).await
+    /// The end of a call that an earlier life of the run began, if the keeper has it. A call that asked for something
+    /// else is ended: nobody wants it.
+    pub(crate) async fn join(&self, key: CallKey, asked: Asked) -> Option<T> {
+        self.ask(|reply| KeeperMessage::Join(key, asked, reply))
+            .await
     }
 
     /// The end of an unwanted call, if the keeper has it and it settles.
@@ -156,6 +163,7 @@ impl<T: Send + 'static> Drop for Carried<T> {
         {
             let adopted = Adopted {
                 call,
+                asked: self.manner.asked,
                 settles: self.manner.settles,
                 unwanted: self.manner.unwanted.clone(),
                 away: Away::one_more(&self.calls.away),
@@ -186,6 +194,7 @@ impl Drop for Away {
 /// A call whose run is gone.
 pub(crate) struct Adopted<T> {
     call: BoxFuture<'static, T>,
+    asked: Asked,
     settles: bool,
     unwanted: CancellationToken,
     away: Away,
@@ -206,7 +215,7 @@ pub(crate) enum KeeperMessage<T> {
     Adopt(CallKey, Box<Adopted<T>>),
     /// The run is back and asks for this call's end; `None` at once when the keeper does not have
     /// the call.
-    Join(CallKey, oneshot::Sender<Option<T>>),
+    Join(CallKey, Asked, oneshot::Sender<Option<T>>),
     /// This call is unwanted: the answer is its end, if it settles.
     Abort(CallKey, oneshot::Sender<Option<T>>),
     /// This call's end is not waited for any more.
@@ -219,12 +228,19 @@ pub(crate) enum KeeperMessage<T> {
 
 pub(crate) struct KeeperState<T> {
     calls: HashMap<CallKey, UnclaimedEnd<T>>,
-    ended: VecDeque<(CallKey, T, Away)>,
+    ended: VecDeque<(CallKey, UnclaimedResult<T>)>,
     /// The bound on the ends that are kept until a run takes them.
     bound: usize,
 }
 
+struct UnclaimedResult<T> {
+    end: T,
+    asked: Asked,
+    away: Away,
+}
+
 struct UnclaimedEnd<T> {
+    asked: Asked,
     waiter: Option<oneshot::Sender<Option<T>>>,
     unwanted: CancellationToken,
     away: Away,
@@ -256,14 +272,17 @@ impl<T: Send + 'static> Actor for CallKeeper<T> {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             KeeperMessage::Adopt(key, adopted) => state.adopt(&myself, key, *adopted),
-            KeeperMessage::Join(key, reply) => state.join(key, reply),
+            KeeperMessage::Join(key, asked, reply) => {
+                state.forget_others(key, asked);
+                state.join(key, reply);
+            }
             KeeperMessage::Abort(key, reply) => state.abort(key, reply),
             KeeperMessage::Forget(key) => {
                 state.calls.remove(&key);
             }
             KeeperMessage::ForgetRun(run, reply) => {
                 state.calls.retain(|(of, _), _| *of != run);
-                state.ended.retain(|((of, _), ..)| *of != run);
+                state.ended.retain(|((of, _), _)| *of != run);
                 // The caller may have gone.
                 let _ = reply.send(());
             }
@@ -277,6 +296,7 @@ impl<T: Send + 'static> KeeperState<T> {
     fn adopt(&mut self, myself: &ActorRef<KeeperMessage<T>>, key: CallKey, adopted: Adopted<T>) {
         let Adopted {
             call,
+            asked,
             settles,
             unwanted,
             away,
@@ -292,6 +312,7 @@ impl<T: Send + 'static> KeeperState<T> {
             let _ = myself.cast(KeeperMessage::Ended(key, end));
         });
         let kept = UnclaimedEnd {
+            asked,
             waiter: None,
             unwanted: token,
             away,
@@ -300,13 +321,24 @@ impl<T: Send + 'static> KeeperState<T> {
         self.calls.insert(key, kept);
     }
 
+    /// Ends the call of this key if it asked for something else.
+    fn forget_others(&mut self, key: CallKey, asked: Asked) {
+        self.ended
+            .retain(|(kept, result)| *kept != key || result.asked == asked);
+        if self.calls.get(&key).is_some_and(|kept| kept.asked != asked) {
+            self.calls.remove(&key);
+        }
+    }
+
     fn join(&mut self, key: CallKey, reply: oneshot::Sender<Option<T>>) {
-        if let Some(place) = self.ended.iter().position(|(kept, ..)| *kept == key)
-            && let Some((_, end, away)) = self.ended.remove(place)
+        if let Some(place) = self.ended.iter().position(|(kept, _)| *kept == key)
+            && let Some((_, result)) = self.ended.remove(place)
         {
+            let UnclaimedResult { end, asked, away } = result;
             if let Err(Some(end)) = reply.send(Some(end)) {
                 // The run is gone again.
-                self.ended.push_back((key, end, away));
+                let result = UnclaimedResult { end, asked, away };
+                self.ended.push_back((key, result));
             }
             return;
         }
@@ -337,7 +369,51 @@ impl<T: Send + 'static> KeeperState<T> {
             if self.ended.len() >= self.bound {
                 self.ended.pop_front();
             }
-            self.ended.push_back((key, end, kept.away));
+            let (asked, away) = (kept.asked, kept.away);
+            self.ended
+                .push_back((key, UnclaimedResult { end, asked, away }));
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// A run asks its model again when the answer was lost on its way to the disk, and the next answer may ask for other
+    /// calls than the ones that are under way.
+    #[tokio::test]
+    async fn a_life_joins_what_it_asked_for_and_ends_what_an_earlier_life_asked_for_instead() {
+        let keeper = CallKeeper::<&str>::default();
+        let (keeper, _) = Actor::spawn(None, keeper, 8).await.unwrap();
+        let count = Arc::new(AtomicUsize::new(0));
+        let key = (RunId::from_random(1), OperationId::default());
+        let join = async |asked: Asked| {
+            let (reply, end) = oneshot::channel();
+            keeper.cast(KeeperMessage::Join(key, asked, reply)).unwrap();
+            end.await.unwrap()
+        };
+        let calls: [fn() -> BoxFuture<'static, &'static str>; 2] = [
+            || Box::pin(std::future::ready("looked")),
+            || Box::pin(std::future::pending()),
+        ];
+        for (call, same) in [(calls[0], true), (calls[0], false), (calls[1], false)] {
+            let adopted = Adopted {
+                call: call(),
+                asked: 1,
+                settles: false,
+                unwanted: CancellationToken::new(),
+                away: Away::one_more(&count),
+            };
+            keeper
+                .cast(KeeperMessage::Adopt(key, Box::new(adopted)))
+                .unwrap();
+            tokio::task::yield_now().await;
+            let end = join(if same { 1 } else { 2 }).await;
+            assert_eq!(end, same.then_some("looked"));
+            assert_eq!(count.load(Ordering::Acquire), 0, "it is away for ever");
+        }
+        keeper.stop(None);
     }
 }

@@ -140,8 +140,10 @@ impl ModelGateway {
     /// Makes a call, or joins it if it is under way.
     pub(crate) fn carry(self: Arc<Self>, call: ModelCall) -> BoxFuture<'static, ModelAnswer> {
         let key = (call.run, call.operation);
+        let asked = call.digest.0;
         let manner = Manner {
             key,
+            asked,
             unwanted: call.cancelled.clone(),
             settles: false,
         };
@@ -150,7 +152,7 @@ impl ModelGateway {
         // twice.
         let answer = self.answer(call).boxed();
         Box::pin(async move {
-            match calls.join(key).await {
+            match calls.join(key, asked).await {
                 Some(answer) => answer,
                 None => calls.carry(manner, answer).await,
             }

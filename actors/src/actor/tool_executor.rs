@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     panic::resume_unwind,
     pin::Pin,
     sync::Arc,
@@ -20,7 +21,7 @@ use tokio::{
 };
 
 use super::{
-    call_table::{CallKey, CallTable, Manner},
+    call_table::{Asked, CallKey, CallTable, Manner},
     fair_slots::{FairSlots, SlotCounts},
     previewer::Previewer,
     tool_call::ToolCaller,
@@ -147,6 +148,13 @@ impl Future for Watched {
     }
 }
 
+/// What a call asks for, with the model's id for it, under which its result is told.
+fn asked(call: &ToolInvocation) -> Asked {
+    let mut hasher = DefaultHasher::new();
+    (call.digest, &call.call.id).hash(&mut hasher);
+    hasher.finish()
+}
+
 impl ToolExecutor {
     pub(crate) fn new(
         options: ExecutorOptions,
@@ -174,8 +182,10 @@ impl ToolExecutor {
     ) -> BoxFuture<'static, Called<ToolEnd>> {
         let key = (call.run, call.operation);
         let once = call.definition.effect == Effect::Once;
+        let asked = asked(&call);
         let manner = Manner {
             key,
+            asked,
             unwanted: call.cancelled.clone(),
             settles: once,
         };
@@ -185,7 +195,7 @@ impl ToolExecutor {
         // twice.
         let work = self.clone().work(call, reconcile).boxed();
         Box::pin(async move {
-            if let Some(end) = self.calls.join(key).await {
+            if let Some(end) = self.calls.join(key, asked).await {
                 return end;
             }
             if once && !reconcile && !self.begun.lock().insert(key) {

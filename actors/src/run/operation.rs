@@ -15,8 +15,8 @@ use super::{
 use crate::{
     contract::{BoxFuture, InboxItem, StateWrite},
     vocabulary::{
-        Begun, Digest, Effect, Entry, ErrorKind, OperationError, OperationId, Question, Resource,
-        RunId, RunStart, Spent, Timestamp,
+        Begun, CallDigest, Digest, Effect, Entry, ErrorKind, OperationError, OperationId, Question,
+        Resource, RunId, RunStart, Spent, Timestamp,
     },
 };
 
@@ -299,6 +299,8 @@ pub struct OperationContext {
     pub id: OperationId,
     /// The run.
     pub run: RunId,
+    /// The digest of its input.
+    pub(crate) digest: CallDigest,
     /// The ports to the world.
     pub(crate) ports: Arc<dyn Ports>,
     /// Fires when the result is not wanted any more.

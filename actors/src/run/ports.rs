@@ -12,9 +12,9 @@ use crate::{
     },
     definition::Pinned,
     vocabulary::{
-        AgentError, Budget, Continuation, Continued, Message, ModelRequest, ModelResponse,
-        OperationError, OperationId, Outcome, ParentPolicy, RunId, RunStart, Spent, Timestamp,
-        ToolCall, ToolDefinition, ToolResult,
+        AgentError, Budget, CallDigest, Continuation, Continued, Message, ModelRequest,
+        ModelResponse, OperationError, OperationId, Outcome, ParentPolicy, RunId, RunStart, Spent,
+        Timestamp, ToolCall, ToolDefinition, ToolResult,
     },
 };
 
@@ -159,6 +159,8 @@ pub(crate) struct ModelCall {
     pub root: RunId,
     /// The operation.
     pub operation: OperationId,
+    /// The digest of the operation's input.
+    pub digest: CallDigest,
     /// On whose behalf the call is made.
     pub origin: Arc<Origin>,
     /// The request, with its model's name filled in.
@@ -178,6 +180,8 @@ pub(crate) struct ToolInvocation {
     pub root: RunId,
     /// The operation.
     pub operation: OperationId,
+    /// The digest of the operation's input.
+    pub digest: CallDigest,
     /// The agent that calls.
     pub agent: Arc<str>,
     /// On whose behalf the call is made, and who approved it.

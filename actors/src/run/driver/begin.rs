@@ -97,6 +97,7 @@ impl Driver {
         let cx = OperationContext {
             id: op,
             run: leg.run,
+            digest: identity.digest,
             ports: self.ports.clone(),
             cancelled: cancelled.clone(),
             started: started.clone(),

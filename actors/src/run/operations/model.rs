@@ -51,6 +51,7 @@ impl Operation for CallModel {
                 run: cx.run,
                 root: cx.start().root,
                 operation: cx.id,
+                digest: cx.digest,
                 origin: cx.leg.origin.clone(),
                 request: self.0,
                 code,

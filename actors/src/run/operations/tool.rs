@@ -118,6 +118,7 @@ impl Operation for CallTool {
             run: cx.run,
             root: cx.start().root,
             operation: cx.id,
+            digest: cx.digest,
             agent: cx.leg.agent.name.clone(),
             origin,
             code: cx.leg.registry.tool_of(&cx.leg.agent, &call.name),

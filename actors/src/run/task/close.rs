@@ -190,10 +190,16 @@ impl Carrier {
             }
             let effect = definition.effect;
             let once = effect == Effect::Once;
+            let identity = CallIdentity {
+                kind: "tool".into(),
+                name: call.name.clone(),
+                digest: tool_digest(&call.name, call.arguments.text()).into(),
+            };
             let mut invocation = ToolInvocation {
                 run: self.run,
                 root: self.start.root,
                 operation: op,
+                digest: identity.digest,
                 agent: agent.name.clone(),
                 origin: leg.origin.clone(),
                 code: self.registry.tool_of(&agent, &call.name),
@@ -205,11 +211,6 @@ impl Carrier {
                 kept: TeamToolState::of(&self.driver.ports, leg),
                 slot: None,
                 cancelled: CancellationToken::new(),
-            };
-            let identity = CallIdentity {
-                kind: "tool".into(),
-                name: call.name.clone(),
-                digest: tool_digest(&call.name, call.arguments.text()).into(),
             };
             if !started {
                 invocation.slot = Some(self.driver.ports.slot(&invocation).await);
