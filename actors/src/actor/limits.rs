@@ -17,7 +17,7 @@ pub struct Limits {
     /// How many turns wait in one session.
     pub queued_turns: usize,
     /// How many root runs are live at once; past it new turns are refused, and interrupted runs are left to other
-    /// processes or wait for the next [`recover`](crate::actor::System::recover).
+    /// processes, or wait until others have ended.
     pub live_runs: usize,
     /// How long a run that waits for the outside stays in memory before it sleeps.
     pub linger: Duration,

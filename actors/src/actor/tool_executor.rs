@@ -148,7 +148,8 @@ impl Future for Watched {
     }
 }
 
-/// What a call asks for, with the model's id for it, under which its result is told.
+/// A digest of the tool, the arguments and the model's id of a call: a result carries that id, so it belongs to a call with
+/// the same id only.
 fn asked(call: &ToolInvocation) -> Asked {
     let mut hasher = DefaultHasher::new();
     (call.digest, &call.call.id).hash(&mut hasher);

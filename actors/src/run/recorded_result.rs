@@ -5,14 +5,14 @@ use serde_json::value::RawValue;
 
 use crate::vocabulary::OperationError;
 
-/// What an operation came to. `None` if it is of another type than this one.
+/// The recorded end of an operation. `None` if the record has another type than this one.
 pub(crate) fn read_end<T: DeserializeOwned>(
     result: &RawValue,
 ) -> Option<Result<T, OperationError>> {
     serde_json::from_str(result.get()).ok()
 }
 
-/// What an operation came to, if it did not fail.
+/// The recorded value of an operation that did not fail.
 pub(crate) fn read_result<T: DeserializeOwned>(result: &RawValue) -> Option<T> {
     read_end(result)?.ok()
 }

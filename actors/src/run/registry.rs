@@ -80,7 +80,7 @@ pub struct ToolCode {
     pub chain: Arc<[InterceptorHandle]>,
 }
 
-/// What an agent works by: its behavior, and how its policies are made, each with its name.
+/// The code of an agent: its behavior, and the factories of its policies, each with its name.
 pub(crate) struct AgentCode {
     behavior: BehaviorHandle,
     policies: Vec<(String, PolicyHandle)>,

@@ -184,7 +184,7 @@ fn asker(while_asking: WhileAsking) -> Team {
     team.define(|team| team.while_asking = while_asking)
 }
 
-/// What becomes of a turn, which is known in time.
+/// Says a turn, and gives its run or its refusal. The test fails if the caller waits for ever.
 async fn said(session: &Session, text: &str) -> Result<Run, SystemError> {
     let time = Duration::from_secs(3_600);
     let said = tokio::time::timeout(time, session.send(text)).await;

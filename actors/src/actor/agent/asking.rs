@@ -31,7 +31,7 @@ async fn until_it_asks(
 ) -> Option<(RunId, bool)> {
     let (mut pause, mut asked) = (LOOK.0, AskedInTree::default());
     loop {
-        // What cannot be read now is read at the next look.
+        // If the store cannot be read now, the next look reads it.
         if let Ok(row) = services.store.run(run).await {
             let row = row?;
             match row.status {

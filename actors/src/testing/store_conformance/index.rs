@@ -282,7 +282,7 @@ pub(super) async fn awake(place: &impl Place) -> Checked {
         let told = format!("runs that go on by themselves by {time}");
         same!(awake_by(time).await?, wanted, told);
     }
-    // What falls asleep is no longer among them, and what is to wake earlier is.
+    // A run that falls asleep leaves the list, and a run that is to wake earlier enters it.
     let mut asleep = row(1);
     asleep.status = RunStatus::Waiting;
     let append = Append::new(run(1), 1, 1, vec![]).row(asleep);
