@@ -82,6 +82,8 @@ struct Wall {
     ahead_ms: AtomicI64,
     /// The sum of the jumps that set the wall clock back, in milliseconds.
     set_back_ms: AtomicU64,
+    /// The millisecond after which the machine's clocks were compared last, counted from 1; 0 where they were not.
+    looked_ms: AtomicU64,
     /// Held while a jump is recorded, so that each jump is recorded once.
     noting: Mutex<()>,
     // A `watch` channel would wake its waiters in an order that tokio draws at random.
@@ -118,9 +120,15 @@ impl SystemClock {
         self.wall.note(by_ms);
     }
 
-    /// Compares the machine's two clocks, and records a jump.
-    fn look(&self) {
+    /// Compares the machine's two clocks, and records a jump. Within one millisecond this is done once: reading them
+    /// costs more than all else that a question for the time does.
+    fn look(&self, monotonic: Timestamp) {
         let Some(machine) = self.machine else { return };
+        let now_ms = monotonic.0.saturating_add(1);
+        if self.wall.looked_ms.load(Ordering::Relaxed) == now_ms {
+            return;
+        }
+        self.wall.looked_ms.store(now_ms, Ordering::Relaxed);
         let by_ms = |measured: i64| measured - self.wall.ahead_ms.load(Ordering::Acquire);
         if by_ms(machine.ahead_ms()).unsigned_abs() < JUMP_MS {
             return;
@@ -166,10 +174,10 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        self.look();
-        let time = self.monotonic().0;
+        let time = self.monotonic();
+        self.look(time);
         let ahead_ms = self.wall.ahead_ms.load(Ordering::Acquire);
-        Timestamp(time.saturating_add_signed(ahead_ms))
+        Timestamp(time.0.saturating_add_signed(ahead_ms))
     }
 
     fn monotonic(&self) -> Timestamp {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::StoreError;
 use crate::vocabulary::{
-    CallDigest, CallReport, Entry, FORMAT, OperationId, Spent, Timestamp, charge,
+    CallDigest, CallReport, Entry, FORMAT, OperationId, Spent, Timestamp, canonical, charge,
 };
 
 /// Room for an entry's text while it is written, in bytes.
@@ -39,7 +39,7 @@ impl Line {
     fn of(at: Timestamp, entry: &impl Serialize) -> Result<Self, StoreError> {
         // The buffer has room for most entries, so that growing does not copy it again and again.
         let mut bytes = Vec::with_capacity(ROOM);
-        serde_json::to_writer(&mut bytes, entry).map_err(unwritable)?;
+        canonical::write_as_given(entry, &mut bytes).map_err(unwritable)?;
         let text = String::from_utf8(bytes).map_err(unwritable)?.into();
         Ok(Self { at, text })
     }
@@ -57,12 +57,12 @@ impl Line {
         buffer.extend_from_slice(b"{\"completed\":{\"op\":\"");
         for (number, before) in [(op.leg, ""), (op.branch, "."), (op.number, ".")] {
             buffer.extend_from_slice(before.as_bytes());
-            serde_json::to_writer(&mut *buffer, &number)?;
+            canonical::write_as_given(&number, buffer)?;
         }
         buffer.extend_from_slice(b"\",\"kind\":");
-        serde_json::to_writer(&mut *buffer, kind)?;
+        canonical::write_as_given(kind, buffer)?;
         buffer.extend_from_slice(b",\"name\":");
-        serde_json::to_writer(&mut *buffer, name)?;
+        canonical::write_as_given(name, buffer)?;
         buffer.extend_from_slice(b",\"digest\":\"");
         buffer.extend_from_slice(&digest.hexadecimal());
         buffer.extend_from_slice(b"\",\"result\":");
@@ -73,7 +73,7 @@ impl Line {
         }
         if let Some(call) = call {
             buffer.extend_from_slice(b",\"call\":");
-            serde_json::to_writer(&mut *buffer, call)?;
+            canonical::write_as_given(call, buffer)?;
         }
         buffer.extend_from_slice(b"}}");
         let text = std::str::from_utf8(buffer).map_err(serde::ser::Error::custom)?;

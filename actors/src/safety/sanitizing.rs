@@ -75,18 +75,54 @@ fn filtered(text: &str) -> Option<String> {
 /// The places of known forms and their replacements. A forged role gets a prefix only.
 fn found_in(text: &str) -> Vec<(Range<usize>, &'static str)> {
     let mut found: Vec<(Range<usize>, &str)> = Vec::new();
-    for pattern in [&TEMPLATE_MARK, &OVERRULING] {
-        let places = pattern.places(text, 0).into_iter();
-        found.extend(places.map(|place| (place, FILTERED)));
+    let signs = Signs::of(text);
+    for (pattern, may_match) in [
+        (&TEMPLATE_MARK, signs.marks),
+        (&OVERRULING, text.len() >= OVERRULING_MIN && signs.letters),
+    ] {
+        if may_match {
+            let places = pattern.places(text, 0).into_iter();
+            found.extend(places.map(|place| (place, FILTERED)));
+        }
     }
-    let unpaired = unpaired(text, TEXT_MARK.places(text, 0)).into_iter();
-    found.extend(unpaired.map(|place| (place, FILTERED)));
-    FORGED_ROLE.each(text, |role| {
-        let start = role.name("role").map_or(0, |role| role.start());
-        found.push((start..start, QUOTED));
-        true
-    });
+    if signs.marks {
+        let unpaired = unpaired(text, TEXT_MARK.places(text, 0)).into_iter();
+        found.extend(unpaired.map(|place| (place, FILTERED)));
+    }
+    if signs.headings {
+        FORGED_ROLE.each(text, |role| {
+            let start = role.name("role").map_or(0, |role| role.start());
+            found.push((start..start, QUOTED));
+            true
+        });
+    }
     found
+}
+
+/// The least length of a text that overrules its reader, in bytes: `forget prior orders` without its last letter.
+const OVERRULING_MIN: usize = "forget prior order".len();
+
+/// What a text has without which no form is in it. Looking for these costs a hundredth of a search, and the results of
+/// most tools have none.
+#[derive(Default)]
+struct Signs {
+    /// A bracket with which a mark begins.
+    marks: bool,
+    /// A colon or a heading's mark, which follows or precedes a role.
+    headings: bool,
+    letters: bool,
+}
+
+impl Signs {
+    fn of(text: &str) -> Self {
+        let mut signs = Self::default();
+        for byte in text.bytes() {
+            signs.marks |= matches!(byte, b'<' | b'[');
+            signs.headings |= matches!(byte, b':' | b'#');
+            signs.letters |= byte.is_ascii_alphabetic();
+        }
+        signs
+    }
 }
 
 /// The marks without a partner; HTML has `<s>…</s>` as a pair.
@@ -242,6 +278,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    proptest! {
+        #[test]
+        fn a_text_in_which_a_form_is_found_has_its_signs(
+            text in "(?s)(forget|ignore|all|prior|orders?|prompt|<\\|im_start\\|>|\\[INST\\]|</?s>|System:|## User|\\n|\\*\\*| |-|é){0,9}",
+        ) {
+            let signs = Signs::of(&text);
+            let found = |pattern: &super::super::patterns::Pattern| !pattern.places(&text, 0).is_empty();
+            prop_assert!(signs.marks || !(found(&TEMPLATE_MARK) || found(&TEXT_MARK)));
+            prop_assert!(signs.headings || !found(&FORGED_ROLE));
+            prop_assert!(signs.letters && text.len() >= OVERRULING_MIN || !found(&OVERRULING));
+        }
+    }
 
     #[test]
     fn what_hides_or_acts_is_taken_out() {

@@ -9,6 +9,7 @@
 //! A digest that names no algorithm is BLAKE3 over this form. The form never changes. Another form would be another
 //! algorithm, whose name would stand before the digits, so that an older program leaves such a journal alone.
 
+mod nested;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -20,9 +21,8 @@ use std::{
 };
 
 use serde::{Serialize, ser};
-use serde_json::Value;
 
-use self::text::Text;
+use self::nested::{Fields, Items, Keys};
 use super::Digest;
 
 /// The canonical form of a value.
@@ -36,7 +36,23 @@ pub(crate) fn to_vec<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
 /// keys are not texts.
 pub(crate) fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     // Plain data with text keys, so encoding cannot fail.
-    let _ = value.serialize(Writer { out });
+    let form = Form::Canonical;
+    let _ = value.serialize(Writer { out, form });
+}
+
+/// Appends a value as compact JSON, as `serde_json` writes it: maps in their own order, texts that are JSON already as
+/// they are. Texts are copied in pieces and not byte by byte, which is most of the work on an entry.
+///
+/// # Errors
+/// The value has no form as JSON.
+pub(crate) fn write_as_given<T: Serialize + ?Sized>(
+    value: &T,
+    out: &mut Vec<u8>,
+) -> serde_json::Result<()> {
+    let form = Form::AsGiven;
+    value
+        .serialize(Writer { out, form })
+        .map_err(ser::Error::custom)
 }
 
 /// The digest of a value's canonical form.
@@ -77,8 +93,28 @@ fn next_escape(bytes: &[u8], from: usize) -> Option<usize> {
     Some(from + 8 * eights.len() + at)
 }
 
+/// What is done with what several texts can stand for: maps, floats and raw JSON.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// One text for each value.
+    Canonical,
+    /// What `serde_json` writes.
+    AsGiven,
+}
+
 struct Writer<'a> {
     out: &'a mut Vec<u8>,
+    form: Form,
+}
+
+/// Text that is JSON as it is.
+struct Plain<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Plain<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
 }
 
 /// Why a value has no canonical form.
@@ -109,15 +145,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn display(self, value: impl Display) -> Result<(), NoForm> {
-        struct Into<'a>(&'a mut Vec<u8>);
-        impl fmt::Write for Into<'_> {
-            fn write_str(&mut self, text: &str) -> fmt::Result {
-                self.0.extend_from_slice(text.as_bytes());
-                Ok(())
-            }
-        }
-        write!(Into(self.out), "{value}").map_err(|error| NoForm(error.to_string()))
+    /// Writes a number as `serde_json` does.
+    fn number(self, value: impl Serialize) -> Result<(), NoForm> {
+        serde_json::to_writer(self.out, &value).map_err(ser::Error::custom)
     }
 
     /// Writes a float from its shortest digits and exponent, such as `-1.25e-7`. Within `plain` it has no exponent.
@@ -186,11 +216,11 @@ impl Writer<'_> {
 
     /// Begins `{"variant":`. The caller closes the brace.
     fn variant(self, variant: &str) -> Result<Self, NoForm> {
-        let Self { out } = self;
+        let Self { out, form } = self;
         out.push(b'{');
-        Writer { out }.string(variant)?;
+        Writer { out, form }.string(variant)?;
         out.push(b':');
-        Ok(Writer { out })
+        Ok(Writer { out, form })
     }
 }
 
@@ -210,51 +240,57 @@ impl<'a> ser::Serializer for Writer<'a> {
     }
 
     fn serialize_i8(self, value: i8) -> Result<(), NoForm> {
-        self.display(value)
+        self.number(value)
     }
 
     fn serialize_i16(self, value: i16) -> Result<(), NoForm> {
-        self.display(value)
+        self.number(value)
     }
 
     fn serialize_i32(self, value: i32) -> Result<(), NoForm> {
-        self.display(value)
+        self.number(value)
     }
 
     fn serialize_i64(self, value: i64) -> Result<(), NoForm> {
-        self.display(value)
+        self.number(value)
     }
 
     fn serialize_i128(self, value: i128) -> Result<(), NoForm> {
-        self.display(value)
+        self.number(value)
     }
 
     fn serialize_u8(self, value: u8) -> Result<(), NoForm> {
-        self.display(value)
+        self.number(value)
     }
 
     fn serialize_u16(self, value: u16) -> Result<(), NoForm> {
-        self.display(value)
+        self.number(value)
     }
 
     fn serialize_u32(self, value: u32) -> Result<(), NoForm> {
-        self.display(value)
+        self.number(value)
     }
 
     fn serialize_u64(self, value: u64) -> Result<(), NoForm> {
-        self.display(value)
+        self.number(value)
     }
 
     fn serialize_u128(self, value: u128) -> Result<(), NoForm> {
-        self.display(value)
+        self.number(value)
     }
 
     fn serialize_f32(self, value: f32) -> Result<(), NoForm> {
-        self.float(&format!("{value:e}"), -6..13)
+        match self.form {
+            Form::Canonical => self.float(&format!("{value:e}"), -6..13),
+            Form::AsGiven => self.number(value),
+        }
     }
 
     fn serialize_f64(self, value: f64) -> Result<(), NoForm> {
-        self.float(&format!("{value:e}"), DOUBLE)
+        match self.form {
+            Form::Canonical => self.float(&format!("{value:e}"), DOUBLE),
+            Form::AsGiven => self.number(value),
+        }
     }
 
     fn serialize_char(self, value: char) -> Result<(), NoForm> {
@@ -263,6 +299,20 @@ impl<'a> ser::Serializer for Writer<'a> {
 
     fn serialize_str(self, value: &str) -> Result<(), NoForm> {
         self.string(value)
+    }
+
+    fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<(), NoForm> {
+        let Self { out, form } = self;
+        let begin = out.len();
+        out.push(b'"');
+        write!(Plain(out), "{value}").map_err(ser::Error::custom)?;
+        if next_escape(out, begin + 1).is_some() {
+            let text = String::from_utf8_lossy(&out[begin + 1..]).into_owned();
+            out.truncate(begin);
+            return Writer { out, form }.string(&text);
+        }
+        out.push(b'"');
+        Ok(())
     }
 
     fn serialize_bytes(self, value: &[u8]) -> Result<(), NoForm> {
@@ -309,17 +359,20 @@ impl<'a> ser::Serializer for Writer<'a> {
         variant: &'static str,
         value: &T,
     ) -> Result<(), NoForm> {
-        let Writer { out } = self.variant(variant)?;
-        value.serialize(Writer { out })?;
+        let Writer { out, form } = self.variant(variant)?;
+        value.serialize(Writer { out, form })?;
         out.push(b'}');
         Ok(())
     }
 
     fn serialize_seq(self, _len: Option<usize>) -> Result<Items<'a>, NoForm> {
         self.out.push(b'[');
-        let (out, end) = (self.out, "]");
-        let first = true;
-        Ok(Items { out, first, end })
+        Ok(Items {
+            out: self.out,
+            form: self.form,
+            first: true,
+            end: "]",
+        })
     }
 
     fn serialize_tuple(self, len: usize) -> Result<Items<'a>, NoForm> {
@@ -342,8 +395,14 @@ impl<'a> ser::Serializer for Writer<'a> {
     }
 
     fn serialize_map(self, len: Option<usize>) -> Result<Keys<'a>, NoForm> {
+        let len = len.filter(|_| self.form == Form::Canonical);
+        if self.form == Form::AsGiven {
+            self.out.push(b'{');
+        }
         Ok(Keys {
             out: self.out,
+            form: self.form,
+            first: true,
             entries: Vec::with_capacity(len.unwrap_or_default()),
             key: None,
         })
@@ -356,6 +415,7 @@ impl<'a> ser::Serializer for Writer<'a> {
         }
         Ok(Fields {
             out: self.out,
+            form: self.form,
             first: true,
             end: "}",
             is_text,
@@ -374,165 +434,5 @@ impl<'a> ser::Serializer for Writer<'a> {
             end: "}}",
             ..fields
         })
-    }
-}
-
-/// An array under way.
-struct Items<'a> {
-    out: &'a mut Vec<u8>,
-    first: bool,
-    end: &'static str,
-}
-
-impl Items<'_> {
-    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NoForm> {
-        if !std::mem::replace(&mut self.first, false) {
-            self.out.push(b',');
-        }
-        value.serialize(Writer { out: self.out })
-    }
-
-    fn close(self) -> Result<(), NoForm> {
-        self.out.extend_from_slice(self.end.as_bytes());
-        Ok(())
-    }
-}
-
-macro_rules! items {
-    ($($of:ident $item:ident),*) => {
-        $(impl ser::$of for Items<'_> {
-            type Ok = ();
-            type Error = NoForm;
-
-            fn $item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NoForm> {
-                self.item(value)
-            }
-
-            fn end(self) -> Result<(), NoForm> {
-                self.close()
-            }
-        })*
-    };
-}
-
-items!(
-    SerializeSeq serialize_element,
-    SerializeTuple serialize_element,
-    SerializeTupleStruct serialize_field,
-    SerializeTupleVariant serialize_field
-);
-
-/// A struct under way.
-struct Fields<'a> {
-    out: &'a mut Vec<u8>,
-    first: bool,
-    end: &'static str,
-    /// Whether the struct stands for a text that is JSON already.
-    is_text: bool,
-}
-
-impl Fields<'_> {
-    fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), NoForm> {
-        if self.is_text {
-            let text = value.serialize(Text)?;
-            return write_text(&text, self.out);
-        }
-        if !std::mem::replace(&mut self.first, false) {
-            self.out.push(b',');
-        }
-        Writer { out: self.out }.string(name)?;
-        self.out.push(b':');
-        value.serialize(Writer { out: self.out })
-    }
-
-    fn close(self) -> Result<(), NoForm> {
-        if !self.is_text {
-            self.out.extend_from_slice(self.end.as_bytes());
-        }
-        Ok(())
-    }
-}
-
-macro_rules! fields {
-    ($($of:ident),*) => {
-        $(impl ser::$of for Fields<'_> {
-            type Ok = ();
-            type Error = NoForm;
-
-            fn serialize_field<T: Serialize + ?Sized>(
-                &mut self,
-                name: &'static str,
-                value: &T,
-            ) -> Result<(), NoForm> {
-                self.field(name, value)
-            }
-
-            fn end(self) -> Result<(), NoForm> {
-                self.close()
-            }
-        })*
-    };
-}
-
-fields!(SerializeStruct, SerializeStructVariant);
-
-/// Writes a text that is JSON.
-fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), NoForm> {
-    // A number that a library keeps as text is written like any other number.
-    let number = |text: &str| {
-        let float = |text: &str| text.parse::<f64>().ok();
-        match (text.parse::<u64>(), text.parse::<i64>()) {
-            (Ok(number), _) => Some(number.to_string()),
-            (_, Ok(number)) => Some(number.to_string()),
-            _ => float(text).map(|number| format!("{number:e}")),
-        }
-    };
-    match number(text) {
-        Some(number) if number.contains('e') => Writer { out }.float(&number, DOUBLE),
-        Some(number) => Writer { out }.raw(&number),
-        None => {
-            let value: Value = serde_json::from_str(text).map_err(ser::Error::custom)?;
-            value.serialize(Writer { out })
-        }
-    }
-}
-
-/// A map under way. Its entries are written once all are known.
-struct Keys<'a> {
-    out: &'a mut Vec<u8>,
-    entries: Vec<(String, Vec<u8>)>,
-    key: Option<String>,
-}
-
-impl ser::SerializeMap for Keys<'_> {
-    type Ok = ();
-    type Error = NoForm;
-
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), NoForm> {
-        self.key = Some(key.serialize(Text)?);
-        Ok(())
-    }
-
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NoForm> {
-        let mut written = Vec::new();
-        value.serialize(Writer { out: &mut written })?;
-        let key = self.key.take().unwrap_or_default();
-        self.entries.push((key, written));
-        Ok(())
-    }
-
-    fn end(mut self) -> Result<(), NoForm> {
-        self.entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-        self.out.push(b'{');
-        for (place, (key, value)) in self.entries.iter().enumerate() {
-            if place > 0 {
-                self.out.push(b',');
-            }
-            Writer { out: self.out }.string(key)?;
-            self.out.push(b':');
-            self.out.extend_from_slice(value);
-        }
-        self.out.push(b'}');
-        Ok(())
     }
 }

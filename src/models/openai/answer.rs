@@ -34,8 +34,13 @@ impl Answer {
         if let Some(model) = piece["model"].as_str().filter(|model| !model.is_empty()) {
             model.clone_into(&mut self.model);
         }
-        for place in ["/x_groq/usage", "/usage"] {
-            if let Some(usage) = piece.pointer_mut(place).filter(|usage| usage.is_object()) {
+        for place in [Some("x_groq"), None] {
+            let holder = match place {
+                Some(place) => piece.get_mut(place),
+                None => Some(&mut piece),
+            };
+            let usage = holder.and_then(|holder| holder.get_mut("usage"));
+            if let Some(usage) = usage.filter(|usage| usage.is_object()) {
                 // Some servers repeat growing counts in each piece: the last counts are kept.
                 self.usage = usage.take();
             }

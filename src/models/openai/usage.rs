@@ -5,27 +5,27 @@ use serde_json::Value;
 
 /// Reads a `usage` object; missing counts are 0.
 pub(super) fn read(usage: &Value) -> Usage {
-    let count = |places: &[&str]| {
-        places
-            .iter()
-            .find_map(|place| number(usage.pointer(place)?))
+    // A JSON pointer would be split and unescaped anew for each answer.
+    let count = |places: &[&[&str]]| {
+        let found = |place: &&[&str]| place.iter().try_fold(usage, |value, name| value.get(name));
+        places.iter().find_map(|place| number(found(place)?))
     };
-    let input = count(&["/prompt_tokens", "/input_tokens"]).unwrap_or(0);
-    let output = count(&["/completion_tokens", "/output_tokens"]).unwrap_or(0);
+    let input = count(&[&["prompt_tokens"], &["input_tokens"]]).unwrap_or(0);
+    let output = count(&[&["completion_tokens"], &["output_tokens"]]).unwrap_or(0);
     let cached = count(&[
-        "/prompt_tokens_details/cached_tokens",
-        "/input_tokens_details/cached_tokens",
-        "/prompt_cache_hit_tokens",
-        "/cached_tokens",
+        &["prompt_tokens_details", "cached_tokens"],
+        &["input_tokens_details", "cached_tokens"],
+        &["prompt_cache_hit_tokens"],
+        &["cached_tokens"],
     ]);
     let reasoning = count(&[
-        "/completion_tokens_details/reasoning_tokens",
-        "/output_tokens_details/reasoning_tokens",
-        "/reasoning_tokens",
+        &["completion_tokens_details", "reasoning_tokens"],
+        &["output_tokens_details", "reasoning_tokens"],
+        &["reasoning_tokens"],
     ])
     .unwrap_or(0);
     // xAI counts reasoning apart from the answer, as its total shows.
-    let total = count(&["/total_tokens"]);
+    let total = count(&[&["total_tokens"]]);
     let beside = total
         == input
             .checked_add(output)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde_json::{json, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
 use super::*;
 
@@ -131,6 +131,64 @@ fn the_form_is_what_the_first_journals_were_made_with() {
     }
 }
 
+#[test]
+fn every_shape_is_written_as_given_as_serde_json_writes_it() {
+    #[derive(Serialize)]
+    struct Odd<'a> {
+        shapes: [Shape; 4],
+        unit: (),
+        none: Option<char>,
+        letter: char,
+        bytes: &'a [u8],
+        nothing: [u8; 0],
+        by_number: BTreeMap<i64, bool>,
+        by_letter: BTreeMap<char, Nested>,
+        by_word: BTreeMap<bool, u8>,
+        empty: BTreeMap<String, u8>,
+        run: crate::vocabulary::RunId,
+    }
+    #[derive(Serialize)]
+    struct Nested {}
+    let odd = Odd {
+        shapes: [
+            Shape::Unit,
+            Shape::New(1),
+            Shape::Pair(1, 2),
+            Shape::Fields { z: 1, a: None },
+        ],
+        unit: (),
+        none: None,
+        letter: '"',
+        bytes: &[0, 255],
+        nothing: [],
+        by_number: [(-1, true), (2, false)].into(),
+        by_letter: [('"', Nested {})].into(),
+        by_word: [(true, 1)].into(),
+        empty: BTreeMap::new(),
+        run: crate::vocabulary::RunId::from_random(7),
+    };
+    let mut written = Vec::new();
+    write_as_given(&odd, &mut written).unwrap();
+    assert_eq!(written, serde_json::to_vec(&odd).unwrap());
+    for shown in ["plain", "a \"quote\" and \n", ""] {
+        let shown = Shown(shown.to_owned());
+        let mut written = Vec::new();
+        write_as_given(&shown, &mut written).unwrap();
+        assert_eq!(written, serde_json::to_vec(&shown).unwrap());
+    }
+    let odd = BTreeMap::from([((1, 2), 3)]);
+    assert!(write_as_given(&odd, &mut Vec::new()).is_err());
+}
+
+/// Written as it is displayed.
+struct Shown(String);
+
+impl Serialize for Shown {
+    fn serialize<S: ser::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
 proptest::proptest! {
     #[test]
     fn eight_bytes_at_once_find_what_one_by_one_finds(
@@ -143,6 +201,24 @@ proptest::proptest! {
         let is_special = |byte: &u8| *byte < b' ' || *byte == b'"' || *byte == b'\\';
         let one_by_one = bytes.iter().skip(from).position(is_special);
         proptest::prop_assert_eq!(next_escape(&bytes, from), one_by_one.map(|at| from + at));
+    }
+
+    #[test]
+    fn values_are_written_as_given_as_serde_json_writes_them(
+        texts in proptest::collection::vec("\\PC{0,20}|[\\x00-\\x7f]{0,20}", 0..4),
+        floats in proptest::collection::vec(proptest::num::f64::ANY, 0..4),
+        singles in proptest::collection::vec(proptest::num::f32::ANY, 0..4),
+        numbers in proptest::collection::vec(proptest::num::i128::ANY, 0..4),
+        map in proptest::collection::hash_map("\\PC{0,8}|[\\x00-\\x7f]{0,8}", proptest::num::u64::ANY, 0..5),
+    ) {
+        let raw = texts.iter().map(|text| {
+            RawValue::from_string(format!("{{ \"z\" : 1.50, \"a\": {} }}", json!(text))).unwrap()
+        });
+        let raw: Vec<_> = raw.collect();
+        let value = (&texts, &floats, &singles, &numbers, &map, raw, json!({"kept": &map}));
+        let mut written = Vec::new();
+        write_as_given(&value, &mut written).unwrap();
+        proptest::prop_assert_eq!(written, serde_json::to_vec(&value).unwrap());
     }
 
     #[test]
