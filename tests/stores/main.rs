@@ -18,6 +18,7 @@ mod sqlite_every;
 mod sqlite_files;
 mod sqlite_inbox;
 mod sqlite_processes;
+mod sqlite_refusals;
 mod sqlite_sectors;
 mod sqlite_sleepers;
 

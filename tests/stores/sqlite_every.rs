@@ -13,10 +13,16 @@ use crate::{
 /// How much of a file's end is cut off byte by byte.
 const TAIL: usize = 64 << 10;
 
-/// Whether all is tried that there is, which takes many minutes, and not a part of it that reaches
-/// every byte: `GHOSTLIGHT_EVERY_BIT=1 cargo test --test stores every -- --nocapture`.
-fn all_of_it() -> bool {
-    std::env::var_os("GHOSTLIGHT_EVERY_BIT").is_some()
+/// The share of all that there is that is tried, and the number of equal shares, where
+/// `GHOSTLIGHT_EVERY_BIT` names one: `1` is all of it, which takes hours, and `5/17` the fifth of 17 shares.
+/// Each share is spread over the whole file, and all together are everything.
+/// `GHOSTLIGHT_EVERY_BIT=5/17 cargo test --test stores every -- --nocapture`.
+fn share() -> Option<(usize, usize)> {
+    let share = std::env::var("GHOSTLIGHT_EVERY_BIT").ok()?;
+    let (number, of) = share.split_once('/').unwrap_or(("1", "1"));
+    let (number, of): (usize, usize) = (number.parse().unwrap(), of.parse().unwrap());
+    assert!((1..=of).contains(&number), "{share}");
+    Some((number - 1, of))
 }
 
 /// Divides what is to be tried among as many threads as there are processors, each with a copy
@@ -56,9 +62,9 @@ fn blocking<T>(work: impl Future<Output = T>) -> T {
 /// Bits to flip: one in each byte, another one from byte to byte; in free space, which nothing
 /// reads, one in a few bytes.
 fn bits(bytes: &[u8]) -> Vec<(usize, u8)> {
-    if all_of_it() {
-        let bits = (0..bytes.len()).flat_map(|at| (0..8).map(move |bit| (at, bit)));
-        return bits.collect();
+    if let Some((first, of)) = share() {
+        let all = (0..bytes.len() * 8).skip(first).step_by(of);
+        return all.map(|bit| (bit / 8, (bit % 8) as u8)).collect();
     }
     let used = |at: usize| {
         let around = &bytes[at.saturating_sub(8)..(at + 8).min(bytes.len())];
@@ -93,11 +99,11 @@ fn a_flipped_bit_in_every_byte_is_an_error_or_makes_no_difference() {
 fn every_truncation(store: &(Folder, Answers), suffix: &str) {
     let whole = fs::read(store.0.beside(suffix)).unwrap();
     let tail = whole.len().saturating_sub(TAIL)..whole.len();
-    let step = if all_of_it() { 1 } else { 11 };
+    let (first, step) = share().unwrap_or((0, 11));
     let near_end = whole.len() - 100;
     let cuts: Vec<usize> = tail
         .rev()
-        .filter(|len| *len > near_end || len % step == 0)
+        .filter(|len| *len > near_end || len % step == first)
         .collect();
     let noticed = try_each(store, &cuts, |folder, len, demand| {
         let file = fs::OpenOptions::new()

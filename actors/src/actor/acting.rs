@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::SystemError;
+use crate::vocabulary::tenant_of;
 
 /// The party for which handles act.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,15 +13,19 @@ pub(crate) enum Acting {
     Program,
     /// One owner: it acts in what belongs to that owner or to nobody.
     Owner(Arc<str>),
+    /// A reader of one tenant: it looks at what belongs to owners of that tenant, and changes nothing.
+    Tenant(Arc<str>),
     /// The operator of the program: it acts in everything.
     Operator,
 }
 
-/// The purpose for which a handle is used: to look, or to change something.
+/// The purpose for which a handle is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// To show something.
     Look,
+    /// To let a run go on that nobody carries.
+    Carry,
     /// To change something.
     Act,
 }
@@ -30,15 +35,15 @@ impl Acting {
     pub(crate) fn owner(&self) -> Option<&str> {
         match self {
             Self::Owner(owner) => Some(owner),
-            Self::Program | Self::Operator => None,
+            Self::Program | Self::Tenant(_) | Self::Operator => None,
         }
     }
 
     /// Whether this use is allowed whoever the owner is.
-    pub(super) fn may_always(&self, what: Use) -> bool {
+    pub(crate) fn may_always(&self, what: Use) -> bool {
         match self {
-            Self::Program => what == Use::Look,
-            Self::Owner(_) => false,
+            Self::Program => what != Use::Act,
+            Self::Owner(_) | Self::Tenant(_) => false,
             Self::Operator => true,
         }
     }
@@ -55,6 +60,9 @@ impl Acting {
                 return Err(SystemError::EmptyOwner);
             }
             (Self::Owner(name), Some(owner)) => **name == *owner,
+            (Self::Tenant(tenant), owner) => {
+                what == Use::Look && owner.and_then(tenant_of) == Some(&**tenant)
+            }
             (_, None) => true,
             (_, Some(_)) => self.may_always(what),
         };

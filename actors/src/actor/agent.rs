@@ -24,7 +24,7 @@ use starting::answer;
 
 use super::{
     SystemError,
-    agent_message::{AgentMessage, Expected, TurnReply, WakeReply},
+    agent_message::{AgentMessage, Expected, Place, TurnReply, WakeReply},
     launch::load_run,
     live_runs::Route,
     loaded::{Claiming, Loaded},
@@ -96,6 +96,8 @@ struct SessionState {
     /// Turns that came before the journal was read.
     early: Vec<(Turn, TurnReply)>,
     wakes: Vec<(RunId, bool, Option<WakeReply>)>,
+    /// The places of runs in `wakes`.
+    places: Vec<Place>,
     sleeping: Option<RunId>,
     /// Runs of quarantined turns that are to be retried or cancelled, and wait for their turn.
     reopening: VecDeque<(RunId, bool, Option<WakeReply>)>,
@@ -143,6 +145,7 @@ impl Actor for Agent {
             kept: Arc::default(),
             early: Vec::new(),
             wakes: Vec::new(),
+            places: Vec::new(),
             sleeping: None,
             reopening: VecDeque::new(),
             looked_at: None,
@@ -185,9 +188,10 @@ impl Actor for Agent {
             AgentMessage::TurnRecorded(turn, result) => {
                 Box::pin(state.turn_recorded(&myself, *turn, result)).await;
             }
-            AgentMessage::Wake(run, take_over, reply) => {
+            AgentMessage::Wake(run, take_over, reply, place) => {
                 state.doubt_session(run);
                 state.wake(&myself, run, take_over, reply);
+                state.hold_until_read(place);
             }
             AgentMessage::RunLoaded(loaded) => {
                 let (run, loaded) = *loaded;
@@ -228,9 +232,13 @@ impl Actor for Agent {
                 if !state.passivates(stirred) {
                     state.watch_idleness(&myself);
                 } else if let Some(session) = &state.session {
-                    state.shared.passivate(session.id.clone());
+                    state.shared.passivate(&session.id, &myself);
                 }
             }
+            AgentMessage::Leave(slot) => match &state.session {
+                Some(session) if !state.is_quiet() => state.shared.found_again(&session.id, slot),
+                _ => myself.stop(None),
+            },
         }
         Ok(())
     }
@@ -315,6 +323,15 @@ impl AgentState {
         }
         self.admit_run(myself, run, run, None).wake = reply;
         self.load(myself, run, Claiming::by(take_over));
+    }
+
+    /// A run whose session is being read is not live yet, and has its place nevertheless.
+    fn hold_until_read(&mut self, place: Option<Place>) {
+        if let Some(session) = &mut self.session
+            && session.loaded.is_none()
+        {
+            session.places.extend(place);
+        }
     }
 
     /// Forgets what is known of the session when it is told of an open run that it does not know: another process may

@@ -1,11 +1,17 @@
 //! The messages of an agent.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use ractor::{ActorId, ActorRef};
 use tokio::sync::oneshot;
 
 use super::{
     SystemError,
     loaded::{Loaded, LoadedSession, RecoveredSession},
+    supervised_ref::SupervisedRef,
 };
 use crate::{
     contract::StoreError,
@@ -32,8 +38,8 @@ pub(crate) enum AgentMessage {
     SessionLoaded(Box<Result<LoadedSession, StoreError>>),
     /// The turn's first entries are durable, or refused.
     TurnRecorded(Box<BegunTurn>, Result<(), StoreError>),
-    /// Take this run up, if it is not live.
-    Wake(RunId, bool, Option<WakeReply>),
+    /// Take this run up, if it is not live; a place may have been kept for it.
+    Wake(RunId, bool, Option<WakeReply>, Option<Place>),
     /// A run that was recovered has been read.
     RunLoaded(Box<(RunId, Result<Loaded, SystemError>)>),
     /// The session and this run are about to be read together with others. Answers nothing when
@@ -67,6 +73,8 @@ pub(crate) enum AgentMessage {
     Recover,
     /// Nothing happened for a while.
     Passivate(u64),
+    /// Stop, unless there is something to do: then the agent is found in this slot again.
+    Leave(SupervisedRef<AgentMessage>),
 }
 
 pub(crate) type TurnReply = oneshot::Sender<Result<RunId, SystemError>>;
@@ -115,5 +123,23 @@ impl Drop for Expected {
                 .agent
                 .cast(AgentMessage::RecoveredSession(self.run, None));
         }
+    }
+}
+
+/// A place for a root run that is about to be live. Whoever makes it live gives the place back afterwards, by dropping it.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    /// One more of those that are kept.
+    pub(crate) fn among(kept: &Arc<AtomicUsize>) -> Self {
+        kept.fetch_add(1, Ordering::AcqRel);
+        Self(kept.clone())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -3,7 +3,7 @@
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::{Run, SystemError, acting::Use, handles::LOOK, recording::each_line};
+use super::{Run, SystemError, acting::Use, looks::Looks, recording::each_line};
 use crate::{
     contract::{InboxBody, RunStatus, StoreError},
     run::{is_error, read_end},
@@ -79,6 +79,7 @@ impl Run {
         if self.is_at_rest().await? || !self.post_if_open(id.clone(), body).await? {
             return Ok(false);
         }
+        let mut looks = Looks::new();
         loop {
             let inbox = services.store.inbox(self.id).await?;
             if inbox.iter().all(|item| item.id != id) || self.is_at_rest().await? {
@@ -87,7 +88,7 @@ impl Run {
             if self.system.shared().is_stopped() {
                 return Err(SystemError::Stopped);
             }
-            services.clock.sleep(LOOK).await;
+            services.clock.sleep(looks.pause()).await;
         }
     }
 

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use super::observers::{Observers, Shown, Subscription};
+use super::{
+    looks::Looks,
+    observers::{Observers, Shown, Subscription},
+};
 use crate::{
     contract::{BoxFuture, Clock, RunStatus, StoreError, StoreHandle, TreeLine},
     run::Observer,
@@ -19,8 +22,8 @@ const PAGE: (usize, usize) = (16, 512);
 const PAGE_BYTES: usize = 256 << 10;
 /// How many operations that ended last are known to a stream.
 const ENDED: usize = 64;
-/// The first and the longest pause between two looks at a tree, which another process may carry. What happens in this
-/// process is seen at once, so a tree on which nothing happens is looked at seldom.
+/// The pauses between looks at a tree, which another process may carry. What happens in this process is seen at once, so
+/// a tree on which nothing happens is looked at seldom.
 const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// The events of a root run and all runs below it, in the order of their commits.
@@ -40,8 +43,7 @@ pub struct EventStream {
     after: u64,
     /// How many entries are read next.
     page: usize,
-    /// The pause before the next look.
-    look: Duration,
+    looks: Looks,
     /// The event at which an earlier reader stopped, by its position and part.
     stopped_at: Option<(u64, u32)>,
     /// Whether the observer knows what was recorded before the point at which this stream begins.
@@ -104,7 +106,7 @@ impl EventStream {
             root,
             after: 0,
             page: PAGE.0,
-            look: LOOK.0,
+            looks: Looks::between(LOOK.0, LOOK.1),
             stopped_at: None,
             is_primed: true,
             ready: VecDeque::new(),
@@ -385,7 +387,7 @@ impl EventStream {
         if any {
             let bytes: usize = lines.iter().map(|line| line.stored.line.text.len()).sum();
             self.page = (PAGE_BYTES * lines.len() / bytes.max(1)).clamp(PAGE.0, PAGE.1);
-            self.look = LOOK.0;
+            self.looks.restart();
         }
         if !any && let Some(at) = self.store.deleted(self.root).await? {
             let run = self.root;
@@ -446,7 +448,7 @@ impl EventStream {
 
     /// Waits for more to read, or for a preview.
     async fn wait(&mut self) {
-        let look = self.clock.sleep(self.look);
+        let look = self.clock.sleep(self.looks.pause());
         let Subscription {
             position, previews, ..
         } = &mut self.subscription;
@@ -456,7 +458,7 @@ impl EventStream {
                 (self.shown, self.missed.previews) = (Some(shown), self.missed.previews + missed);
             }
             Ok(()) = position.changed() => {}
-            () = look => self.look = (self.look * 2).min(LOOK.1),
+            () = look => {}
         }
     }
 }

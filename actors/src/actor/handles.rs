@@ -1,14 +1,14 @@
 //! The cheap handles: dropping one stops nothing.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    EventStream, System, SystemError, TextStream, acting::Use, observers::Subscription,
-    recording::row_of,
+    EventStream, System, SystemError, TextStream, acting::Use, looks::Looks,
+    observers::Subscription, recording::row_of,
 };
 use crate::{
     contract::{
@@ -23,9 +23,6 @@ use crate::{
         AgentError, Answer, JournalId, Message, Outcome, Part, RunEnd, RunId, SessionId, Spent,
     },
 };
-
-/// The pause between two looks at a run that another process may change.
-pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// One lasting conversation with a team.
 #[derive(Clone)]
@@ -56,12 +53,14 @@ impl Session {
         let shared = self.system.shared();
         shared.known_team(&self.id.team)?;
         let mut turn = self.with_id(turn.into())?;
-        if let Some(owner) = self.system.acting().owner() {
-            let named = turn.owner.get_or_insert_with(|| owner.to_owned());
-            let (named, session) = (named.clone(), || self.id.to_string());
-            self.system
-                .acting()
-                .check(Some(&named), Use::Act, session)?;
+        let acting = self.system.acting();
+        if let Some(owner) = acting.owner() {
+            turn.owner.get_or_insert_with(|| owner.to_owned());
+        }
+        // The program and the operator may name any owner.
+        if !acting.may_always(Use::Look) {
+            let session = || self.id.to_string();
+            acting.check(turn.owner.as_deref(), Use::Act, session)?;
         }
         if turn
             .owner
@@ -165,8 +164,8 @@ impl Run {
         self.system.check_run(self.id, what).await
     }
 
-    /// The events of the run and all runs below it, from the first on and then live. A handle that
-    /// acts for an owner gets none of another owner's run.
+    /// The events of the run and all runs below it, from the first on and then live. A handle that may not look at the
+    /// run gets none.
     pub fn events(&self) -> EventStream {
         let services = &self.system.shared().services;
         let observers = services.previewer.observers.clone();
@@ -174,9 +173,9 @@ impl Run {
         let subscription = early.unwrap_or_else(|| observers.subscribe(self.id));
         let (store, clock) = (services.store.clone(), services.clock.clone());
         let stream = EventStream::new(self.id, store, clock, (observers, subscription));
-        let Some(_) = self.system.acting().owner() else {
+        if self.system.acting().may_always(Use::Look) {
             return stream;
-        };
+        }
         let run = self.clone();
         stream.behind(Box::pin(async move { run.check(Use::Look).await.is_ok() }))
     }
@@ -276,6 +275,7 @@ impl Run {
     /// What the store fails with.
     pub async fn wait(&self) -> Result<RunRow, SystemError> {
         let under_way = |status| matches!(status, RunStatus::Running | RunStatus::Cancelling);
+        let mut looks = Looks::new();
         loop {
             let run = self.current().await?;
             let row = run.rest(|status| !under_way(status)).await?;
@@ -284,7 +284,7 @@ impl Run {
                 return Ok(row);
             }
             let services = &self.system.shared().services;
-            services.clock.sleep(LOOK).await;
+            services.clock.sleep(looks.pause()).await;
         }
     }
 
@@ -312,7 +312,8 @@ impl Run {
         wanted: impl Fn(RunStatus) -> bool,
     ) -> Result<RunRow, SystemError> {
         let services = &self.system.shared().services;
-        let mut watch = services.previewer.live.watch(self.id);
+        let live = &services.previewer.live;
+        let (mut watch, mut looks) = (live.watch(self.id), Looks::new());
         loop {
             watch.mark();
             let row = self.status().await?;
@@ -322,15 +323,18 @@ impl Run {
             if self.system.shared().is_stopped() {
                 return Err(SystemError::Stopped);
             }
-            if let Some(error) = services.previewer.live.failure(self.id) {
+            if let Some(error) = live.failure(self.id) {
                 return Err(SystemError::Store(error));
             }
-            // The watch rings when a life of the run in this process ends. What another process
-            // does, and that a run begins to wait, is found by looking.
+            // The watch rings when a life of the run in this process ends. That the run begins to
+            // wait, and what another process does, is found by looking.
+            if live.is_live(self.id) {
+                looks.restart();
+            }
             tokio::select! {
                 biased;
                 () = watch.rung() => {}
-                () = services.clock.sleep(LOOK) => {}
+                () = services.clock.sleep(looks.pause()) => {}
             }
         }
     }
@@ -429,7 +433,7 @@ impl Run {
             return Err(SystemError::UnknownRun(self.id));
         };
         if !shared.services.previewer.live.is_live(run) {
-            shared.wake(run).await;
+            shared.wake(run, None).await;
         }
         Ok(fresh)
     }

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -10,7 +13,7 @@ use ractor::ActorRef;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::agent_message::AgentMessage;
+use super::agent_message::{AgentMessage, Place};
 use crate::{
     contract::StoreError,
     run::{Command, ParentSender, RunSender},
@@ -27,6 +30,8 @@ struct Table {
     runs: BTreeMap<RunId, Route>,
     /// How many of them are roots.
     roots: usize,
+    /// How many places are kept for roots that are about to be live.
+    kept: Arc<AtomicUsize>,
     /// Tells the one that waits for places that a root is no longer live.
     root_left: Arc<Notify>,
     /// Rings when a run comes to rest, for the callers that wait for it.
@@ -61,6 +66,11 @@ pub(crate) struct Route {
 }
 
 impl Table {
+    /// How many places are taken: by live roots, and by those that are about to be live.
+    fn taken(&self) -> usize {
+        self.roots + self.kept.load(Ordering::Acquire)
+    }
+
     fn ring(&mut self, run: RunId) {
         if let Some(watch) = self.watched.get(&run) {
             watch.send_modify(|rings| rings.count += 1);
@@ -105,6 +115,19 @@ impl Drop for OutcomeWatch {
 }
 
 impl LiveRuns {
+    /// How many of so many places are free.
+    pub(crate) fn free(&self, places: usize) -> usize {
+        let table = self.0.lock();
+        places.saturating_sub(table.taken())
+    }
+
+    /// Keeps one of so many places, if one is free.
+    pub(crate) fn keep(&self, places: usize) -> Option<Place> {
+        // Under the lock, so that two do not keep the last one.
+        let table = self.0.lock();
+        (table.taken() < places).then(|| Place::among(&table.kept))
+    }
+
     pub(crate) fn insert(&self, run: RunId, route: Route) {
         let mut table = self.0.lock();
         let root = route.parent.is_none();
@@ -163,6 +186,11 @@ impl LiveRuns {
         let table = self.0.lock();
         let failed = table.failed.iter().find(|(failed, _)| *failed == run);
         failed.map(|(_, error)| error.clone())
+    }
+
+    /// Whether it is in vain to take up a run again before somebody asks for it.
+    pub(crate) fn is_stuck(&self, run: RunId) -> bool {
+        self.failure(run).is_some_and(|error| error.is_lasting())
     }
 
     /// Forgets all runs of a tree.

@@ -19,6 +19,7 @@ mod launch;
 mod limits;
 mod live_runs;
 mod loaded;
+mod looks;
 mod member;
 mod memory_store;
 mod model_gateway;

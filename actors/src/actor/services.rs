@@ -5,14 +5,13 @@ use std::{
     collections::{HashMap, VecDeque},
     fmt,
     sync::Arc,
-    time::Duration,
 };
 
 use parking_lot::{Mutex, RwLock};
 
 use super::{
     agent_message::AgentMessage, companion::Companions, journal::Journal, loaded::read_journal,
-    memory_store::MemoryMessage, model_gateway::Gateways, previewer::Previewer,
+    looks::Looks, memory_store::MemoryMessage, model_gateway::Gateways, previewer::Previewer,
     supervised_ref::SupervisedRef, tool_executor::ToolExecutor,
 };
 use crate::{
@@ -26,9 +25,6 @@ use crate::{
     },
     vocabulary::{ErrorKind, JournalId, ModelResponse, OperationError, OperationId, RunEnd, RunId},
 };
-
-/// The pause between two looks at a run that another process may carry.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// The least number of values whose turns are kept before unused turns are forgotten.
 const IDLE_TURNS: usize = 1024;
@@ -177,7 +173,7 @@ impl Ports for Services {
     fn outcome(&self, run: RunId) -> BoxFuture<'static, Result<ChildResult, OperationError>> {
         let services = self.clone();
         Box::pin(async move {
-            let mut run = run;
+            let (mut run, mut looks) = (run, Looks::new());
             loop {
                 let mut watch = services.previewer.live.watch(run);
                 let row = services.store.run(run).await?;
@@ -202,7 +198,7 @@ impl Ports for Services {
                 }
                 tokio::select! {
                     () = watch.rung() => {}
-                    () = services.clock.sleep(LOOK) => {}
+                    () = services.clock.sleep(looks.pause()) => {}
                 }
             }
         })

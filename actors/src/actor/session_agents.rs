@@ -53,13 +53,12 @@ impl Shared {
                 .or_default()
                 .clone();
             let child = self.session_child(session, &slot);
-            let id = session.to_string();
             match supervisor.start_child(child).await {
                 Ok(_) => {}
-                Err(ChildError::AlreadyPresent) => {
-                    let _ = supervisor.delete_child(&id).await;
-                }
-                Err(ChildError::AlreadyStarted | ChildError::Ended) => {
+                // An earlier agent of the session is ending, or starts again after a pause.
+                Err(
+                    ChildError::AlreadyStarted | ChildError::AlreadyPresent | ChildError::Ended,
+                ) => {
                     self.services.clock.sleep(Duration::from_millis(1)).await;
                 }
                 Err(error) => {
@@ -87,11 +86,14 @@ impl Shared {
                 session: Some(session.clone()),
             };
             let (slot, lives) = (slot.clone(), lives.clone());
+            let (shared, session) = (shared.clone(), session.clone());
             async move {
                 let spawned = ActorRuntime::spawn_linked(None, Agent, arguments, supervisor);
                 let (agent, task) = spawned.await?;
                 slot.set(agent.clone());
                 if lives.swap(true, Ordering::AcqRel) {
+                    // It may have been lost while it was leaving.
+                    shared.found_again(&session, slot);
                     let _ = agent.cast(AgentMessage::Recover);
                 }
                 Ok((agent.get_cell(), task))
@@ -108,6 +110,7 @@ impl Shared {
         let Some(slot) = self.agents.lock().remove(session) else {
             return true;
         };
+        let agent = slot.get().map(|agent| agent.get_id());
         let (sender, retired) = oneshot::channel();
         let told = slot.send(AgentMessage::Retire(sender)).is_ok();
         let retired = if told { retired.await.ok() } else { Some(true) };
@@ -120,21 +123,33 @@ impl Shared {
         let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
         if let Some(supervisor) = supervisor {
             let id = session.to_string();
-            // Only an agent that has ended is deleted: another one may have been started by now.
+            // What ends with the agent, such as keeping a checkpoint, ends before it is forgotten.
             for _ in 0..LOOKS_FOR_END {
-                let deleted = supervisor.delete_child(&id).await;
-                if !matches!(deleted, Err(ChildError::Running | ChildError::Restarting)) {
+                let found = supervisor.find_child(&id).await.ok().flatten();
+                if found.is_none_or(|found| Some(found.get_id()) != agent) {
                     return true;
                 }
                 self.services.clock.sleep(Duration::from_millis(1)).await;
             }
-            self.found_again(session, slot);
         }
         true
     }
 
+    /// Lets an agent that has nothing to do end, once it has dealt with earlier messages. From here on it cannot be
+    /// found.
+    pub(crate) fn passivate(&self, session: &SessionId, agent: &ActorRef<AgentMessage>) {
+        let mut agents = self.agents.lock();
+        let found = agents.get(session).and_then(SupervisedRef::get);
+        if found.is_some_and(|found| found.get_id() == agent.get_id())
+            && let Some(slot) = agents.remove(session)
+        {
+            drop(agents);
+            let _ = agent.cast(AgentMessage::Leave(slot));
+        }
+    }
+
     /// Makes an agent that stays after all the one that is found for its session again.
-    fn found_again(&self, session: &SessionId, slot: SupervisedRef<AgentMessage>) {
+    pub(crate) fn found_again(&self, session: &SessionId, slot: SupervisedRef<AgentMessage>) {
         let mut agents = self.agents.lock();
         let found = agents.entry(session.clone()).or_default();
         if found.get().is_none() {

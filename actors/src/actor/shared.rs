@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     pub(super) root: OnceLock<Supervisor>,
     pub(super) teams_supervisor: OnceLock<Arc<RwLock<Option<Supervisor>>>>,
     pub(super) requests: mpsc::UnboundedSender<TimerRequest>,
+    /// Agents without anything to do, the one that has rested longest at the front.
+    pub(super) idle: Mutex<VecDeque<IdleAgent>>,
     /// Tells the scheduler that a schedule was kept or let go.
     pub(super) schedules: Notify,
     pub(super) clock_jumps: Mutex<VecDeque<ClockJump>>,
@@ -203,6 +205,12 @@ impl Shared {
         specs.collect()
     }
 
+    /// One team as new runs find it.
+    pub(super) fn team_spec(&self, name: &str) -> Option<TeamSpec> {
+        let teams = self.teams.read();
+        teams.get(name).map(|entry| entry.pinned.team.clone())
+    }
+
     /// Admits a new turn, or refuses it, at once.
     pub(crate) fn admit(&self) -> Result<OwnedSemaphorePermit, SystemError> {
         let overloaded = |bound| SystemError::Overloaded {
@@ -216,17 +224,40 @@ impl Shared {
         permit.map_err(|_| overloaded(self.limits.admissions))
     }
 
-    /// Asks the timer service to end an agent that has nothing to do.
-    pub(crate) fn passivate(&self, session: SessionId) {
-        let _ = self.requests.send(TimerRequest::Passivate(session));
-    }
-
-    /// Asks the timer service to tell an agent when it has had nothing to do for long enough.
+    /// Has an agent told when it has had nothing to do for long enough.
     pub(crate) fn watch_idleness(&self, agent: ActorRef<AgentMessage>, stirred: u64) {
         let since = self.services.clock.monotonic();
-        let _ = self
-            .requests
-            .send(TimerRequest::Idle(since, agent, stirred));
+        let idle = {
+            let mut idle = self.idle.lock();
+            idle.push_back((since, agent, stirred));
+            idle.len()
+        };
+        // Between the two, the timer service looks soon enough by itself: waking it for each turn that ends would cost
+        // as much as many a turn.
+        if idle == 1 || idle == self.limits.idle_sessions.saturating_add(1) {
+            let _ = self.requests.send(TimerRequest::LookForIdle);
+        }
+    }
+
+    /// Tells the agents that have had nothing to do for long enough, and returns when the next one will have.
+    pub(super) fn tell_idle(&self, now: Timestamp) -> Timestamp {
+        let rest = self.limits.passivate_after.max(LEAST_IDLENESS);
+        let mut idle = self.idle.lock();
+        loop {
+            let least = match idle.len() > self.limits.idle_sessions {
+                true => LEAST_IDLENESS,
+                false => rest,
+            };
+            let due = idle.front().map(|(since, ..)| since.after(least));
+            match due {
+                Some(due) if due <= now => {}
+                later => return later.unwrap_or(Timestamp(u64::MAX)),
+            }
+            if let Some((_, agent, stirred)) = idle.pop_front() {
+                // An agent that ended meanwhile needs no message.
+                let _ = agent.cast(AgentMessage::Passivate(stirred));
+            }
+        }
     }
 
     /// Clears the alarm of a run that is awake.
@@ -296,9 +327,9 @@ pub(crate) enum TimerRequest {
     WakeAt(Timestamp, RunId),
     /// This run is awake: when it falls asleep again it sends its next time.
     Awake(RunId),
-    /// Tell this agent, once it has had nothing to do since this time for long enough, how many messages it had counted
-    /// then.
-    Idle(Timestamp, ActorRef<AgentMessage>, u64),
-    /// This session has nothing to do.
-    Passivate(SessionId),
+    /// The first agent has nothing to do, or one more than may stay in memory.
+    LookForIdle,
 }
+
+/// An agent without anything to do: since when, and how many messages it had counted then.
+pub(super) type IdleAgent = (Timestamp, ActorRef<AgentMessage>, u64);

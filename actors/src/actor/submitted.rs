@@ -4,7 +4,7 @@ use std::fmt;
 
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Run, Session, SystemError, handles::LOOK};
+use super::{Run, Session, SystemError, looks::Looks};
 use crate::{
     session::Turn,
     vocabulary::{Outcome, RunId},
@@ -99,7 +99,8 @@ impl Submitted {
         let reason = reason.into();
         if !run.cancel(reason.clone()).await? && waited {
             // The run may have begun just now, and not be recorded yet.
-            run.system.shared().services.clock.sleep(LOOK).await;
+            let clock = &run.system.shared().services.clock;
+            clock.sleep(Looks::new().pause()).await;
             run.cancel(reason).await?;
         }
         Ok(())

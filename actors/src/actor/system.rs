@@ -34,6 +34,9 @@ use crate::{
     run::Command,
 };
 
+/// How many rows of the index are read at once by what reads all that are open.
+const PAGE: usize = 512;
+
 /// All of Ghostlight in this process: teams of agents below a root supervisor, over one store.
 ///
 /// A System starts no runtime, installs no signal handler, panic hook or subscriber, and registers
@@ -61,6 +64,11 @@ impl System {
         self.0.team_specs()
     }
 
+    /// The team of this name, as its next run will have it.
+    pub fn team(&self, name: &str) -> Option<TeamSpec> {
+        self.0.team_spec(name)
+    }
+
     /// Whether there is a team of this name.
     pub fn has_team(&self, name: &str) -> bool {
         self.0.has_team(name)
@@ -72,15 +80,33 @@ impl System {
     /// # Errors
     /// What the store fails with.
     pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, SystemError> {
-        let mut rows = Vec::new();
-        for row in self.0.services.store.runs(filter).await? {
+        self.visible(self.0.services.store.runs(filter).await?)
+            .await
+    }
+
+    /// Those of these runs that the party for which this System acts may see.
+    async fn visible(&self, rows: Vec<RunRow>) -> Result<Vec<RunRow>, SystemError> {
+        let mut visible = Vec::with_capacity(rows.len());
+        for row in rows {
             match self.check_run(row.run, Use::Look).await {
-                Ok(()) => rows.push(row),
+                Ok(()) => visible.push(row),
                 Err(SystemError::Foreign { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(rows)
+        Ok(visible)
+    }
+
+    /// The next page of [`runs`](Self::runs) that this filter selects; `None` after the last. The
+    /// filter is moved on.
+    async fn next_page(&self, filter: &mut RunFilter) -> Result<Option<Vec<RunRow>>, SystemError> {
+        filter.limit = PAGE;
+        let rows = self.0.services.store.runs(filter.clone()).await?;
+        let Some(last) = rows.last() else {
+            return Ok(None);
+        };
+        filter.after = Some(last.clone());
+        self.visible(rows).await.map(Some)
     }
 
     /// The open roots of the store that a later program wrote, each with its error. This System
@@ -89,13 +115,13 @@ impl System {
     /// # Errors
     /// What the store fails with.
     pub async fn newer_runs(&self) -> Result<Vec<(RunRow, StoreError)>, SystemError> {
-        let filter = RunFilter {
-            open: true,
-            roots: true,
-            ..RunFilter::default()
-        };
-        let rows = self.runs(filter).await?;
-        Ok(super::newer_runs(&self.0.services.store, &rows).await?)
+        let mut filter = RunFilter::default();
+        (filter.open, filter.roots) = (true, true);
+        let mut newer = Vec::new();
+        while let Some(rows) = self.next_page(&mut filter).await? {
+            newer.extend(super::newer_runs(&self.0.services.store, &rows).await?);
+        }
+        Ok(newer)
     }
 
     /// The latest jumps of the machine's clock while this System lived: forward when the machine

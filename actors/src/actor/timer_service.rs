@@ -1,31 +1,28 @@
 //! The actor that wakes sleeping runs.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
-use ractor::ActorRef;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::{
-    agent_message::AgentMessage,
-    shared::{LEAST_IDLENESS, Shared, TimerRequest},
-};
+use super::shared::{LEAST_IDLENESS, Shared, TimerRequest};
 use crate::{
     contract::{WallWatch, pause_until},
     run::Command,
     vocabulary::{RunId, Timestamp},
 };
 
+/// How long runs whose time has come wait before they ask again whether a place is free.
+const PLACES_AGAIN: Duration = Duration::from_millis(100);
+
 /// The service's work, and how far inboxes were read. It outlives the lives of the service: a
 /// sleeping run whose alarm is forgotten would sleep for ever.
 pub(crate) struct TimerBook {
     requests: mpsc::UnboundedReceiver<TimerRequest>,
     alarms: Alarms,
-    /// Agents without anything to do, and since when, the first at the front. All may rest equally long, so one queue
-    /// replaces a timer for each.
-    idle: VecDeque<(Timestamp, ActorRef<AgentMessage>, u64)>,
     mark: u64,
     /// Turns that other processes posted, on their way into their sessions.
     turns: JoinSet<()>,
@@ -36,7 +33,6 @@ impl TimerBook {
         Self {
             requests,
             alarms: Alarms::default(),
-            idle: VecDeque::new(),
             mark: 0,
             turns: JoinSet::new(),
         }
@@ -79,18 +75,22 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
     let TimerBook {
         requests,
         alarms,
-        idle,
         mark,
         turns,
     } = book;
-    let rest = shared.limits.passivate_after.max(LEAST_IDLENESS);
     let mut look = clock.monotonic();
+    // All agents may rest equally long, so one queue replaces a timer for each.
+    let mut look_for_idle = look;
     let mut wall = WallWatch::new(&*clock);
+    // Whether runs whose time has come wait until fewer runs are live.
+    let mut are_full = false;
     loop {
-        let alarm = alarms.first().map(|(at, _)| pause_until(&*clock, at));
+        let alarm = alarms.first().map(|(at, _)| match are_full {
+            true => clock.sleep(PLACES_AGAIN),
+            false => pause_until(&*clock, at),
+        });
         let alarm = alarm.unwrap_or_else(|| Box::pin(std::future::pending()));
-        let rested = idle.front().map(|(since, ..)| since.after(rest));
-        let next = rested.into_iter().fold(look, Timestamp::min);
+        let next = look.min(look_for_idle);
         tokio::select! {
             biased;
             request = requests.recv() => match request {
@@ -101,10 +101,10 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
                     alarms.set(clock.forward().after(left), run);
                 }
                 Some(TimerRequest::Awake(run)) => alarms.clear(run),
-                Some(TimerRequest::Idle(since, agent, stirred)) => idle.push_back((since, agent, stirred)),
-                // An agent that has something to do asks again when it has had nothing to do for
-                // long enough.
-                Some(TimerRequest::Passivate(session)) => drop(shared.end_agent(&session).await),
+                // Agents that have nothing to do soon after are told with this one.
+                Some(TimerRequest::LookForIdle) => {
+                    look_for_idle = look_for_idle.min(clock.monotonic().after(LEAST_IDLENESS));
+                }
                 None => return,
             },
             () = clock.sleep(next.since(clock.monotonic())) => {}
@@ -114,23 +114,18 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
             shared.clock_jumped(jump);
         }
         let forward = clock.forward();
+        are_full = false;
         while let Some((_, run)) = alarms.first().filter(|(at, _)| *at <= forward) {
-            shared.wake(run).await;
+            let Some(place) = shared.place_for_sleeper() else {
+                are_full = true;
+                break;
+            };
+            shared.wake(run, Some(place)).await;
             alarms.clear(run);
         }
         let now = clock.monotonic();
-        loop {
-            let least = match idle.len() > shared.limits.idle_sessions {
-                true => LEAST_IDLENESS,
-                false => rest,
-            };
-            let Some((_, agent, stirred)) =
-                idle.pop_front_if(|(since, ..)| since.after(least) <= now)
-            else {
-                break;
-            };
-            // An agent that ended meanwhile needs no message.
-            let _ = agent.cast(AgentMessage::Passivate(stirred));
+        if now >= look_for_idle {
+            look_for_idle = shared.tell_idle(now);
         }
         if now < look {
             continue;
@@ -140,7 +135,7 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
             Ok((seen, runs)) => {
                 for run in runs {
                     let is_live = shared.services.previewer.live.tell(run, Command::Inbox);
-                    if !is_live && !shared.wake(run).await {
+                    if !is_live && !shared.wake(run, None).await {
                         turns.spawn(shared.clone().begin_posted(run));
                     }
                 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use super::{
-    SystemError, agent_message::AgentMessage, handles::LOOK, launch::folded, shared::Shared,
+    SystemError, agent_message::AgentMessage, launch::folded, looks::Looks, shared::Shared,
 };
 use crate::{
     contract::{Batch, InboxBody, InboxItem, PostedTurn, StoreError},
@@ -17,8 +17,8 @@ use crate::{
 const TRIES: u32 = 4;
 /// The pause before the turn is sent again; it grows with each time.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The longest pause between two looks at what became of a posted turn.
-const LONGEST_LOOK: Duration = Duration::from_millis(200);
+/// The pauses between looks at what became of a posted turn.
+const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 /// How long a posted turn waits for its session's owner before the turn is tried in this process.
 const OWNER_LOOK: Duration = Duration::from_secs(1);
 /// How long a process that posted a turn has to read the answer to it.
@@ -85,7 +85,7 @@ impl Shared {
         let item = InboxItem::new(item, clock.now(), body);
         let mine = item.id.clone();
         self.services.store.post(run, item).await?;
-        let (mut pause, mut looked) = (LOOK, clock.monotonic());
+        let (mut looks, mut looked) = (Looks::between(LOOK.0, LOOK.1), clock.monotonic());
         loop {
             if let Some(known) = self.begun_elsewhere(run, session, &turn).await? {
                 self.settle(run, &mine, None).await?;
@@ -109,8 +109,7 @@ impl Shared {
                     }
                 }
             }
-            clock.sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_LOOK);
+            clock.sleep(looks.pause()).await;
         }
     }
 

@@ -478,10 +478,15 @@ impl RunRow {
     /// Whether the run goes on without input from outside by this time: it runs, is being cancelled, or waits until
     /// this time or an earlier one.
     pub fn is_awake_by(&self, time: Timestamp) -> bool {
+        self.due().is_some_and(|due| due <= time)
+    }
+
+    /// The time by which the run goes on without input from outside: 0 if it runs or is being cancelled.
+    pub(crate) fn due(&self) -> Option<Timestamp> {
         match self.status {
-            RunStatus::Running | RunStatus::Cancelling => true,
-            RunStatus::Waiting => self.wake_at.is_some_and(|wake_at| wake_at <= time),
-            _ => false,
+            RunStatus::Running | RunStatus::Cancelling => Some(Timestamp(0)),
+            RunStatus::Waiting => self.wake_at,
+            _ => None,
         }
     }
 }

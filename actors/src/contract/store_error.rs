@@ -212,8 +212,14 @@ impl StoreError {
         matches!(self, Self::Owned { .. } | Self::LaterCode { .. })
     }
 
-    /// Whether this program cannot read what is stored, however often it tries.
-    pub(crate) fn is_about_what_is_stored(&self) -> bool {
-        matches!(self, Self::Newer { .. } | Self::Damaged { .. })
+    /// Whether the same call fails again however often it is made: what is stored cannot be read,
+    /// or what is to be written cannot be stored.
+    pub(crate) fn is_lasting(&self) -> bool {
+        matches!(self, Self::Newer { .. } | Self::Damaged { .. }) || self.is_about_what_is_written()
+    }
+
+    /// Whether this cannot be stored at all, while the store takes other writes.
+    pub(crate) fn is_about_what_is_written(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::Unwritable { .. })
     }
 }

@@ -21,8 +21,8 @@ pub struct MemorySpec {
     pub session: MemoryAccess,
     /// What it may do with what belongs to the user, in all of the user's conversations.
     pub user: MemoryAccess,
-    /// What it may do with what belongs to the user's tenant: all whose owner's name has the same text
-    /// before its first `/`.
+    /// What it may do with what belongs to the user's tenant: all owners with the same text before the first `/`, or
+    /// before the colon as in `acme:ada`.
     pub tenant: MemoryAccess,
     /// What it may do with what belongs to the whole team.
     pub team: MemoryAccess,
@@ -51,7 +51,8 @@ pub struct MemorySpec {
     /// Whether a model sums up once a day what the runs of the last day teach together.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub wisdom: bool,
-    /// Whether what is said in each turn is kept, so that the tool finds it in all conversations of the user.
+    /// Whether the tool finds what was said in all conversations of the user. The recorded turns are searched, also those
+    /// from before this was set.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub conversations: bool,
     /// The embedder, so that memories are found by meaning; left out, they are found by their words. The program

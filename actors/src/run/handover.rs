@@ -144,7 +144,7 @@ fn spoken(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
             _ => false,
         };
         let parts: Vec<Part> = message.parts.iter().filter(says).cloned().collect();
-        if parts.is_empty() || message.role == Role::Tool {
+        if parts.is_empty() {
             continue;
         }
         match spoken.last_mut() {

@@ -13,10 +13,10 @@ use super::{
     ports::{ChildStart, StateTurn},
 };
 use crate::{
-    contract::{BoxFuture, InboxItem, StateWrite},
+    contract::{BoxFuture, InboxItem, StateWrite, StoreHandle},
     vocabulary::{
         Begun, CallDigest, Digest, Effect, Entry, ErrorKind, OperationError, OperationId, Question,
-        Resource, RunId, RunStart, Spent, Timestamp,
+        Resource, RunId, RunStart, Spent, Timestamp, canonical,
     },
 };
 
@@ -319,6 +319,12 @@ impl OperationContext {
         &self.leg.start
     }
 
+    /// The store, for an operation that reads what is recorded there; its result is recorded. Writes go through
+    /// [`Changes`], since a replay would not know of a write past the journal.
+    pub fn store(&self) -> &StoreHandle {
+        self.ports.store()
+    }
+
     /// The agent whose function performs the operation.
     pub fn agent(&self) -> &crate::definition::PinnedAgent {
         &self.leg.agent
@@ -388,7 +394,7 @@ pub(crate) trait MadeResult: Send {
 
 impl<T: Serialize + Send + 'static> MadeResult for Result<T, OperationError> {
     fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()> {
-        serde_json::to_writer(into, self)
+        canonical::write_as_given(self, into)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {

@@ -17,7 +17,7 @@ use crate::{
         AgentSpec, ContextSpec, DefinitionError, Pinned, PinnedAgent, PolicySpec, TeamSpec,
         ToolSpec,
     },
-    vocabulary::{AgentError, Outcome},
+    vocabulary::{AgentError, Outcome, listed},
 };
 
 /// The registered name of the policy that keeps the requests of agents with a `context` in bounds.
@@ -385,7 +385,10 @@ impl Registry {
         path: &[String],
     ) -> Result<ToolHandle, DefinitionError> {
         let wanted_by = || format!("tool {name:?}");
-        let make: &MakeTool = self.places.wanted(path, &spec.kind, wanted_by)?;
+        let make: &MakeTool = self
+            .places
+            .wanted(path, &spec.kind, wanted_by)
+            .map_err(|error| self.with_toolset_kinds(error))?;
         let made = make(name, &spec.settings).and_then(|tool| {
             let called = &tool.definition().name;
             if spec.only.is_some() || spec.prefix.is_some() {
@@ -411,6 +414,30 @@ impl Registry {
             "kind of tool",
             &spec.kind,
         ))
+    }
+
+    /// A team file names a kind of toolset as it names a kind of tool, so the error lists both.
+    fn with_toolset_kinds(&self, error: DefinitionError) -> DefinitionError {
+        match error {
+            DefinitionError::Unknown {
+                wanted_by,
+                what,
+                name,
+                ..
+            } => {
+                let mut kinds = self.places.names_of::<MakeTool>();
+                kinds.extend(self.places.names_of::<MakeToolset>());
+                kinds.sort_unstable();
+                let known = listed(kinds);
+                DefinitionError::Unknown {
+                    wanted_by,
+                    what,
+                    name,
+                    known,
+                }
+            }
+            other => other,
+        }
     }
 
     pub(super) fn check_agent(

@@ -488,10 +488,10 @@ fn compare_end(came: Came, end: Option<(u64, RunEnd)>) -> Option<Divergence> {
                 ..
             },
         ) => true,
-        // It was given up after it had failed too often.
+        // It was given up after it had failed too often, or since it could not be recorded.
         (Came::Panicked(_) | Came::Waits(_), RunEnd::Failed { error, .. }) => {
             matches!(error, AgentError::Crashed { .. })
-                || error.kind() == Some(&ErrorKind::Panicked)
+                || matches!(error.kind(), Some(ErrorKind::Panicked | ErrorKind::Store))
         }
         (Came::Returned(outcome), end) => as_recorded(RunEnd::of(outcome, end.spent())) == *end,
         _ => false,

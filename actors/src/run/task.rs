@@ -350,7 +350,7 @@ impl Carrier {
             if begun_by_replay && !ending && !unwanted {
                 continue;
             }
-            let cancel = (unwanted || ending).then(|| "no longer wanted".to_owned());
+            let cancel = unwanted.then(|| "no longer wanted".to_owned());
             self.driver.recover_child(leg, child, cancel, &self.pinned);
         }
         Ok(())

@@ -6,7 +6,11 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned, ser::SerializeStruct as _};
+use serde::{
+    Deserialize, Serialize, Serializer,
+    de::{DeserializeOwned, Error as _},
+    ser::SerializeStruct as _,
+};
 use serde_json::Value;
 
 use super::{Digest, UnknownPart, canonical};
@@ -265,9 +269,9 @@ impl Arguments {
     ///
     /// # Errors
     /// What is wrong with the text, or which field does not fit.
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, String> {
-        let value = self.value()?;
-        T::deserialize(value).map_err(|error| error.to_string())
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        let value = self.value().map_err(serde_json::Error::custom)?;
+        T::deserialize(value)
     }
 }
 

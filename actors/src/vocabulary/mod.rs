@@ -25,6 +25,7 @@ mod message;
 mod message_parts;
 mod model;
 mod outcome;
+mod owner;
 mod parent_policy;
 mod prices;
 mod question;
@@ -62,6 +63,7 @@ pub use model::{
     ToolSet,
 };
 pub use outcome::{Answer, NoAnswer, Outcome, StopReason, Transfer};
+pub use owner::tenant_of;
 pub use parent_policy::ParentPolicy;
 pub use prices::Prices;
 pub use question::{Question, QuestionKind};

@@ -365,3 +365,89 @@ async fn a_queue_whose_receivers_are_forgotten_holds_nobody_up() {
         assert_eq!(text(&run).await, "done");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_whose_receivers_are_not_in_the_fork_holds_nobody_up_in_it() {
+    let reader = Agent::from_fn("reader", |cx: RunContext| async move {
+        let slow = Subscription::new("slow").capacity(1);
+        let mut numbers = cx.topic::<u32>("numbers").subscribe(slow).await?;
+        cx.sleep(1800 * SECOND).await?;
+        while numbers.next().await?.event < 2 {}
+        Ok(Outcome::answer("read"))
+    });
+    let clerk = Agent::from_fn("clerk", |cx: RunContext| async move {
+        cx.sleep(10 * SECOND).await?;
+        for number in 1..=2 {
+            cx.topic::<u32>("numbers").publish(&number).await?;
+        }
+        Ok(Outcome::answer("told"))
+    });
+    let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+        let (reader, clerk) = (
+            cx.spawn("reader", "go").await?,
+            cx.spawn("clerk", "go").await?,
+        );
+        let (read, told) = (cx.join(&reader).await?.text, cx.join(&clerk).await?.text);
+        Ok(Outcome::answer(format!("{read} {told}")))
+    });
+    let stage = Stage::alone();
+    let system = stage.start(boss.agent(reader).agent(clerk)).await;
+    let run = ask(&system, "boss", "go").await;
+    pause(5000).await;
+    let clerk = system.run(child(&stage, &run, "clerk").await);
+    let fork = clerk.fork(Fork::latest()).await.unwrap();
+    let soon = tokio::time::timeout(60 * SECOND, fork.outcome()).await;
+    assert_eq!(soon.expect("it is held up").unwrap().text(), "told");
+    assert_eq!(text(&run).await, "read told");
+}
+
+/// Listens at a topic of the team, ten seconds for each event, or publishes three events.
+fn team_topic() -> Agent {
+    Agent::from_fn("boss", |cx: RunContext| async move {
+        let topic = cx.topic::<u32>("numbers").in_scope(Scope::App);
+        if cx.input().content() == "publish" {
+            let mut delivered = Vec::new();
+            for number in 1..=3 {
+                delivered.push(topic.publish(&number).await?.delivered);
+            }
+            return Ok(Outcome::answer(format!("{delivered:?}")));
+        }
+        let queue = Subscription::new("mine").capacity(1);
+        let mut mine = topic.subscribe(queue).await?;
+        let mut heard = Vec::new();
+        for _ in 0..3 {
+            heard.push(mine.next().await?.event);
+            cx.sleep(10 * SECOND).await?;
+        }
+        Ok(Outcome::answer(format!("{heard:?}")))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_that_receives_keeps_its_queue_when_the_original_has_ended() {
+    let stage = Stage::alone();
+    let system = stage.start(team_topic()).await;
+    let run = ask(&system, "boss", "listen").await;
+    pause(500).await;
+    let fork = run.fork(Fork::latest()).await.unwrap();
+    pause(500).await;
+    assert!(run.cancel("the fork does it").await.unwrap());
+    let publishes = system.session("boss", "other").send("publish").await;
+    assert_eq!(text(&publishes.unwrap()).await, "[1, 1, 1]");
+    assert_eq!(text(&fork).await, "[1, 2, 3]");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_publisher_that_looked_whether_its_receivers_live_can_be_forked() {
+    let stage = Stage::alone();
+    let system = stage.start(team_topic()).await;
+    let listens = ask(&system, "boss", "listen").await;
+    let publishes = system.session("boss", "other").send("publish").await;
+    let publishes = publishes.unwrap();
+    // It waits for room, and has found that the receiver lives.
+    pause(5000).await;
+    let fork = publishes.fork(Fork::latest()).await.unwrap();
+    assert_eq!(text(&listens).await, "[1, 2, 3]");
+    assert_eq!(text(&publishes).await, "[1, 1, 1]");
+    assert_eq!(text(&fork).await, "[1, 1, 1]");
+}

@@ -1,13 +1,15 @@
 //! Whoever operates a System sees which slots are taken, and how the topics of a run stand.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     actor::System,
     run::{
         Agent, RunContext,
         operations::{Overflow, Subscription},
     },
-    testing::ScriptedModel,
-    vocabulary::{Effect, Outcome, ToolCall},
+    testing::{FaultyStore, ScriptedModel},
+    vocabulary::{AgentError, Effect, Outcome, ToolCall},
 };
 use serde_json::json;
 
@@ -27,7 +29,7 @@ async fn slots_are_counted_with_what_waits_for_them() {
     })
     .tool(stage.tool("look", Effect::Read, 1_000));
     let slow = ScriptedModel::from_reply_fn(|_, _| "well".into());
-    let slow = slow.delay(std::time::Duration::from_secs(1));
+    let slow = slow.delay(Duration::from_secs(1));
     let system: System = stage.start_with(agent, slow).await;
     let load = system.load();
     assert_eq!((load.tools.slots, load.tools.used), (3, 0));
@@ -90,4 +92,34 @@ async fn the_topics_of_a_run_are_seen_from_outside_and_are_its_own() {
     assert_eq!(other.topics().await.unwrap()["prices"].published, 2);
     other.cancel("seen").await.unwrap();
     outcome(&other).await;
+}
+
+/// The clock stands for an hour, in which a look each 20 ms would be 180,000 looks.
+#[tokio::test(start_paused = true)]
+async fn a_run_of_another_process_is_looked_at_less_often_the_longer_it_takes() {
+    let stage = Stage::alone();
+    let hour = Duration::from_secs(3_600);
+    let agent = move || {
+        Agent::from_fn("a", move |cx: RunContext| async move {
+            let work = async move {
+                tokio::time::sleep(hour).await;
+                Ok::<_, AgentError>("done".to_owned())
+            };
+            Ok(Outcome::answer(cx.step("work", Effect::Read, work).await?))
+        })
+    };
+    let system = stage.start(agent()).await;
+    let run = ask(&system, "a", "go").await;
+    let elsewhere = FaultyStore::counting_calls(stage.store.another_process());
+    let other = System::builder(elsewhere.clone())
+        .limits(stage.limits)
+        .clock(stage.clock.clone())
+        .team(agent().into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let outcome = other.run(run.id()).outcome().await.unwrap();
+    assert_eq!(outcome.text(), "done");
+    let calls = elsewhere.calls();
+    assert!(calls < 20_000, "{calls} calls of the store");
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    contract::RunStatus,
+    contract::{Append, Batch, RunRow, RunStatus, Store},
     run::{Agent, RunContext},
     session::Turn,
-    vocabulary::{Outcome, StopReason},
+    vocabulary::{Outcome, RunId, StopReason},
 };
 use serde_json::json;
 
@@ -71,4 +71,18 @@ async fn open_runs_are_counted_with_their_ages_and_what_is_silent_too_long_expir
     let status = sleeping.status().await.unwrap().status;
     assert_eq!(status, RunStatus::Waiting);
     assert!(system.expire_open(HOUR).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn more_open_runs_than_are_read_at_once_are_all_counted() {
+    let stage = Stage::new();
+    let system = stage.start(agent()).await;
+    let batch = |number: u128| {
+        let run = RunId::from_random(number << 90);
+        let row = RunRow::new(run, "another", "agent");
+        Batch::of(Append::new(run, 0, 1, Vec::new()).row(row))
+    };
+    let made = stage.store.commit((1..=1_200).map(batch).collect()).await;
+    assert!(made.unwrap().iter().all(Result::is_ok));
+    assert_eq!(system.open_runs(HOUR).await.unwrap().total, 1_200);
 }

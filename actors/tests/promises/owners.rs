@@ -56,7 +56,16 @@ fn foreign<T>(done: Result<T, SystemError>) -> bool {
 
 /// What each door does for these handles: the names of those that refuse.
 async fn refusals(system: &System, run: &Run, asked: OperationId) -> Vec<&'static str> {
-    let (run, session) = (system.run(run.id()), system.session("a", "s"));
+    refusals_in(system, "s", run, asked).await
+}
+
+async fn refusals_in(
+    system: &System,
+    key: &str,
+    run: &Run,
+    asked: OperationId,
+) -> Vec<&'static str> {
+    let (run, session) = (system.run(run.id()), system.session("a", key));
     let mut refused = Vec::new();
     let mut note = |door: &'static str, is_foreign: bool| {
         if is_foreign {
@@ -208,4 +217,56 @@ async fn an_owner_has_a_name() {
             .turns
             .is_empty()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_of_a_tenant_sees_what_is_its_owners_and_changes_nothing() {
+    let stage = Stage::new();
+    let system = stage.start(asker()).await;
+    let mut runs = Vec::new();
+    for owner in [
+        Some("acme:ada"),
+        Some("acme:bob"),
+        Some("other:ada"),
+        Some("acme"),
+        Some("acme:chat:eve"),
+        None,
+    ] {
+        let session = system.session("a", owner.unwrap_or("nobodys"));
+        let mut turn = Turn::text("ask");
+        turn.owner = owner.map(str::to_owned);
+        let run = session.send(turn).await.unwrap();
+        run.wait().await.unwrap();
+        runs.push((session, run));
+    }
+    let reader = system.reading_tenant("acme");
+    for (number, (session, run)) in runs.iter().enumerate() {
+        let (session, theirs) = (
+            reader.session("a", session.id().key.clone()),
+            reader.run(run.id()),
+        );
+        let seen = number < 2;
+        assert_eq!(!foreign(session.log().await), seen, "{session:?}");
+        assert_eq!(!foreign(session.state(Scope::Session).await), seen);
+        assert_eq!(!foreign(session.artifacts(Scope::Session).await), seen);
+        assert_eq!(!foreign(theirs.questions().await), seen);
+        assert_eq!(theirs.events().next().await.is_some(), seen);
+        let user = Scope::User(session.id().key.clone());
+        assert_eq!(!foreign(session.state(user).await), seen);
+        let asked = run.questions().await.unwrap().remove(0).1;
+        let refused = refusals_in(&reader, &session.id().key, run, asked).await;
+        assert_eq!(refused, DOORS, "{}", session.id());
+        assert!(foreign(session.send("more").await));
+        let named = Turn::text("more").owner("acme:ada");
+        assert!(foreign(session.send(named).await));
+        assert!(foreign(reader.resume(run.id(), false).await));
+        assert!(foreign(reader.sessions().delete(session.id()).await));
+    }
+    let listed = reader.sessions().list(Default::default()).await.unwrap();
+    let listed = listed.sessions.into_iter().map(|one| one.owner.unwrap());
+    let mut listed: Vec<String> = listed.collect();
+    listed.sort();
+    assert_eq!(listed, ["acme:ada", "acme:bob"]);
+    assert_eq!(reader.runs(RunFilter::default()).await.unwrap().len(), 2);
+    assert_eq!(reader.open_questions().await.unwrap().len(), 2);
 }

@@ -3,19 +3,20 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
 
 use ghostlight_actors::{
+    actor::{System, SystemError},
     contract::{Tool, ToolContext, ToolError, ToolOutput},
     run::{Agent, RunContext},
     testing::ScriptedModel,
     vocabulary::{Arguments, Effect, Entry, ModelResponse, Outcome, ToolDefinition},
 };
 
-use crate::stage::{Stage, ask, call, outcome, text};
+use crate::stage::{SlowStore, Stage, ask, call, outcome, text};
 
 struct Panicking(Effect, Arc<AtomicU32>);
 
@@ -144,6 +145,46 @@ async fn a_delegated_run_that_fails_ends_its_children() {
     for row in stage.rows().await {
         assert!(row.status.is_ended(), "{} is {}", row.agent, row.status);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_children_of_a_run_that_is_parked_for_crashing_wait_with_it() {
+    let (stage, mended) = (Stage::new(), Arc::new(AtomicBool::new(false)));
+    let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(900)).await?;
+        Ok(Outcome::answer("late"))
+    });
+    let is_mended = mended.clone();
+    let agent = Agent::from_fn("a", move |cx: RunContext| {
+        let mended = is_mended.clone();
+        async move {
+            let explode = async {
+                let _ = cx.sleep(Duration::from_millis(10)).await;
+                assert!(mended.load(Ordering::SeqCst), "boom");
+            };
+            let (done, ()) = futures_util::join!(cx.delegate("worker", "go"), explode);
+            Ok(Outcome::answer(done?.text))
+        }
+    });
+    // The children have time to do something while the run is being parked.
+    let system = System::builder(SlowStore::to_commit(stage.store.clone()))
+        .clock(stage.clock.clone())
+        .team(agent.agent(worker).into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let run = ask(&system, "a", "go").await;
+    let parked = run.outcome().await;
+    assert!(
+        matches!(parked, Err(SystemError::Parked { .. })),
+        "{parked:?}"
+    );
+    let rows = stage.rows().await;
+    let worker = rows.iter().find(|row| row.agent == "worker").unwrap();
+    assert!(!worker.status.is_ended(), "{}", worker.status);
+    mended.store(true, Ordering::SeqCst);
+    run.retry().await.unwrap();
+    assert_eq!(text(&run).await, "late");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
+    contract::RunStatus,
     run::{Agent, RunContext},
     vocabulary::{Effect, Entry, OperationId, Outcome},
 };
@@ -114,4 +115,36 @@ async fn a_child_whose_spawning_lost_a_race_is_cancelled() {
     };
     assert!(!a.is_ended() && b.is_ended(), "{statuses:?}");
     assert_eq!(text(&run).await, "worked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_lost_is_cancelled_by_the_next_process_if_the_first_did_not_come_to_it() {
+    let boss = |stage: &Stage| {
+        let snail = Agent::from_fn("snail", |cx: RunContext| async move {
+            let result = cx.tool(call("1", "crawl")).await?;
+            cx.sleep(Duration::from_secs(30)).await?;
+            Ok(Outcome::answer(format!("{:?}", result.status)))
+        });
+        let snail = snail.tool(stage.tool("crawl", Effect::Once, 60_000));
+        let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+            let late = cx.timeout(Duration::from_secs(1), cx.delegate("snail", "go"));
+            let late = late.await.is_err();
+            cx.sleep(Duration::from_secs(120)).await?;
+            Ok(Outcome::answer(late.to_string()))
+        });
+        boss.agent(snail)
+    };
+    let mut stage = Stage::alone();
+    let system = stage.start(boss(&stage)).await;
+    let run = ask(&system, "boss", "go").await.id();
+    // The tool has its time to come to an end when the process dies.
+    pause(1_500).await;
+    stage.crash(&system).await;
+    let rows = stage.rows().await;
+    assert!(rows.iter().all(|row| !row.status.is_ended()), "{rows:?}");
+    let system = stage.start(boss(&stage)).await;
+    assert_eq!(text(&system.run(run)).await, "true");
+    let rows = stage.rows().await;
+    let snail = rows.iter().find(|row| row.agent == "snail").unwrap();
+    assert_eq!(snail.status, RunStatus::Cancelled);
 }

@@ -4,7 +4,10 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use ghostlight_actors::{
     actor::System,
-    contract::{InboxBody, InboxItem, Store},
+    contract::{
+        Append, Batch, InMemoryStore, InboxBody, InboxItem, Line, RunFilter, RunRow, RunStatus,
+        Store,
+    },
     run::{Agent, RunContext},
     session::Turn,
     testing::{Reply, ScriptedModel},
@@ -21,6 +24,9 @@ use crate::{
 /// More than are recovered together.
 const RUNS: usize = 300;
 const CANCELLED: usize = 7;
+const SLEEPERS: usize = 500;
+/// More rows than can be read a thousand times.
+const MANY: usize = 50_000;
 const ELSEWHERE: usize = 9;
 const HALF_ELSEWHERE: usize = 11;
 
@@ -220,6 +226,75 @@ async fn a_sleeper_of_a_dead_process_is_woken_by_a_living_one() {
     let took = began.elapsed().as_secs();
     // The wall clocks of the two differ a little.
     assert!((3_590..3_610).contains(&took), "{took}");
+}
+
+/// Sleepers whose time comes at once become live as places become free.
+#[tokio::test(start_paused = true)]
+async fn sleepers_that_wake_at_the_same_time_wait_for_places() {
+    let mut stage = Stage::alone();
+    stage.limits.linger = Duration::ZERO;
+    let sleeper = |stage: &Stage| {
+        Agent::from_fn("worker", |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(3_600)).await?;
+            cx.tool(call("1", "note")).await?;
+            Ok(Outcome::answer("awake"))
+        })
+        .tool(stage.tool("note", Effect::Once, 500))
+    };
+    let system = stage.start(sleeper(&stage)).await;
+    for number in 0..SLEEPERS {
+        let session = system.session("worker", number.to_string());
+        session.send("go").await.unwrap();
+    }
+    pause(1000).await;
+    stage.crash(&system).await;
+    stage.limits.live_runs = 8;
+    let bounded = stage.start(sleeper(&stage)).await;
+    let mut open = RunFilter::default();
+    (open.open, open.limit) = (true, 1);
+    pause(3_500_000).await;
+    let (mut most, began) = (0, Instant::now());
+    while !stage.store.runs(open.clone()).await.unwrap().is_empty() {
+        most = most.max(bounded.load().live_runs);
+        pause(50).await;
+    }
+    assert_eq!(most, 8, "runs that were live at once");
+    assert_eq!(stage.log.count("note"), SLEEPERS);
+    // Eight at a time, each for half a second, and a tenth to notice; and until their time comes.
+    let took = began.elapsed();
+    assert!(
+        took < Duration::from_secs(100 + SLEEPERS as u64 / 8),
+        "{took:?}"
+    );
+}
+
+/// How many rows a store in memory holds does not count where only those are looked for that wake soon.
+#[tokio::test]
+async fn in_memory_too_looking_for_the_next_sleepers_reads_no_others() {
+    let store = InMemoryStore::new();
+    let run = |number: usize| RunId::from_random((number as u128 + 1) << 80);
+
+    for number in 0..MANY {
+        let mut row = RunRow::new(run(number), "team", "agent");
+        let wake_at = Timestamp(1_000 + number as u64);
+        (row.status, row.wake_at) = (RunStatus::Waiting, Some(wake_at));
+        let line = Line {
+            at: Timestamp(0),
+            text: "0".into(),
+        };
+        let batch = Batch::of(Append::new(run(number), 0, 1, vec![line]).row(row));
+        store.commit(vec![batch]).await.unwrap().remove(0).unwrap();
+    }
+    let mut filter = RunFilter::default();
+    let began = std::time::Instant::now();
+    for look in 0..1_000 {
+        filter.awake_by = Some(Timestamp(1_000 + look % 3));
+        let found = store.runs(filter.clone()).await.unwrap();
+        assert_eq!(found.len() as u64, look % 3 + 1);
+    }
+    // Reading all of them takes a hundred times longer.
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 /// Of the runs of two tenants a process takes up one of each in turn, and no more than it may carry.

@@ -247,6 +247,21 @@ async fn no_more_sessions_without_anything_to_do_stay_in_memory_than_their_bound
 }
 
 #[tokio::test(start_paused = true)]
+async fn sessions_leave_memory_as_quickly_as_they_come() {
+    let mut stage = Stage::new();
+    stage.limits.passivate_after = Duration::from_secs(3_600);
+    stage.limits.idle_sessions = 3;
+    let system = stage.start(echo()).await;
+    for number in 0..500 {
+        let session = system.session("echo", number.to_string());
+        assert_eq!(text(&session.send("x").await.unwrap()).await, "x");
+    }
+    pause(100).await;
+    let left = in_memory(&system).await;
+    assert_eq!(left, ["echo/497", "echo/498", "echo/499"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn turns_that_are_sent_at_once_to_a_new_session_are_one_conversation() {
     let stage = Stage::new();
     let counter = Agent::from_fn("counter", |cx: RunContext| async move {

@@ -7,11 +7,12 @@ use ghostlight_actors::{
     actor::System,
     contract::{InboxBody, RunStatus, Store},
     definition::WhileBusy,
-    run::{Agent, RunContext},
+    run::{Agent, Policy, PolicyContext, RunContext},
     session::{SessionFold, Turn},
     testing::{Fault, FaultyStore, Harm, InMemoryStore, ScriptedModel, Strike},
     vocabulary::{
-        AgentError, Answer, JournalId, Message, ModelResponse, Outcome, Role, SessionId, Transfer,
+        AgentError, Answer, JournalId, Message, ModelRequest, ModelResponse, Outcome, Role,
+        SessionId, Transfer,
     },
 };
 use parking_lot::Mutex;
@@ -202,6 +203,43 @@ async fn what_an_agent_did_not_hear_the_one_that_takes_over_does() {
         .iter()
         .filter(|item| matches!(item.body, InboxBody::Steer(_)));
     assert_eq!(steered.count(), 0);
+}
+
+/// Notes what the turn asks for when the model is called.
+struct Asked(Arc<Mutex<Vec<String>>>);
+
+impl Policy for Asked {
+    async fn before_model(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        _: &mut ModelRequest,
+    ) -> Result<Option<ModelResponse>, AgentError> {
+        let asked = cx.asked();
+        *self.0.lock() = asked.iter().map(|message| message.content()).collect();
+        Ok(None)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_agent_heard_is_a_part_of_what_the_next_is_asked() {
+    let stage = Stage::new();
+    let asked = Arc::new(Mutex::default());
+    let noted = asked.clone();
+    let clerk = Agent::from_fn("clerk", |cx: RunContext| async move { talk(&cx).await });
+    let clerk = clerk.policy("asked", move || Asked(noted.clone()));
+    let noted = asked.clone();
+    let desk = Agent::from_fn("worker", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(1)).await?;
+        let said = talk(&cx).await?.messages().to_vec();
+        Ok(Outcome::Transfer(Transfer::to("clerk").with_messages(said)))
+    });
+    let desk = desk.policy("asked", move || Asked(noted.clone()));
+    let system = start(stage.store.clone(), desk.agent(clerk)).await;
+    let run = system.session("worker", "s").send("one").await.unwrap();
+    pause(500).await;
+    run.steer("two").await.unwrap();
+    assert_eq!(text(&run).await, "ok");
+    assert_eq!(*asked.lock(), ["one", "two"]);
 }
 
 #[tokio::test(start_paused = true)]

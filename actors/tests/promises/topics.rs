@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
+    contract::Store,
     run::{
         Agent, RunContext,
         operations::{Overflow, Subscription},
@@ -189,4 +190,88 @@ async fn a_topic_that_nobody_could_share_is_refused() {
     let system = stage.start(agent).await;
     let refused = format!("{:?}", Some(ErrorKind::InvalidInput));
     assert_eq!(text(&ask(&system, "a", "go").await).await, refused);
+}
+
+/// Each of its journals hears one event of the team, and one after which it goes on.
+fn endless() -> Agent {
+    Agent::from_fn("a", |cx: RunContext| async move {
+        let topic = cx.topic::<u32>("numbers").in_scope(Scope::App);
+        let said = cx.input().content();
+        if said == "publish" {
+            for number in 1..=20 {
+                topic.publish(&number).await?;
+            }
+            return Ok(Outcome::answer("published"));
+        }
+        let mut mine = topic.subscribe(Subscription::new("mine")).await?;
+        let heard = mine.next().await?.event;
+        match heard {
+            20 => Ok(Outcome::answer("heard")),
+            _ => Ok(cx.continue_as("listen")),
+        }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receiver_is_one_member_of_its_queue_in_however_many_journals() {
+    let stage = Stage::alone();
+    let system = stage.start(endless()).await;
+    let run = ask(&system, "a", "listen").await;
+    let publishes = system.session("a", "other").send("publish").await.unwrap();
+    assert_eq!(text(&publishes).await, "published");
+    assert_eq!(text(&run).await, "heard");
+    let values = stage.store.scope("app:a".to_owned()).await.unwrap();
+    let (_, topic) = values
+        .iter()
+        .find(|(key, _)| key == "topic:numbers")
+        .unwrap();
+    let members = &topic.value["queues"]["mine"]["members"];
+    assert_eq!(members.as_array().unwrap().len(), 1, "{members}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn signals_and_answers_of_topics_do_not_follow_a_run_into_its_next_journal() {
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let topic = |name: &str| cx.topic::<u32>(name).in_scope(Scope::App);
+        match cx.input().content().as_str() {
+            "listen" => {
+                let mut news = topic("news").subscribe(Subscription::new("mine")).await?;
+                // It gives up both, and is told of both afterwards.
+                let heard = cx.timeout(SECOND, news.next()).await;
+                let answer = topic("questions").request::<u32>(&1, SECOND).await;
+                cx.sleep(10 * SECOND).await?;
+                match (heard, answer) {
+                    (Err(_), Err(_)) => Ok(cx.continue_as("wait")),
+                    other => Ok(Outcome::answer(format!("{:?}", other.1))),
+                }
+            }
+            "tell" => {
+                let queue = Subscription::new("clerk");
+                let mut asked = topic("questions").subscribe(queue).await?;
+                let question = asked.next().await?;
+                cx.sleep(5 * SECOND).await?;
+                topic("news").publish(&1).await?;
+                let told = question.respond(&cx, &2).await?;
+                Ok(Outcome::answer(told.to_string()))
+            }
+            _ => {
+                cx.sleep(60 * SECOND).await?;
+                Ok(Outcome::answer("waited"))
+            }
+        }
+    });
+    let stage = Stage::alone();
+    let system = stage.start(agent).await;
+    let clerk = system.session("a", "clerk").send("tell").await.unwrap();
+    let run = ask(&system, "a", "listen").await;
+    assert_eq!(text(&clerk).await, "true");
+    assert_eq!(
+        stage.store.inbox(run.id()).await.unwrap().len(),
+        2,
+        "it is told of both"
+    );
+    pause(20_000).await;
+    let next = stage.store.inbox(run.id().next()).await.unwrap();
+    assert_eq!(next, []);
+    assert_eq!(text(&run).await, "waited");
 }

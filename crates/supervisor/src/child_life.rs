@@ -1,15 +1,18 @@
-//! The task that owns one life of a child: it starts the child outside the supervisor's handler,
-//! and waits for its actual end.
+//! One life of a child: how it is started outside the supervisor's handler, and how its actual end
+//! is noticed.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use ractor::concurrency::JoinHandle;
 use ractor::{ActorCell, ActorRef, ActorStatus, SpawnErr};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::unconstrained;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::actor::{Request, SupervisorMessage};
@@ -67,7 +70,68 @@ pub(super) struct ChildLife {
     cancel: Option<oneshot::Sender<()>>,
     below: Arc<Mutex<Vec<ActorCell>>>,
     awaits_report: bool,
-    task: AbortOnDropHandle<()>,
+    waits: Waits,
+}
+
+/// What waits for the end of a life, as long as it is not dropped.
+#[derive(Debug)]
+enum Waits {
+    /// A task, which may have to start the child first.
+    Task { _task: AbortOnDropHandle<()> },
+    /// The end itself.
+    Watch(Arc<Watch>),
+}
+
+impl Waits {
+    fn in_task(task: impl Future<Output = ()> + Send + 'static) -> Self {
+        let _task = AbortOnDropHandle::new(tokio::spawn(task));
+        Self::Task { _task }
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        if let Self::Watch(watch) = self {
+            // The actor's task holds the watch as its waker, and goes on without it.
+            let watched = watch.watched.lock().take();
+            drop(watched);
+        }
+    }
+}
+
+/// A life whose end is noticed by the waker of its actor's task. A task that waits for the end would
+/// cost each start another wake of a thread.
+struct Watch {
+    watched: Mutex<Option<(Life, JoinHandle<()>)>>,
+    runtime: Handle,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}
+
+impl Wake for Watch {
+    fn wake(self: Arc<Self>) {
+        let waker = Waker::from(self.clone());
+        let mut watched = self.watched.lock();
+        let Some((_, task)) = &mut *watched else {
+            return;
+        };
+        // Within the budget of the task that runs now, a handle may wake its waker instead of looking, under this lock.
+        let ended = unconstrained(task).poll_unpin(&mut Context::from_waker(&waker));
+        if ended.is_ready()
+            && let Some((life, _)) = watched.take()
+        {
+            drop(watched);
+            if life.below.lock().is_empty() {
+                life.ended();
+            } else {
+                self.runtime.spawn(life.after_descendants());
+            }
+        }
+    }
 }
 
 impl ChildLife {
@@ -89,15 +153,20 @@ impl ChildLife {
         let mut start =
             Box::pin(AssertUnwindSafe(child.spawn(life.supervisor.clone())).catch_unwind());
         let asked = child.is_at_once().then(|| (&mut start).now_or_never());
-        let (task, started) = match asked.flatten() {
+        let (waits, started) = match asked.flatten() {
             Some(Ok(Ok((actor, task)))) => {
                 drop(start);
                 life.adopt(&actor);
-                (tokio::spawn(life.watch(task)), Some(actor))
+                let watch = Arc::new(Watch {
+                    watched: Mutex::new(Some((life, task))),
+                    runtime: Handle::current(),
+                });
+                watch.clone().wake();
+                (Waits::Watch(watch), Some(actor))
             }
-            Some(outcome) => (tokio::spawn(life.lead(Some(outcome))), None),
+            Some(outcome) => (Waits::in_task(life.lead(Some(outcome))), None),
             None => {
-                let task = tokio::spawn(async move {
+                let task = async move {
                     // The start is a local of this block, so it is dropped before its end is
                     // reported.
                     let outcome = {
@@ -109,8 +178,8 @@ impl ChildLife {
                         }
                     };
                     life.lead(outcome).await;
-                });
-                (task, None)
+                };
+                (Waits::in_task(task), None)
             }
         };
         let keeper = Self {
@@ -118,7 +187,7 @@ impl ChildLife {
             cancel: Some(cancel),
             below,
             awaits_report: false,
-            task: AbortOnDropHandle::new(task),
+            waits,
         };
         (keeper, started)
     }
@@ -127,13 +196,13 @@ impl ChildLife {
     /// time, because for a child that unlinked itself it never comes.
     pub(super) fn await_report(&mut self, incarnation: Incarnation, events: Events) {
         self.awaits_report = true;
-        self.task = AbortOnDropHandle::new(tokio::spawn(async move {
+        self.waits = Waits::in_task(async move {
             tokio::time::sleep(REPORT_WAIT_MAX).await;
             events.send(Event::Ended {
                 incarnation,
                 settled: true,
             });
-        }));
+        });
     }
 
     pub(super) fn awaits_report(&self) -> bool {
@@ -218,11 +287,20 @@ impl Life {
     async fn watch(self, task: JoinHandle<()>) {
         // An error means that the task was aborted, which is an end like any other.
         let _ = task.await;
+        self.after_descendants().await;
+    }
+
+    /// Waits for the descendants that were told to die with the actor, which has ended.
+    async fn after_descendants(self) {
         let below = std::mem::take(&mut *self.below.lock());
         for descendant in below {
             // Without a time limit this cannot time out.
             let _ = descendant.wait(None).await;
         }
+        self.ended();
+    }
+
+    fn ended(self) {
         self.events.send(Event::Ended {
             incarnation: self.incarnation,
             settled: false,

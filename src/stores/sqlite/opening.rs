@@ -82,10 +82,16 @@ pub(super) fn inspect(path: &Path, options: &Options) -> Result<Found, StoreErro
     let anchored = read_anchor(path)?;
     let header = read_start(path).map_err(|error| io(&place, "reading it", &error))?;
     if header.is_empty() {
-        return Err(StoreError::Truncated {
-            place,
-            have: 0,
-            expected: anchored.map_or(0, |mark| mark.number),
+        return Err(match anchored.map_or(0, |mark| mark.number) {
+            0 => StoreError::Io {
+                place,
+                reason: "the file is empty: no store was made in it yet".to_owned(),
+            },
+            expected => StoreError::Truncated {
+                place,
+                have: 0,
+                expected,
+            },
         });
     }
     check_version(&place, schema::read_header(&header))?;

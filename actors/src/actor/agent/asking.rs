@@ -1,13 +1,12 @@
 //! Turns that come while the session's run is under way, or waits for a person's answer.
 
-use std::time::Duration;
-
 use ractor::ActorRef;
 
 use super::AgentState;
 use crate::{
     actor::{
-        SystemError, agent_message::AgentMessage, open_questions::AskedInTree, services::Services,
+        SystemError, agent_message::AgentMessage, looks::Looks, open_questions::AskedInTree,
+        services::Services,
     },
     contract::{InboxBody, InboxItem, RunFilter, RunStatus},
     definition::WhileAsking,
@@ -18,9 +17,6 @@ use crate::{
 /// The reason for cancelling a run that waits for an answer when the next turn comes.
 const NEXT_TURN: &str = "the next turn came instead of an answer";
 
-/// The first and the longest pause between two looks whether a run asks.
-const LOOK: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
-
 /// Waits until a run, or the run that goes on with it, waits for a person's answer, and tells whether the question was
 /// there at the first look. A run may record its question before it waits, and does so again when it is recovered.
 /// `None` when the run ends first.
@@ -29,7 +25,7 @@ async fn until_it_asks(
     mut run: RunId,
     mut asked_before: Option<bool>,
 ) -> Option<(RunId, bool)> {
-    let (mut pause, mut asked) = (LOOK.0, AskedInTree::default());
+    let (mut looks, mut asked) = (Looks::new(), AskedInTree::default());
     loop {
         // If the store cannot be read now, the next look reads it.
         if let Ok(row) = services.store.run(run).await {
@@ -51,8 +47,7 @@ async fn until_it_asks(
                 _ => {}
             }
         }
-        services.clock.sleep(pause).await;
-        pause = (pause * 2).min(LOOK.1);
+        services.clock.sleep(looks.pause()).await;
     }
 }
 
@@ -117,7 +112,7 @@ impl AgentState {
             };
             let awake = store.runs(filter).await.unwrap_or_default();
             if awake.iter().any(|row| row.status != RunStatus::Waiting) {
-                let _ = myself.cast(AgentMessage::Wake(run, false, None));
+                let _ = myself.cast(AgentMessage::Wake(run, false, None, None));
             } else if let Some(at) = row.wake_at.filter(|_| waits) {
                 shared.wake_later(at, run);
             }
@@ -164,7 +159,7 @@ impl AgentState {
                     if let Err(error) = services.post(run, item).await {
                         tracing::warn!(%run, %error, "the run that asks was not cancelled");
                     }
-                    let _ = myself.cast(AgentMessage::Wake(run, false, None));
+                    let _ = myself.cast(AgentMessage::Wake(run, false, None, None));
                 });
             }
         }

@@ -260,8 +260,9 @@ impl AgentState {
     }
 
     /// A run's journal could not be written. A failure that may pass (the journal's actor was lost,
-    /// a write failed, a batch was built on a failed one) is retried from what is recorded; any
-    /// other failure stops this run and the runs above it.
+    /// a write failed, a batch was built on a failed one) is retried from what is recorded. A run
+    /// that records what cannot be stored gives up: its next life only parks it. Any other failure
+    /// stops this run and the runs above it.
     pub(super) fn store_failed(
         &mut self,
         myself: &ActorRef<AgentMessage>,
@@ -272,9 +273,16 @@ impl AgentState {
             error,
             StoreError::Closed | StoreError::Io { .. } | StoreError::Sequence { .. }
         );
-        if passes && let Some(failures) = self.count_failure(run) {
+        let gives_up = error.is_about_what_is_written();
+        if (passes || gives_up)
+            && let Some(failures) = self.count_failure(run)
+        {
             tracing::warn!(%run, %error, failures, "the run's journal failed");
-            if failures <= self.shared.limits.run_restarts.restarts {
+            let restarts = self.shared.limits.run_restarts.restarts;
+            if failures <= restarts.max(u32::from(gives_up)) {
+                if gives_up && let Some(hosted) = self.runs.get_mut(&run) {
+                    hosted.give_up = Some(AgentError::Operation(error.into()));
+                }
                 self.again(myself, run, failures);
                 return;
             }
@@ -285,7 +293,7 @@ impl AgentState {
     /// Tells the callers that wait for a run that this program cannot read its records.
     pub(super) fn tell_unreadable(&self, run: RunId, error: &SystemError) {
         if let SystemError::Store(error) = error
-            && error.is_about_what_is_stored()
+            && error.is_lasting()
         {
             self.services().previewer.live.fail(run, error.clone());
         }

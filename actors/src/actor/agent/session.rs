@@ -164,9 +164,10 @@ impl AgentState {
             return;
         };
         session.loading = false;
-        let (early, wakes) = (
+        let (early, wakes, places) = (
             std::mem::take(&mut session.early),
             std::mem::take(&mut session.wakes),
+            std::mem::take(&mut session.places),
         );
         match loaded {
             Ok(LoadedSession { fold, claim, kept }) => {
@@ -202,6 +203,8 @@ impl AgentState {
                 }
             }
         }
+        // What was woken is live now, or does not go on.
+        drop(places);
         if self.is_quiet() {
             self.watch_idleness(myself);
         }

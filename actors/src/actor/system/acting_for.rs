@@ -19,6 +19,7 @@ use crate::{
 /// |---|---|---|
 /// | `system` | shows; a turn must name the owner; nothing else is changed | shows and changes |
 /// | `system.acting_for("ada")` | shows and changes ada's, and refuses all others' | shows and changes |
+/// | `system.reading_tenant("acme")` | shows what belongs to owners of that tenant, such as `acme:ada`; changes nothing | refuses |
 /// | `system.as_operator()` | shows and changes; a turn must name the owner | shows and changes |
 ///
 /// A refusal is [`SystemError::Foreign`].
@@ -37,6 +38,13 @@ impl System {
     #[must_use]
     pub fn acting_for(&self, owner: impl Into<String>) -> Self {
         self.acting_as(Acting::Owner(owner.into().into()))
+    }
+
+    /// The same System for a reader of one tenant, such as `acme`: its handles show what belongs to owners of that tenant,
+    /// such as `acme:ada` ([`tenant_of`](crate::vocabulary::tenant_of)), and change nothing.
+    #[must_use]
+    pub fn reading_tenant(&self, tenant: impl Into<String>) -> Self {
+        self.acting_as(Acting::Tenant(tenant.into().into()))
     }
 
     /// The same System for the operator of the program: nothing is refused to its handles. The

@@ -234,6 +234,7 @@ impl SystemBuilder {
             root: OnceLock::new(),
             teams_supervisor: OnceLock::new(),
             requests,
+            idle: Mutex::default(),
             schedules: Notify::new(),
             clock_jumps: Mutex::default(),
             stopped: AtomicBool::new(false),

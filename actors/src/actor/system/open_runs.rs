@@ -1,9 +1,6 @@
 //! The runs that have not ended, and which of them will not end by themselves.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use super::System;
 use crate::{
@@ -36,12 +33,23 @@ pub struct OpenRuns {
 }
 
 /// What is known of a tree.
+#[derive(Default)]
 struct Tree {
-    begun: Timestamp,
-    status: RunStatus,
+    /// When it began, and how its root stands; `None` if the root is not open or not visible.
+    root: Option<(Timestamp, RunStatus)>,
     /// When the tree's last entry was written, by any of its runs.
     last: Timestamp,
     has_timer: bool,
+}
+
+impl Tree {
+    fn add(&mut self, row: &RunRow) {
+        if row.run == row.root {
+            self.root = Some((row.started_at, row.status));
+        }
+        self.last = self.last.max(row.updated_at);
+        self.has_timer |= row.wake_at.is_some();
+    }
 }
 
 impl System {
@@ -51,12 +59,17 @@ impl System {
     /// # Errors
     /// What the store fails with.
     pub async fn open_runs(&self, silent: Duration) -> Result<OpenRuns, SystemError> {
-        let filter = RunFilter {
+        let mut filter = RunFilter {
             open: true,
             ..RunFilter::default()
         };
-        let rows = self.runs(filter).await?;
-        Ok(stand(&rows, self.0.services.clock.now(), silent))
+        let mut trees: HashMap<RunId, Tree> = HashMap::new();
+        while let Some(rows) = self.next_page(&mut filter).await? {
+            for row in rows {
+                trees.entry(row.root).or_default().add(&row);
+            }
+        }
+        Ok(stand(trees, self.0.services.clock.now(), silent))
     }
 
     /// Cancels the trees that recorded nothing for `silent` and that no timer will wake, and
@@ -77,41 +90,23 @@ impl System {
     }
 }
 
-fn stand(rows: &[RunRow], now: Timestamp, silent: Duration) -> OpenRuns {
-    let roots: HashSet<RunId> = rows
-        .iter()
-        .filter(|row| row.root == row.run)
-        .map(|row| row.run)
-        .collect();
-    let mut trees: HashMap<RunId, Tree> = HashMap::new();
-    for row in rows.iter().filter(|row| roots.contains(&row.root)) {
-        let tree = trees.entry(row.root).or_insert_with(|| Tree {
-            begun: row.started_at,
-            status: row.status,
-            last: row.updated_at,
-            has_timer: false,
-        });
-        if row.run == row.root {
-            (tree.begun, tree.status) = (row.started_at, row.status);
-        }
-        tree.last = tree.last.max(row.updated_at);
-        tree.has_timer |= row.wake_at.is_some();
-    }
-    let mut open = OpenRuns {
-        total: trees.len(),
-        ..OpenRuns::default()
-    };
+fn stand(trees: HashMap<RunId, Tree>, now: Timestamp, silent: Duration) -> OpenRuns {
+    let mut open = OpenRuns::default();
     let mut ages = Duration::ZERO;
     let mut expired = Vec::new();
     for (root, tree) in trees {
-        let count = match tree.status {
+        let Some((begun, status)) = tree.root else {
+            continue;
+        };
+        let count = match status {
             RunStatus::Running => &mut open.running,
             RunStatus::Waiting => &mut open.waiting,
             RunStatus::Parked => &mut open.parked,
             _ => &mut open.cancelling,
         };
         *count += 1;
-        let age = now.since(tree.begun);
+        open.total += 1;
+        let age = now.since(begun);
         (open.oldest, ages) = (open.oldest.max(age), ages.saturating_add(age));
         if !tree.has_timer && now.since(tree.last) > silent {
             expired.push((tree.last, root));

@@ -12,8 +12,12 @@ use tokio::{sync::oneshot, task::JoinSet};
 use super::System;
 use crate::{
     actor::{
-        Run, SystemError, acting::Use, agent_message::AgentMessage, launch::recover_together,
-        recording::row_of, shared::Shared,
+        Run, SystemError,
+        acting::Use,
+        agent_message::{AgentMessage, Place},
+        launch::recover_together,
+        recording::row_of,
+        shared::Shared,
     },
     contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError},
     vocabulary::{RunId, SessionId, Timestamp},
@@ -79,17 +83,17 @@ impl Shared {
     }
 
     /// Wakes a sleeping run of this System: its root is recovered, and reads its inbox. `false`
-    /// when there is no such run.
-    pub(crate) async fn wake(self: &Arc<Self>, run: RunId) -> bool {
+    /// when there is no such run. `place` is kept for the root, if it must not be live beyond the bound.
+    pub(crate) async fn wake(self: &Arc<Self>, run: RunId, place: Option<Place>) -> bool {
         match self.services.store.run(run).await {
-            Ok(Some(row)) => self.wake_row(row).await,
+            Ok(Some(row)) => self.wake_row(row, place).await,
             Ok(None) => return false,
             Err(_) => {}
         }
         true
     }
 
-    async fn wake_row(self: &Arc<Self>, row: RunRow) {
+    async fn wake_row(self: &Arc<Self>, row: RunRow, place: Option<Place>) {
         let run = row.run;
         if row.status == RunStatus::Continued {
             if let Err(error) = self.services.pass_on(run).await {
@@ -115,7 +119,7 @@ impl Shared {
             return;
         }
         if let Ok(agent) = self.agent_of(&session).await {
-            let _ = agent.cast(AgentMessage::Wake(root.run, false, None));
+            let _ = agent.cast(AgentMessage::Wake(root.run, false, None, place));
         }
     }
 
@@ -130,7 +134,7 @@ impl Shared {
                 expecting.push(expected);
                 together.push((session, row));
             } else {
-                let _ = agent.cast(AgentMessage::Wake(row.run, false, None));
+                let _ = agent.cast(AgentMessage::Wake(row.run, false, None, None));
             }
         }
         if together.is_empty() {
@@ -195,9 +199,13 @@ impl Shared {
             let Some(session) = row.session.clone() else {
                 continue;
             };
-            if self.services.previewer.live.is_live(row.run) {
+            let live = &self.services.previewer.live;
+            if live.is_live(row.run) {
                 *awake.live.entry(tenant_of(&session, &row)).or_default() += 1;
-            } else if self.carries(&session, &row) && !self.is_out_of_reach(&row).await? {
+            } else if !live.is_stuck(row.run)
+                && self.carries(&session, &row)
+                && !self.is_out_of_reach(&row).await?
+            {
                 others.push((session, row));
             }
         }
@@ -236,7 +244,7 @@ impl Shared {
         }
         let mut interrupted = in_turns(awake.interrupted, awake.live);
         let live = &self.services.previewer.live;
-        let free = self.limits.live_runs.saturating_sub(live.roots());
+        let free = live.free(self.limits.live_runs);
         let left = interrupted.len() > free;
         if left || statuses.is_empty() {
             self.leaves_runs.store(left, Ordering::Release);
@@ -263,15 +271,30 @@ impl Shared {
         }
     }
 
+    /// How many places are worth reading all interrupted runs.
+    fn several_places(&self) -> usize {
+        (self.limits.live_runs / 16).max(1)
+    }
+
+    /// A place for a run whose time has come. Where interrupted runs were left for want of places, those that they wait
+    /// for are not taken.
+    pub(crate) fn place_for_sleeper(&self) -> Option<Place> {
+        let others = match self.leaves_runs.load(Ordering::Acquire) {
+            true => self.several_places(),
+            false => 0,
+        };
+        let places = self.limits.live_runs.saturating_sub(others);
+        self.services.previewer.live.keep(places.max(1))
+    }
+
     /// Returns when places are free for runs that were left for want of them. It waits for several of many places,
     /// since all interrupted runs are read to choose fairly among them.
     async fn has_places(&self) {
         let live = &self.services.previewer.live;
-        let some = (self.limits.live_runs / 16).max(1);
         loop {
             live.root_left().await;
-            let free = self.limits.live_runs.saturating_sub(live.roots());
-            if free >= some && self.leaves_runs.load(Ordering::Acquire) {
+            let free = live.free(self.limits.live_runs);
+            if free >= self.several_places() && self.leaves_runs.load(Ordering::Acquire) {
                 return;
             }
         }
@@ -294,7 +317,7 @@ impl System {
     /// when another process carries the run; [`SystemError::UnknownRun`],
     /// [`SystemError::UnknownTeam`].
     pub async fn resume(&self, run: RunId, take_over: bool) -> Result<Run, SystemError> {
-        self.check_run(run, Use::Look).await?;
+        self.check_run(run, Use::Carry).await?;
         let row = row_of(&self.0.services.store, run).await?;
         let Some(root) = self.0.open_root_of(row).await? else {
             return Ok(self.run(run));
@@ -311,7 +334,7 @@ impl System {
         let agent = self.0.agent_of(&session).await?;
         let (sender, receiver) = oneshot::channel();
         agent
-            .cast(AgentMessage::Wake(root.run, take_over, Some(sender)))
+            .cast(AgentMessage::Wake(root.run, take_over, Some(sender), None))
             .map_err(|_| SystemError::Stopped)?;
         receiver.await.map_err(|_| SystemError::Stopped)??;
         Ok(self.run(run))
@@ -331,6 +354,9 @@ impl System {
     /// The runs of each team and tenant are taken up in turn, the oldest first, until as many are
     /// live as [`Limits::live_runs`](crate::actor::Limits) allows. The others are left to other
     /// processes, or to this one when places are free again.
+    ///
+    /// A run whose journal this process cannot read is tried once, and then only when it is
+    /// [resumed](Self::resume) or [retried](Run::retry).
     ///
     /// A System does so when it [starts](super::SystemBuilder::start), and afterwards takes up by
     /// itself what it left. If several processes share a store, a process that calls it again from

@@ -127,7 +127,8 @@ impl Shared {
         Child::new(ChildSpec::supervisor("teams"), move |above| {
             let (current, shared) = (current.clone(), self.clone());
             async move {
-                let spec = SupervisorSpec::new(Strategy::OneForOne)
+                // An agent whose session leaves memory is forgotten at once.
+                let spec = SupervisorSpec::new(Strategy::SimpleOneForOne)
                     .seed(shared.services.entropy.bits() as u64)
                     .intensity(1000, Duration::from_secs(10))
                     .backoff(Backoff::exponential(

@@ -13,7 +13,7 @@ use crate::{
         Append, Batch, Claim, Committed, Expected, InboxItem, Inventory, RunFilter, RunRow,
         SessionFilter, SessionRow, StateSlot, StateWrite, StoreError, StoredLine, TreeLine,
     },
-    vocabulary::{Digest, JournalId, RunId, SessionId},
+    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
 /// Everything that a store holds, behind one lock.
@@ -25,6 +25,8 @@ pub(super) struct Memory {
     /// The position of the last entry.
     position: u64,
     pub(super) runs: HashMap<RunId, IndexedRun>,
+    /// The open runs by the time by which they go on by themselves.
+    due: BTreeSet<(Timestamp, RunId)>,
     pub(super) trees: HashMap<RunId, Vec<RunId>>,
     /// How many runs were ever made.
     made: usize,
@@ -262,6 +264,11 @@ impl Memory {
         let made = self.made;
         let ended = row.status.is_ended() && row.root == row.run;
         let (root, at) = (row.root, row.updated_at);
+        let before = self.runs.get(&row.run).and_then(|run| run.row.due());
+        if before != row.due() {
+            before.map(|due| self.due.remove(&(due, row.run)));
+            self.due.extend(row.due().map(|due| (due, row.run)));
+        }
         let had_ended = match self.runs.get_mut(&row.run) {
             Some(indexed) => {
                 let before = std::mem::replace(&mut indexed.row, row);
@@ -386,14 +393,18 @@ impl Memory {
             let known = self.runs.get(&last.run);
             (last.started_at, known.map_or(0, |known| known.made))
         });
-        let mut found: Vec<&IndexedRun> = self
-            .runs
-            .values()
+        let candidates: Box<dyn Iterator<Item = &IndexedRun>> = match filter.awake_by {
+            Some(time) => {
+                let awake = self.due.iter().take_while(move |(due, _)| *due <= time);
+                Box::new(awake.filter_map(|(_, run)| self.runs.get(run)))
+            }
+            None => Box::new(self.runs.values()),
+        };
+        let mut found: Vec<&IndexedRun> = candidates
             .filter(|run| after.is_none_or(|after| place(run) < after))
             .filter(|IndexedRun { row, .. }| {
                 !(filter.open && row.status.is_ended())
                     && (!filter.roots || row.parent.is_none())
-                    && filter.awake_by.is_none_or(|time| row.is_awake_by(time))
                     && filter.root.is_none_or(|root| row.root == root)
                     && (filter.session.is_none() || row.session == filter.session)
                     && filter.team.as_ref().is_none_or(|team| row.team == *team)

@@ -18,9 +18,9 @@ use crate::{
 /// The state and artifacts that a run's calls may read.
 #[derive(Debug)]
 pub(crate) struct TeamToolState {
-    pub(crate) ports: Arc<dyn Ports>,
-    pub(crate) start: Arc<RunStart>,
-    pub(crate) temp: Temp,
+    ports: Arc<dyn Ports>,
+    start: Arc<RunStart>,
+    temp: Temp,
 }
 
 impl TeamToolState {
@@ -81,29 +81,25 @@ impl ToolState for TeamToolState {
 
 /// The commit of a call's changes. It is tried again when somebody else writes in between.
 pub(crate) struct Changing {
-    pub(crate) operation: OperationId,
-    pub(crate) ports: Arc<dyn Ports>,
-    pub(crate) start: Arc<RunStart>,
-    pub(crate) temp: Temp,
+    operation: OperationId,
+    kept: Arc<TeamToolState>,
     /// The most bytes of an artifact.
-    pub(crate) limit: u64,
+    limit: u64,
     /// Whether the call must not be made again.
-    pub(crate) once: bool,
+    once: bool,
 }
 
 impl Changing {
     pub(crate) fn of(
         operation: OperationId,
-        ports: &Arc<dyn Ports>,
+        kept: Arc<TeamToolState>,
         leg: &Leg,
         effect: Effect,
     ) -> Self {
         Self {
             operation,
+            kept,
             once: effect == Effect::Once,
-            ports: ports.clone(),
-            start: leg.start.clone(),
-            temp: leg.temp.clone(),
             limit: leg.pinned.team.max_artifact_bytes(),
         }
     }
@@ -115,7 +111,7 @@ impl Changing {
                 scope, key: name, ..
             }
             | Change::Artifact { scope, name, .. }) = change;
-            (Place::of(&self.start, scope).store, name.clone())
+            (Place::of(&self.kept.start, scope).store, name.clone())
         });
         let changing = Arc::new((self, result, changes));
         let made = changing.clone();
@@ -203,7 +199,7 @@ struct Making<'a> {
 impl Making<'_> {
     /// Adds a change, and returns the artifact that it saves, if any.
     async fn add(&mut self, change: &Change) -> Result<Option<ArtifactInfo>, OperationError> {
-        let Changing { ports, start, .. } = self.changing;
+        let TeamToolState { ports, start, temp } = &*self.changing.kept;
         match change {
             Change::State { scope, key, value } => {
                 let place = Place::of(start, scope);
@@ -213,7 +209,7 @@ impl Making<'_> {
                     Some(known) => known,
                     None => {
                         let found = match place.scope {
-                            Scope::Temp => self.changing.temp.get(key),
+                            Scope::Temp => temp.get(key),
                             _ => ports.state(at.0.clone(), at.1.clone()).await?,
                         };
                         (found.value.is_some(), found.version)

@@ -114,6 +114,7 @@ impl Operation for CallTool {
         let effect = definition.effect;
         let once = effect == Effect::Once;
         let in_doubt = once && cx.started.is_some();
+        let kept = TeamToolState::of(&cx.ports, &cx.leg);
         let invocation = ToolInvocation {
             run: cx.run,
             root: cx.start().root,
@@ -128,11 +129,11 @@ impl Operation for CallTool {
             cancelled: cx.cancelled.clone(),
             credential: credential.flatten(),
             continued: continued.map(Arc::new),
-            kept: TeamToolState::of(&cx.ports, &cx.leg),
+            kept: kept.clone(),
             slot: None,
         };
         let calling = Calling {
-            changing: Changing::of(cx.id, &cx.ports, &cx.leg, effect),
+            changing: Changing::of(cx.id, kept, &cx.leg, effect),
             leg: cx.leg,
             ports: cx.ports,
             durable: cx.durable,

@@ -195,6 +195,7 @@ impl Carrier {
                 name: call.name.clone(),
                 digest: tool_digest(&call.name, call.arguments.text()).into(),
             };
+            let kept = TeamToolState::of(&self.driver.ports, leg);
             let mut invocation = ToolInvocation {
                 run: self.run,
                 root: self.start.root,
@@ -208,7 +209,7 @@ impl Carrier {
                 deadline: None,
                 credential: None,
                 continued: None,
-                kept: TeamToolState::of(&self.driver.ports, leg),
+                kept: kept.clone(),
                 slot: None,
                 cancelled: CancellationToken::new(),
             };
@@ -225,7 +226,7 @@ impl Carrier {
             let end = call_or_reconcile(ports, (leg, &durable), invocation, asks).await?;
             let end = match end {
                 ToolEnd::Changing(result, changes) => {
-                    let changing = Changing::of(op, &self.driver.ports, leg, effect);
+                    let changing = Changing::of(op, kept, leg, effect);
                     let write = erase_write::<CallTool>(changing.write(result, changes));
                     self.driver
                         .record_write(leg, (op, &identity), write)
