@@ -23,7 +23,7 @@ use std::{
 
 use ghostlight::{
     contract::{StoreHandle, SystemClock},
-    memory::{Memory, MemoryKind, MemoryQuery, StoredMemory},
+    memory::{Memory, MemoryQuery, StoredMemory},
     prelude::*,
     run::{Registry, Team},
     vocabulary::{Message, Part, Scope, SessionId},
@@ -186,8 +186,8 @@ async fn measure(script: &Script, setting: &Setting) {
             let store = StoreHandle::new(store.clone());
             let scope = Scope::User(question.user.into());
             let stored = StoredMemory::new(store, Memory::new("memory"), &session, &scope).unwrap();
-            let query = MemoryQuery::new(question.text.as_str()).kind(MemoryKind::Conversation);
-            let hits = stored.search(&query).await.unwrap();
+            let query = MemoryQuery::new(question.text.as_str());
+            let hits = stored.conversations(&query).await.unwrap();
             let texts: Vec<String> = hits.into_iter().map(|hit| hit.item.content).collect();
             texts.join("\n")
         } else {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod agents;
+mod conversations;
 mod embedders;
 mod goals;
 mod looking_back;

@@ -1,6 +1,9 @@
 //! A change of one scope of a memory, while it is being decided.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use ghostlight_actors::{
     contract::{EmbeddingSpace, Expected, StateWrite},
@@ -36,6 +39,8 @@ pub(crate) struct Draft {
     pub(crate) source: Option<Provenance>,
     seed: String,
     made: u32,
+    /// The rows of the ids that it made.
+    fresh: BTreeSet<String>,
 }
 
 impl Draft {
@@ -51,6 +56,7 @@ impl Draft {
             source: None,
             seed: String::new(),
             made: 0,
+            fresh: BTreeSet::new(),
         }
     }
 
@@ -79,7 +85,9 @@ impl Draft {
     pub(crate) fn fresh_id(&mut self) -> String {
         self.made += 1;
         let digest = Digest::of(format!("{}/{}", self.seed, self.made).as_bytes());
-        format!("mem-{}", &digest.to_string()[..32])
+        let id = format!("mem-{}", &digest.to_string()[..32]);
+        self.fresh.insert(self.keys.row(Row::Item, &id));
+        id
     }
 
     /// A new item, not yet stored.
@@ -223,6 +231,8 @@ impl Draft {
         for (key, value) in &self.rows {
             let before = match self.known_version(key) {
                 Some(version) => version,
+                // The id is derived from this operation, so nobody can have written the row before.
+                None if self.fresh.contains(key) => 0,
                 None => state.get(key).await?.version,
             };
             if value.is_none() && before == 0 {

@@ -13,6 +13,7 @@
 //! crash it is rebuilt from the store.
 
 mod actor;
+mod conversations;
 mod draft;
 mod editing;
 mod episode;
@@ -33,6 +34,7 @@ mod trajectory;
 mod view;
 mod wisdom;
 
+pub use conversations::SearchConversations;
 pub use editing::{Added, Forget, Forgetting, MemoryStats, SAME, SAME_COSINE};
 pub use episode::{Episode, EpisodeStatus, REACTION_TIME, Reacted, Reaction, Sent, judged};
 pub use graph::{Found, Triple};

@@ -4,13 +4,13 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::Companion,
-    contract::{Embedder, EmbedderHandle, EmbeddingPurpose},
+    contract::{Embedder, EmbedderHandle, EmbeddingPurpose, EmbeddingSpace},
     definition::MemorySpec,
     run::{
         Act, Attempt, Begin, Changes, Gate, Operation, OperationContext, Performing, Progress,
         RunContext, Write, operations::ScopedState,
     },
-    vocabulary::{Digest, ErrorKind, OperationError, RunStart, Scope, Timestamp},
+    vocabulary::{Digest, ErrorKind, OperationError, RunStart, Scope, Timestamp, tenant_of},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How many items without a vector get one in each search.
-const BACKFILL: usize = 32;
+pub(crate) const BACKFILL: usize = 32;
 
 /// Whose memory it is. A run reaches only those of its own session, user, tenant and team.
 #[derive(
@@ -49,7 +49,8 @@ pub enum MemoryScope {
     Session,
     /// The user's, in all conversations with the team.
     User,
-    /// That of all users of a tenant: of those whose owner's name has the same text before its first `/`.
+    /// That of all users of a tenant: of owners with the same text before the first `/`, or before the colon as in
+    /// `acme:ada`.
     Tenant,
     /// The scopes that outlast a run, the narrowest first.
     Team,
@@ -96,10 +97,11 @@ impl MemoryScope {
                 Scope::User(owner.to_owned())
             }
             Self::Tenant => {
-                let tenant = owner().and_then(|owner| owner.split_once('/'));
-                let tenant = tenant
-                    .map(|(tenant, _)| tenant)
-                    .filter(|tenant| !tenant.is_empty());
+                let tenant = owner().and_then(|owner| match owner.split_once('/') {
+                    Some((tenant, _)) => Some(tenant).filter(|tenant| !tenant.is_empty()),
+                    // The owners of a server.
+                    None => tenant_of(owner),
+                });
                 let tenant = tenant.ok_or_else(|| nobody("belongs to no tenant"))?;
                 Scope::User(format!("{tenant}/"))
             }
@@ -220,11 +222,7 @@ impl Memory {
         &self,
         cx: &OperationContext,
     ) -> Result<Companion<MemoryMessage>, OperationError> {
-        let space = self
-            .0
-            .embedder
-            .as_ref()
-            .map(|embedder| embedder.space().clone());
+        let space = self.space().cloned();
         // Vectors of two spaces cannot be compared, so each space has a cache of its own.
         let id = match &space {
             Some(space) => format!("memory {} by {}", self.0.name, space.name),
@@ -238,8 +236,17 @@ impl Memory {
         cx.companion(&id, make).await
     }
 
+    /// The space of its embedder's vectors.
+    pub(crate) fn space(&self) -> Option<&Arc<EmbeddingSpace>> {
+        self.0.embedder.as_ref().map(|embedder| embedder.space())
+    }
+
     /// The vectors of these texts; none without an embedder, or if it fails: then words are compared.
-    async fn embed(&self, texts: &[String], purpose: EmbeddingPurpose) -> Vec<Option<Vec<f32>>> {
+    pub(crate) async fn embed(
+        &self,
+        texts: &[String],
+        purpose: EmbeddingPurpose,
+    ) -> Vec<Option<Vec<f32>>> {
         let Some(embedder) = self.0.embedder.as_ref().filter(|_| !texts.is_empty()) else {
             return vec![None; texts.len()];
         };
@@ -414,7 +421,7 @@ fn state_of(cx: &OperationContext, scope: MemoryScope) -> Result<ScopedState, Op
     cx.state(&scope.of(cx.start())?)
 }
 
-fn act<T: Send + 'static>(
+pub(crate) fn act<T: Send + 'static>(
     work: impl Future<Output = Result<Progress<T>, OperationError>> + Send + 'static,
 ) -> Begin<T> {
     Begin::Act(Act {
@@ -494,11 +501,7 @@ impl Operation for SearchMemory {
             if !counts || hits.is_empty() && made.is_empty() {
                 return Ok(Progress::Done(Ok(hits)));
             }
-            let space = memory
-                .0
-                .embedder
-                .as_ref()
-                .map(|embedder| embedder.space().clone());
+            let space = memory.space().cloned();
             Ok(Progress::Write(writing(
                 memory,
                 cx,

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::{
     Episode, EpisodeStatus, LookBack, Memory, MemoryHit, MemoryKind, MemoryQuery, MemoryScope,
-    NewMemory, TaskRecord, citations, clean_line,
+    TaskRecord, citations, clean_line,
     looking_back::{self, Finished},
     showing::{advice, brief, recalled},
     task::SUMMARY,
@@ -40,8 +40,6 @@ const RELEVANCE: f64 = 0.2;
 const NOTES: u32 = 2;
 /// For how many messages the recalled items are kept: the branches of a run ask in turns.
 const MESSAGES: usize = 64;
-/// How many characters of each side of a turn are kept.
-const SAID: usize = 1_500;
 
 /// Registers the policy `memory`, which serves agents with a memory. Items are found by their words; for vectors use
 /// [`register_with`].
@@ -252,12 +250,6 @@ impl MemoryPolicy {
             };
             let episode = Episode::new(format!("{acts}\n{}", outcome.text()), status);
             degraded(memory.add_episode(task.as_str(), episode, 0.5).await)?;
-        }
-        if self.spec.conversations {
-            let (said, answered) = (clean_line(&task, SAID), clean_line(outcome.text(), SAID));
-            let turn = format!("They said: {said}\nIt was answered: {answered}");
-            let turn = NewMemory::of(MemoryKind::Conversation, turn).importance(0.2);
-            degraded(memory.add(turn).await)?;
         }
         if self.spec.extract || self.spec.reflect {
             let finished = Finished {

@@ -50,8 +50,17 @@ pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
     if a.len() != b.len() {
         return 0.0;
     }
-    let product: f32 = a.iter().zip(b).map(|(a, b)| a * b).sum();
-    f64::from(product).clamp(0.0, 1.0)
+    // Eight sums side by side, which a processor computes at once: one sum would have to be added up in its order.
+    let mut sums = [0.0_f32; 8];
+    let (a, b) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest = a.remainder().iter().zip(b.remainder());
+    let rest: f32 = rest.map(|(a, b)| a * b).sum();
+    for (a, b) in a.zip(b) {
+        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+            *sum += a * b;
+        }
+    }
+    f64::from(sums.iter().sum::<f32>() + rest).clamp(0.0, 1.0)
 }
 
 /// `0.8 + 0.4 · importance`.

@@ -11,7 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Forgetting, Memory, MemoryHit, MemoryItem, MemoryQuery, MemoryStats, Reacted, Reaction,
-    draft::Draft, editing, episode, view::View,
+    conversations::{Whose, search_once},
+    draft::Draft,
+    editing, episode,
+    view::View,
 };
 
 /// How often a change is tried again after a run has changed the memory first.
@@ -25,6 +28,8 @@ pub struct StoredMemory {
     store: StoreHandle,
     memory: Memory,
     scope: String,
+    /// Whose conversations belong to the scope, if it has any.
+    whose: Option<Whose>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
 }
@@ -107,6 +112,7 @@ impl StoredMemory {
             store,
             memory,
             scope: stored_scope(session, scope)?,
+            whose: Whose::of(&session.team, Some(session), scope),
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
         })
@@ -192,6 +198,22 @@ impl StoredMemory {
             .view()
             .await?
             .search(query, None, decay, self.clock.now()))
+    }
+
+    /// The turns that answer a question best by their words: those of the session, or of all the user's conversations with
+    /// the team; none for another scope. See [`ScopedMemory::conversations`](crate::ScopedMemory::conversations); here the
+    /// turns are read from the store for each question.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn conversations(
+        &self,
+        query: &MemoryQuery,
+    ) -> Result<Vec<MemoryHit>, StoredMemoryError> {
+        match &self.whose {
+            Some(whose) => Ok(search_once(&self.store, whose, query, self.clock.now()).await?),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Forgets items, or reports those that would be forgotten. Pinned items stay.

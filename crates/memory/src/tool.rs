@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::{
     Forget, LearningCategory, Memory, MemoryHit, MemoryKind, MemoryPatch, MemoryQuery, MemoryScope,
     NewMemory, ScopedMemory, Triple,
-    policy::{MEMORY, access, kept_in, scopes, search_all},
+    policy::{MEMORY, access, degraded, kept_in, scopes, search_all},
     showing::{brief, described, listed},
 };
 
@@ -204,7 +204,19 @@ async fn search(
         Some(scope) => vec![scope],
         None => scopes(spec, cx, MemoryAccess::Read),
     };
-    Ok(Ok(listed(&search_all(memory, cx, &scopes, &query).await?)))
+    let mut found = search_all(memory, cx, &scopes, &query).await?;
+    if spec.conversations && call.kind == Some(MemoryKind::Conversation) {
+        // Those of a user include this one.
+        let widest = [MemoryScope::User, MemoryScope::Session];
+        if let Some(scope) = widest.into_iter().find(|scope| scopes.contains(scope)) {
+            let turns = memory.on(cx, scope).conversations(query.clone()).await;
+            let turns = degraded(turns)?.unwrap_or_default();
+            found.extend(turns.into_iter().map(|hit| (scope, hit)));
+            found.sort_by(|(_, a), (_, b)| b.score.total_cmp(&a.score));
+            found.truncate(query.k as usize);
+        }
+    }
+    Ok(Ok(listed(&found)))
 }
 
 /// The scope that holds an item.
@@ -216,7 +228,7 @@ async fn holder(
     may: MemoryAccess,
 ) -> Result<Option<MemoryScope>, AgentError> {
     for scope in scopes(spec, cx, may) {
-        let held = crate::policy::degraded(memory.on(cx, scope).holds(id).await)?;
+        let held = degraded(memory.on(cx, scope).holds(id).await)?;
         if held == Some(true) {
             return Ok(Some(scope));
         }

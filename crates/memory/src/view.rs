@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    Detail, EpisodeStatus, MemoryItem, MemoryKind,
+    Detail, EpisodeStatus, MemoryItem, MemoryKind, SAME_COSINE,
     items::{Items, Name},
     scoring::{self, Likeness},
     terms::{query_terms, terms},
@@ -268,12 +268,15 @@ impl View {
     pub(crate) fn alike<'v>(
         &'v self,
         new: &'v Kept,
-        vector: Option<&[f32]>,
-    ) -> Box<dyn Iterator<Item = &'v Arc<Kept>> + 'v> {
-        match vector {
-            Some(_) => Box::new(self.kept.named(&Name::Kind(new.item.kind))),
-            None => Box::new(self.kept.in_like_words(new)),
-        }
+        vector: Option<&'v [f32]>,
+    ) -> impl Iterator<Item = &'v Arc<Kept>> {
+        let of_kind = vector.map(|_| self.kept.named(&Name::Kind(new.item.kind)));
+        let is_near = move |kept: &&Arc<Kept>| {
+            let both = vector.zip(kept.vector.as_ref());
+            both.is_some_and(|(a, b)| scoring::cosine(a, b) >= SAME_COSINE)
+        };
+        let near = of_kind.into_iter().flatten().filter(is_near);
+        self.kept.in_like_words(new).chain(near)
     }
 
     /// The items that answer a query best, the best first; of equals the earlier one.
@@ -454,7 +457,7 @@ impl MemoryQuery {
 #[derive(Debug)]
 pub(crate) struct Asked {
     tags: BTreeSet<String>,
-    terms: BTreeSet<String>,
+    pub(crate) terms: BTreeSet<String>,
     pub(crate) text: String,
 }
 

@@ -9,6 +9,7 @@ mod episodes;
 mod eviction;
 mod forgetting;
 mod killed;
+mod round_trips;
 mod scopes;
 mod searching;
 mod ten_thousand;

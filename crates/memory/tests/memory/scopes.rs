@@ -70,6 +70,15 @@ async fn what_is_remembered_is_found_in_its_own_scope_alone() {
             .await
             .contains("no tenant")
     );
+    // A server puts a tenant before its users with a colon.
+    assert_eq!(
+        say(&system, "acme:eve", "tenant secret").await,
+        "secret of acme"
+    );
+    for nobody in ["messenger:acme:eve", "acme:"] {
+        let answer = say(&system, nobody, "tenant secret").await;
+        assert!(answer.contains("no tenant"), "{answer}");
+    }
     // An owner that is called as a tenant's scope is does not get at it.
     assert!(
         say(&system, "acme/", "user secret")
