@@ -202,6 +202,10 @@ fn main() {
         runtime.block_on(streams::serve());
         return;
     }
+    if asked.iter().any(|word| word == streams::SERVE_BARE) {
+        runtime.block_on(streams::serve_bare());
+        return;
+    }
     let named: Vec<&String> = asked.iter().filter(|word| !word.starts_with('-')).collect();
     let wanted = |name: &str| named.is_empty() || named.iter().any(|asked| *asked == name);
     if wanted("turns") {

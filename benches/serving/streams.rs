@@ -1,6 +1,7 @@
 //! Event streams on which nothing happens.
 
 use std::{
+    convert::Infallible,
     fs,
     io::{BufRead as _, BufReader, Read as _},
     net::SocketAddr,
@@ -9,18 +10,25 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream};
+use ghostlight::server::axum::{
+    self, Router,
+    response::sse::{Event, KeepAlive, Sse},
+    routing::get,
+};
 use ghostlight_actors::{
     actor::Limits,
     run::{Agent, RunContext},
     session::Turn,
     vocabulary::{AgentError, Outcome},
 };
-use tokio::runtime::Runtime;
+use tokio::{net::TcpListener, runtime::Runtime};
 
 use crate::{Served, client::Client, shared::Quartiles};
 
 /// What makes this program the server.
 pub(crate) const SERVE: &str = "serve-streams";
+/// What makes it a server of axum's that does nothing but stream one event: the floor.
+pub(crate) const SERVE_BARE: &str = "serve-bare-streams";
 const STREAMS: usize = 1_000;
 /// How many server processes are measured, one after the other.
 const SERVERS: usize = 7;
@@ -56,6 +64,24 @@ pub(crate) async fn serve() {
     reading.await.unwrap().unwrap();
 }
 
+/// The same with no more than axum.
+pub(crate) async fn serve_bare() {
+    let events = async || {
+        let event = Event::default().id("1").event("question_asked").data("{}");
+        let events = stream::iter([Ok::<_, Infallible>(event)]).chain(stream::pending());
+        Sse::new(events).keep_alive(KeepAlive::default())
+    };
+    let router = Router::new().route("/api/v1/runs/{run}/events", get(events));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    println!("{}", listener.local_addr().unwrap());
+    for run in 0..STREAMS {
+        println!("{run}");
+    }
+    tokio::spawn(axum::serve(listener, router).into_future());
+    let reading = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    reading.await.unwrap().unwrap();
+}
+
 struct ServerProcess {
     child: Child,
     address: SocketAddr,
@@ -63,9 +89,9 @@ struct ServerProcess {
 }
 
 impl ServerProcess {
-    fn start() -> Self {
+    fn start(server: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .arg(SERVE)
+            .arg(server)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -137,25 +163,31 @@ impl Drop for ServerProcess {
 }
 
 pub(crate) fn measure(runtime: &Runtime) {
-    let (mut grown, mut busy) = (Vec::new(), Vec::new());
-    for _ in 0..SERVERS {
-        let server = ServerProcess::start();
-        let before = server.resident_kb();
-        let opening = stream::iter(&server.runs).map(|run| server.stream(run));
-        let streams: Vec<Client> = runtime.block_on(opening.buffer_unordered(50).collect());
-        let with = server.resident_kb();
-        let spent = server.processor_ms();
-        std::thread::sleep(IDLE);
-        busy.push((server.processor_ms() - spent) / IDLE.as_secs_f64());
-        println!(
-            "a server process: {before} kB, with {} streams {with} kB",
-            streams.len()
-        );
-        grown.push(with - before);
+    for (server, name) in [
+        (SERVE_BARE, "of a bare server of axum's (floor)"),
+        (SERVE, "of ours"),
+    ] {
+        let (mut grown, mut busy) = (Vec::new(), Vec::new());
+        for _ in 0..SERVERS {
+            let server = ServerProcess::start(server);
+            let before = server.resident_kb();
+            let opening = stream::iter(&server.runs).map(|run| server.stream(run));
+            let streams: Vec<Client> = runtime.block_on(opening.buffer_unordered(50).collect());
+            let with = server.resident_kb();
+            let spent = server.processor_ms();
+            std::thread::sleep(IDLE);
+            busy.push((server.processor_ms() - spent) / IDLE.as_secs_f64());
+            println!(
+                "a server process: {before} kB, with {} streams {with} kB",
+                streams.len()
+            );
+            grown.push(with - before);
+        }
+        let each = Quartiles::of(grown.iter().map(|kb| kb / STREAMS as f64));
+        let all = Quartiles::of(grown.iter().map(|kb| kb * 1024.0 / 1e6));
+        let what = format!("{STREAMS} idle event streams {name}");
+        println!("{what}, resident memory: {all} MB, {each} KiB a stream");
+        let busy = Quartiles::of(busy);
+        println!("{what}, processor: {busy} ms in a second");
     }
-    let each = Quartiles::of(grown.iter().map(|kb| kb / STREAMS as f64));
-    let all = Quartiles::of(grown.iter().map(|kb| kb * 1024.0 / 1e6));
-    println!("{STREAMS} idle event streams, resident memory: {all} MB, {each} KiB a stream");
-    let busy = Quartiles::of(busy);
-    println!("{STREAMS} idle event streams, processor: {busy} ms in a second");
 }

@@ -141,7 +141,7 @@ pub(super) enum KeyCommand {
     Add {
         /// Whose it is: the owner of the sessions that it begins
         subject: String,
-        /// What its holder may do: read, run, metrics, admin
+        /// What its holder may do: read, run, tenant (see all of its tenant), metrics, admin
         #[arg(
             long,
             value_name = "SCOPE,…",

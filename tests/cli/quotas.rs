@@ -3,7 +3,7 @@
 #[cfg(feature = "postgres")]
 #[path = "../../crates/postgres/tests/postgres/server.rs"]
 #[allow(dead_code)]
-mod postgres;
+pub(crate) mod postgres;
 
 use std::{
     net::SocketAddr,

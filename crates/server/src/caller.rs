@@ -2,7 +2,10 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use ghostlight_actors::{actor::System, vocabulary::SessionId};
+use ghostlight_actors::{
+    actor::System,
+    vocabulary::{SessionId, tenant_of},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +25,9 @@ pub enum Scope {
     Read,
     /// Say turns, answer, steer, cancel and fork, in its own sessions.
     Run,
+    /// See the sessions, runs and questions of all subjects of its tenant, and change nothing. A credential with this
+    /// scope changes nothing whatever its other scopes are.
+    Tenant,
     /// Read the metrics.
     Metrics,
     /// See and change everything.
@@ -30,13 +36,20 @@ pub enum Scope {
 
 impl Scope {
     /// All scopes.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Run, Self::Metrics, Self::Admin];
+    pub const ALL: [Self; 5] = [
+        Self::Read,
+        Self::Run,
+        Self::Tenant,
+        Self::Metrics,
+        Self::Admin,
+    ];
 
     /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Run => "run",
+            Self::Tenant => "tenant",
             Self::Metrics => "metrics",
             Self::Admin => "admin",
         }
@@ -54,7 +67,7 @@ impl FromStr for Scope {
 
     fn from_str(word: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|scope| scope.as_str() == word);
-        found.ok_or_else(|| format!("{word:?} is no scope: read, run, metrics or admin"))
+        found.ok_or_else(|| format!("{word:?} is no scope: read, run, tenant, metrics or admin"))
     }
 }
 
@@ -63,6 +76,13 @@ impl FromStr for Scope {
 pub(crate) enum Caller {
     /// The operator of the program: every caller of a server without keys, and the holder of an admin key.
     Operator,
+    /// The reader of a tenant, who sees what belongs to all of its subjects and changes nothing.
+    Reader {
+        /// The tenant.
+        tenant: String,
+        /// The holder of the key or token.
+        holder: Arc<Holder>,
+    },
     /// The subject of a key or token.
     Subject(Arc<Holder>),
 }
@@ -89,26 +109,57 @@ impl Holder {
 }
 
 impl Caller {
-    /// The caller with this credential: the operator, if the credential has the scope `admin`.
+    /// The caller with this credential: the operator, if the credential has the scope `admin`, and the reader of its
+    /// tenant, if it has a tenant and the scope `tenant`.
     pub(crate) fn of(holder: Holder) -> Self {
-        match holder.scopes.contains(&Scope::Admin) {
-            true => Self::Operator,
-            false => Self::Subject(Arc::new(holder)),
+        if holder.scopes.contains(&Scope::Admin) {
+            return Self::Operator;
+        }
+        match &holder.tenant {
+            Some(tenant) if holder.scopes.contains(&Scope::Tenant) => Self::Reader {
+                tenant: tenant.clone(),
+                holder: Arc::new(holder),
+            },
+            _ => Self::Subject(Arc::new(holder)),
+        }
+    }
+
+    /// The holder of its credential; `None` for the operator.
+    fn holder(&self) -> Option<&Holder> {
+        match self {
+            Self::Operator => None,
+            Self::Reader { holder, .. } | Self::Subject(holder) => Some(holder),
         }
     }
 
     /// The tenant of its subject.
     pub(crate) fn tenant(&self) -> Option<&str> {
-        match self {
-            Self::Operator => None,
-            Self::Subject(holder) => holder.tenant.as_deref(),
-        }
+        self.holder()?.tenant.as_deref()
+    }
+
+    /// Its scopes.
+    pub(crate) fn scopes(&self) -> &[Scope] {
+        self.holder().map_or(&Scope::ALL, |holder| &holder.scopes)
     }
 
     pub(crate) fn may(&self, scope: Scope) -> bool {
         match self {
             Self::Operator => true,
+            Self::Reader { holder, .. } => match scope {
+                Scope::Read => true,
+                Scope::Run => false,
+                other => holder.scopes.contains(&other),
+            },
             Self::Subject(holder) => holder.scopes.contains(&scope),
+        }
+    }
+
+    /// Whether it may look at what belongs to this owner.
+    pub(crate) fn reaches(&self, owner: Option<&str>) -> bool {
+        match self {
+            Self::Operator => true,
+            Self::Reader { tenant, .. } => owner.and_then(tenant_of) == Some(tenant),
+            Self::Subject(holder) => owner == Some(&holder.subject),
         }
     }
 
@@ -116,43 +167,37 @@ impl Caller {
     pub(crate) fn system(&self, system: &System) -> System {
         match self {
             Self::Operator => system.as_operator(),
+            Self::Reader { tenant, .. } => system.reading_tenant(tenant.as_str()),
             Self::Subject(holder) => system.acting_for(holder.subject.as_str()),
         }
     }
 
     pub(crate) fn subject(&self) -> Option<&str> {
-        match self {
-            Self::Operator => None,
-            Self::Subject(holder) => Some(&holder.subject),
-        }
+        self.holder().map(|holder| holder.subject.as_str())
     }
 
     /// The id of the caller's key, with the quotas of the key itself.
     pub(crate) fn key(&self) -> Option<(&str, &[Quota])> {
-        match self {
-            Self::Operator => None,
-            Self::Subject(holder) => {
-                let key = holder.key.as_ref();
-                key.map(|(id, quotas)| (id.as_str(), quotas.as_slice()))
-            }
-        }
+        let (id, quotas) = self.holder()?.key.as_ref()?;
+        Some((id, quotas))
     }
 
     /// The session that the caller means by this key. Each subject has a space of keys of its own, so no other subject
-    /// can name, take or guess them; the operator can name all of them.
+    /// can name, take or guess them; the operator and the readers of tenants name sessions by their whole keys.
     pub(crate) fn session(&self, team: &str, key: &str) -> SessionId {
         let key = match self {
-            Self::Operator => key.to_owned(),
+            Self::Operator | Self::Reader { .. } => key.to_owned(),
             Self::Subject(holder) => format!("{}/{key}", holder.subject),
         };
         let team = team.to_owned();
         SessionId { team, key }
     }
 
-    /// The key by which the caller means this session; `None` for one outside of the caller's space.
+    /// The key by which the caller means this session; `None` for one outside of a subject's space. Only
+    /// [`reaches`](Self::reaches) tells whether another caller may look at the session.
     pub(crate) fn key_of<'s>(&self, session: &'s SessionId) -> Option<&'s str> {
         match self {
-            Self::Operator => Some(&session.key),
+            Self::Operator | Self::Reader { .. } => Some(&session.key),
             Self::Subject(holder) => {
                 let key = session.key.strip_prefix(&holder.subject)?;
                 key.strip_prefix('/')
@@ -201,6 +246,28 @@ mod tests {
         assert_eq!(ad.key_of(&hers), None);
         assert_ne!(ad.session("desk", "a/1"), hers);
         assert_eq!(Caller::Operator.key_of(&hers), Some("ada/1"));
+    }
+
+    #[test]
+    fn the_scope_tenant_makes_a_reader_of_whoever_has_a_tenant() {
+        let caller = |tenant: Option<&str>, scopes: &[Scope]| {
+            Caller::of(Holder {
+                subject: Holder::qualified(tenant, "ada"),
+                tenant: tenant.map(str::to_owned),
+                scopes: scopes.to_vec(),
+                key: None,
+            })
+        };
+        let reader = caller(Some("acme"), &[Scope::Read, Scope::Run, Scope::Tenant]);
+        assert!(reader.may(Scope::Read) && !reader.may(Scope::Run));
+        assert!(!reader.may(Scope::Metrics) && !reader.may(Scope::Admin));
+        assert!(reader.reaches(Some("acme:bob")));
+        for other in [None, Some("acme"), Some("other:bob"), Some("acme:x:bob")] {
+            assert!(!reader.reaches(other), "{other:?}");
+        }
+        // Whoever has no tenant would otherwise be the reader of all owners without a tenant.
+        let nobody = caller(None, &[Scope::Tenant]);
+        assert!(!nobody.may(Scope::Read) && !nobody.reaches(Some("bob")));
     }
 
     #[test]

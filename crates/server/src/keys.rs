@@ -139,6 +139,7 @@ impl KeySpec {
             }
         }
         let is_admin = self.scopes.contains(&Scope::Admin);
+        let reads_tenant = self.scopes.contains(&Scope::Tenant);
         let fault = match self.scopes.is_empty() {
             true => "a key without a scope opens nothing",
             false if is_admin && !self.quotas.is_empty() => {
@@ -146,6 +147,12 @@ impl KeySpec {
             }
             false if is_admin && self.tenant.is_some() => {
                 "a key with the scope admin sees all tenants: leave one of the two out"
+            }
+            false if reads_tenant && self.tenant.is_none() => {
+                "a key with the scope tenant sees all of one tenant: name the tenant"
+            }
+            false if reads_tenant && self.scopes.contains(&Scope::Run) => {
+                "a key with the scope tenant changes nothing: leave the scope run out"
             }
             false => return None,
         };
@@ -243,8 +250,9 @@ impl KeyFile {
     /// Makes a key.
     ///
     /// # Errors
-    /// [`KeyError::Invalid`] for a name with other characters, for no scopes, and for a key with the scope `admin` that has
-    /// a tenant or quotas, since it has no bounds; and when the file cannot be written.
+    /// [`KeyError::Invalid`] for a name with other characters, for no scopes, for a key with the scope `admin` that has
+    /// a tenant or quotas, since it has no bounds, and for one with the scope `tenant` that has no tenant or the scope
+    /// `run`; and when the file cannot be written.
     pub fn make(&self, spec: &KeySpec) -> Result<NewKey, KeyError> {
         if let Some(fault) = spec.fault() {
             return Err(KeyError::Invalid(fault));

@@ -164,7 +164,8 @@ impl Problem {
                 let detail = "another process carries it now: ask again";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "moved", detail)
             }
-            StoreError::Io { .. } => {
+            // The process that has noticed that a database lost commits ends; the next one answers.
+            StoreError::Io { .. } | StoreError::Truncated { .. } => {
                 tracing::error!(%error, "the store does not answer");
                 let detail = "the store does not answer; the server's log says why";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", detail)

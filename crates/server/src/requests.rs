@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,15 +16,24 @@ use hyper::{
     body::{Frame, Incoming, SizeHint},
     service::Service,
 };
-use tokio::{sync::watch, time::timeout};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
 
 /// Counts the requests of a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Requests(watch::Sender<usize>);
+pub(crate) struct Requests(Arc<Mutex<Count>>);
+
+#[derive(Debug)]
+struct Count {
+    open: usize,
+    /// When the last request ended, or the connection began.
+    since: Instant,
+}
 
 impl Requests {
     pub(crate) fn new() -> Self {
-        Self(watch::Sender::new(0))
+        let since = Instant::now();
+        Self(Arc::new(Mutex::new(Count { open: 0, since })))
     }
 
     /// A service whose requests are counted.
@@ -32,21 +42,26 @@ impl Requests {
         Counted { service, requests }
     }
 
-    /// Waits until the connection had no request for this time.
+    /// Waits until the connection had no request for this time. Requests that begin and end wake nothing: this looks when
+    /// the time may be up.
     pub(crate) async fn idle(&self, time: Duration) {
-        let mut open = self.0.subscribe();
         loop {
-            if open.wait_for(|open| *open == 0).await.is_err() {
+            let rest = {
+                let count = self.0.lock();
+                match count.open {
+                    0 => time.saturating_sub(count.since.elapsed()),
+                    _ => time,
+                }
+            };
+            if rest.is_zero() {
                 return;
             }
-            if timeout(time, open.changed()).await.is_err() {
-                return;
-            }
+            sleep(rest).await;
         }
     }
 
     fn begin(&self) -> Open {
-        self.0.send_modify(|open| *open += 1);
+        self.0.lock().open += 1;
         Open(self.clone())
     }
 }
@@ -57,7 +72,9 @@ struct Open(Requests);
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.0.send_modify(|open| *open = open.saturating_sub(1));
+        let mut count = self.0.0.lock();
+        count.open = count.open.saturating_sub(1);
+        count.since = Instant::now();
     }
 }
 

@@ -172,6 +172,12 @@ impl State {
         teams
     }
 
+    /// The team of this name, if clients may know of it.
+    pub(crate) fn team(&self, name: &str) -> Option<TeamSpec> {
+        let is_private = self.visibility(name) == Visibility::Private;
+        self.system.team(name).filter(|_| !is_private)
+    }
+
     /// Whether there is a team of this name that clients may know of.
     pub(crate) fn has_team(&self, team: &str) -> bool {
         self.visibility(team) != Visibility::Private && self.system.has_team(team)
@@ -414,13 +420,13 @@ impl Server {
                 server.deliver(stopping.cancelled()).await;
             }))
         };
-        let connections = Connections {
+        let connections = Connections::new(
             router,
-            limits: self.limits,
-            metrics: state.metrics.clone(),
-            tls: self.tls.map(acceptor),
-            stopping: state.stopping.clone(),
-        };
+            self.limits,
+            state.metrics.clone(),
+            self.tls.map(acceptor),
+            state.stopping.clone(),
+        );
         connections.serve(listener, stop).await
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Instant, Sleep},
+    time::{Sleep, sleep},
 };
 
 /// Ends a connection whose peer has read nothing for too long, so that a client that stops reading holds a connection
@@ -18,8 +18,7 @@ pub(crate) struct Stall<I> {
     inner: I,
     most: Duration,
     /// Set while a write waits for the peer.
-    timer: Pin<Box<Sleep>>,
-    waits: bool,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<I> Stall<I> {
@@ -27,8 +26,7 @@ impl<I> Stall<I> {
         Self {
             inner,
             most,
-            timer: Box::pin(tokio::time::sleep(most)),
-            waits: false,
+            timer: None,
         }
     }
 
@@ -39,14 +37,12 @@ impl<I> Stall<I> {
         wrote: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if wrote.is_ready() {
-            self.waits = false;
+            self.timer = None;
             return wrote;
         }
-        if !self.waits {
-            self.waits = true;
-            self.timer.as_mut().reset(Instant::now() + self.most);
-        }
-        match self.timer.as_mut().poll(cx) {
+        let most = self.most;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(most)));
+        match timer.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }

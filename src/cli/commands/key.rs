@@ -60,56 +60,13 @@ pub(super) fn key(arguments: &Key) -> Result<Exit, Failure> {
             quota,
             keys,
         } => {
-            let keys = file(keys)?;
-            if let Some(folder) = keys.path().parent().filter(|folder| !folder.exists()) {
-                files::make_private_folder(folder)?;
-            }
             let mut spec = KeySpec::new(subject, scopes);
             spec.tenant.clone_from(tenant);
             spec.life = *expires;
             spec.quotas.clone_from(quota);
-            let new = keys.make(&spec)?;
-            super::print(&new.secret)?;
-            super::note(&format!(
-                "key {} of {} ({}); it is shown this once",
-                new.key.id,
-                new.key.owner(),
-                scopes_of(&new.key),
-            ));
+            add(&file(keys)?, &spec)?;
         }
-        KeyCommand::List { keys, show } => {
-            let now = SystemClock::new().now();
-            for key in file(keys)?.list()? {
-                let state = match (key.revoked_at_ms, key.expires_at_ms) {
-                    (Some(at), _) => format!("revoked {}", when::date(Timestamp(at))),
-                    (None, Some(at)) if !key.is_valid_at(now.0) => {
-                        format!("over since {}", when::date(Timestamp(at)))
-                    }
-                    (None, Some(at)) => format!("until {}", when::date(Timestamp(at))),
-                    (None, None) => "valid".to_owned(),
-                };
-                if show.json {
-                    print_json(&json!({
-                        "id": key.id,
-                        "subject": key.subject,
-                        "tenant": key.tenant,
-                        "scopes": key.scopes,
-                        "created_at": key.created_at_ms,
-                        "expires_at": key.expires_at_ms,
-                        "revoked_at": key.revoked_at_ms,
-                        "quotas": key.quotas,
-                        "valid": key.is_valid_at(now.0),
-                    }))?;
-                } else {
-                    let scopes = scopes_of(&key);
-                    super::print(&format!(
-                        "{}  {:20}  {scopes:20}  {state}",
-                        key.id,
-                        key.owner()
-                    ))?;
-                }
-            }
-        }
+        KeyCommand::List { keys, show } => list(&file(keys)?, show.json)?,
         KeyCommand::Revoke { id, keys } => {
             let key = file(keys)?.revoke(id)?;
             super::note(&format!(
@@ -120,6 +77,62 @@ pub(super) fn key(arguments: &Key) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// Makes a key, and prints its secret, which is kept nowhere.
+fn add(file: &KeyFile, spec: &KeySpec) -> Result<(), Failure> {
+    if let Some(folder) = file.path().parent().filter(|folder| !folder.exists()) {
+        files::make_private_folder(folder)?;
+    }
+    let new = file.make(spec)?;
+    super::print(&new.secret)?;
+    super::note(&format!(
+        "key {} of {} ({}); it is shown this once",
+        new.key.id,
+        new.key.owner(),
+        scopes_of(&new.key),
+    ));
+    Ok(())
+}
+
+/// Prints the keys without their secrets, one a line.
+fn list(file: &KeyFile, as_json: bool) -> Result<(), Failure> {
+    let now = SystemClock::new().now();
+    let keys = file.list()?;
+    if keys.is_empty() {
+        super::note(&format!("no keys in {}", file.path().display()));
+    }
+    for key in keys {
+        if as_json {
+            print_json(&json!({
+                "id": key.id,
+                "subject": key.subject,
+                "tenant": key.tenant,
+                "scopes": key.scopes,
+                "created_at": key.created_at_ms,
+                "expires_at": key.expires_at_ms,
+                "revoked_at": key.revoked_at_ms,
+                "quotas": key.quotas,
+                "valid": key.is_valid_at(now.0),
+            }))?;
+            continue;
+        }
+        let state = match (key.revoked_at_ms, key.expires_at_ms) {
+            (Some(at), _) => format!("revoked {}", when::date(Timestamp(at))),
+            (None, Some(at)) if !key.is_valid_at(now.0) => {
+                format!("over since {}", when::date(Timestamp(at)))
+            }
+            (None, Some(at)) => format!("until {}", when::date(Timestamp(at))),
+            (None, None) => "valid".to_owned(),
+        };
+        let scopes = scopes_of(&key);
+        super::print(&format!(
+            "{}  {:20}  {scopes:20}  {state}",
+            key.id,
+            key.owner()
+        ))?;
+    }
+    Ok(())
 }
 
 fn scopes_of(key: &server::Key) -> String {

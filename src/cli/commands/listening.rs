@@ -1,6 +1,6 @@
 //! `ghostlight serve --listen`: the HTTP server beside the team.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use ghostlight_actors::{actor::System, definition::TeamSpec, run::Registry};
 use rustls::{
@@ -176,100 +176,14 @@ pub(super) struct Listening {
 impl Listening {
     /// Starts the server; `None` if no address was given.
     pub(super) async fn begin(system: &System, served: &Served) -> Result<Option<Self>, Failure> {
-        let Served {
-            arguments,
-            keys,
-            issuer,
-            tls,
-            schema,
-        } = served;
-        let Some(address) = arguments.listen else {
+        let Some(address) = served.arguments.listen else {
             return Ok(None);
         };
         let listener = TcpListener::bind(address)
             .await
             .map_err(|error| Failure::Usage(format!("{address} cannot be listened at: {error}")))?;
-        let mut server = Server::new(system.clone())
-            .team_schema(schema.clone())
-            .page(page::FILES);
-        for team in system.teams() {
-            server = server.visibility(team.name, arguments.visibility.into());
-        }
-        for host in &arguments.host {
-            server = server.host(host);
-        }
-        for (whose, quota) in &arguments.quota {
-            server = server.quota(*whose, *quota);
-        }
-        let counts_money = |(_, quota): &(_, Quota)| quota.measure == Measure::Cost;
-        if arguments.quota.iter().any(counts_money) && !system.teams().iter().any(has_prices) {
-            super::note(
-                "no model of the team has prices, so no quota in money is ever used up: set `prices` of its models",
-            );
-        }
-        if let Some(address) = &arguments.address {
-            server = server.address(address);
-        }
-        for origin in &arguments.origin {
-            server = server.origin(origin);
-        }
-        #[cfg(feature = "mcp")]
-        if Visibility::from(arguments.visibility) != Visibility::Private {
-            let mcp = system
-                .teams()
-                .iter()
-                .fold(McpServer::new(system.clone()), |mcp, team| {
-                    mcp.team(&team.name, super::mcp::described(team))
-                });
-            server = server.service("/mcp", Scope::Run, mcp::endpoint(&mcp));
-        }
-        #[cfg(feature = "anp")]
-        if let Some(identities) = identities(arguments) {
-            server = server.identities(identities);
-        }
-        if let Some(issuer) = issuer {
-            server = server.issuer(issuer.clone());
-        }
-        let guarded = match (keys, &arguments.issuer) {
-            (Some(keys), _) => {
-                server = server.keys(keys.clone());
-                format!("keys in {}", keys.path().display())
-            }
-            (None, Some(issuer)) => format!("tokens of {issuer}"),
-            #[cfg(feature = "anp")]
-            (None, None) if !arguments.did.is_empty() => "signed requests".to_owned(),
-            (None, None) => "without keys: everybody on this machine may do everything".to_owned(),
-        };
-        if let Some(tls) = tls {
-            server = server.tls(tls.clone());
-        }
-        #[cfg(feature = "tools")]
-        {
-            let mut settings = DeliverySettings::default();
-            settings.hosts.clone_from(&arguments.deliver_to);
-            settings.networks.clone_from(&arguments.deliver_network);
-            let deliveries = Deliveries::new(settings);
-            let deliveries = deliveries.map_err(|error| Failure::Usage(error.to_string()))?;
-            server = server.deliveries(deliveries);
-        }
-        let at = listener.local_addr()?;
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        super::note(&format!(
-            "listens at {scheme}://{at} (a page for browsers is there), {guarded}"
-        ));
-        for team in system.teams() {
-            if !team.notifications.is_empty() && !cfg!(feature = "tools") {
-                super::note(
-                    "the team's notifications are not posted: this program is built without `tools`",
-                );
-            }
-            for webhook in team.webhooks {
-                let (team, name) = (&team.name, webhook.name);
-                super::note(&format!(
-                    "webhook {name} at {scheme}://{at}/hooks/{team}/{name}"
-                ));
-            }
-        }
+        let server = server_of(system, served)?;
+        announce(system, served, listener.local_addr()?);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.serve(listener, stopped));
         Ok(Some(Self { stop, task }))
@@ -289,6 +203,102 @@ impl Listening {
         match self.task.await {
             Ok(served) => Ok(served?),
             Err(error) => Err(io::Error::other(error).into()),
+        }
+    }
+}
+
+/// The server that the arguments describe.
+fn server_of(system: &System, served: &Served) -> Result<Server, Failure> {
+    let arguments = &served.arguments;
+    let mut server = Server::new(system.clone())
+        .team_schema(served.schema.clone())
+        .page(page::FILES);
+    for team in system.teams() {
+        server = server.visibility(team.name, arguments.visibility.into());
+    }
+    for host in &arguments.host {
+        server = server.host(host);
+    }
+    for (whose, quota) in &arguments.quota {
+        server = server.quota(*whose, *quota);
+    }
+    if let Some(address) = &arguments.address {
+        server = server.address(address);
+    }
+    for origin in &arguments.origin {
+        server = server.origin(origin);
+    }
+    #[cfg(feature = "mcp")]
+    if Visibility::from(arguments.visibility) != Visibility::Private {
+        let mcp = system
+            .teams()
+            .iter()
+            .fold(McpServer::new(system.clone()), |mcp, team| {
+                mcp.team(&team.name, super::mcp::described(team))
+            });
+        server = server.service("/mcp", Scope::Run, mcp::endpoint(&mcp));
+    }
+    #[cfg(feature = "anp")]
+    if let Some(identities) = identities(arguments) {
+        server = server.identities(identities);
+    }
+    if let Some(issuer) = &served.issuer {
+        server = server.issuer(issuer.clone());
+    }
+    if let Some(keys) = &served.keys {
+        server = server.keys(keys.clone());
+    }
+    if let Some(tls) = &served.tls {
+        server = server.tls(tls.clone());
+    }
+    #[cfg(feature = "tools")]
+    {
+        let mut settings = DeliverySettings::default();
+        settings.hosts.clone_from(&arguments.deliver_to);
+        settings.networks.clone_from(&arguments.deliver_network);
+        let deliveries = Deliveries::new(settings);
+        let deliveries = deliveries.map_err(|error| Failure::Usage(error.to_string()))?;
+        server = server.deliveries(deliveries);
+    }
+    Ok(server)
+}
+
+/// Tells the person where the server listens, who may ask it, and what it cannot do.
+fn announce(system: &System, served: &Served, at: SocketAddr) {
+    let arguments = &served.arguments;
+    let teams = system.teams();
+    let counts_money = |(_, quota): &(_, Quota)| quota.measure == Measure::Cost;
+    if arguments.quota.iter().any(counts_money) && !teams.iter().any(has_prices) {
+        super::note(
+            "no model of the team has prices, so no quota in money is ever used up: set `prices` of its models",
+        );
+    }
+    let guarded = match (&served.keys, &arguments.issuer) {
+        (Some(keys), _) => format!("keys in {}", keys.path().display()),
+        (None, Some(issuer)) => format!("tokens of {issuer}"),
+        #[cfg(feature = "anp")]
+        (None, None) if !arguments.did.is_empty() => "signed requests".to_owned(),
+        (None, None) => "without keys: everybody on this machine may do everything".to_owned(),
+    };
+    let scheme = if served.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    super::note(&format!(
+        "listens at {scheme}://{at} (a page for browsers is there), {guarded}"
+    ));
+    for team in teams {
+        if !team.notifications.is_empty() && !cfg!(feature = "tools") {
+            super::note(
+                "the team's notifications are not posted: this program is built without `tools`",
+            );
+        }
+        for webhook in team.webhooks {
+            let (team, name) = (&team.name, webhook.name);
+            super::note(&format!(
+                "webhook {name} at {scheme}://{at}/hooks/{team}/{name}"
+            ));
         }
     }
 }

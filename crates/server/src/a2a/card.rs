@@ -124,9 +124,8 @@ pub(super) fn extended(agent: &Agent, headers: &HeaderMap) -> Result<AgentCard, 
             "nobody authenticates here, so the agent says the same to all: read its card",
         );
     }
-    let teams = state.teams();
-    match teams.iter().find(|team| team.name == agent.team) {
-        Some(team) => Ok(card(state, team, headers, Shown::ToCallers)),
+    match state.team(&agent.team) {
+        Some(team) => Ok(card(state, &team, headers, Shown::ToCallers)),
         None => refused("the agent is gone"),
     }
 }

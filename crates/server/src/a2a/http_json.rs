@@ -1,7 +1,8 @@
 //! The HTTP+JSON binding.
 
 use axum::{
-    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
+    extract::FromRequestParts,
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse as _, Response, sse::Event},
 };
 use futures_util::{Stream, StreamExt as _, stream};
@@ -9,7 +10,7 @@ use ghostlight_a2a::protocol::{
     ErrorCode, MEDIA_TYPE, ProtocolError, PushConfig, PushQuery, SendMessage, SendResponse,
     StreamResponse, Task, TaskQuery,
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
     card, check_version,
@@ -78,69 +79,75 @@ pub(super) async fn sent(agent: &Agent, request: SendMessage) -> Result<Task, Pr
     Ok(task.with_history(configuration.history_length))
 }
 
-pub(super) async fn send(
-    asked: Asked,
-    Path(team): Path<String>,
+/// A request to one agent, with the names in its path.
+pub(super) struct ToAgent {
+    agent: Agent,
+    /// The task, perhaps with a verb behind it.
+    task: String,
+    receiver: String,
     uri: Uri,
     headers: HeaderMap,
-    Bytes(body): Bytes,
-) -> Response {
-    let answered = async {
-        check_version(&headers, &uri)?;
-        let agent = Agent::of(asked, team)?;
-        shown(&SendResponse::Task(sent(&agent, read(&body)?).await?))
-    };
+}
+
+#[derive(Deserialize)]
+struct Names {
+    team: String,
+    #[serde(default)]
+    run: String,
+    #[serde(default)]
+    receiver: String,
+}
+
+impl FromRequestParts<Shared> for ToAgent {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Response> {
+        let asked = Asked::from_request_parts(parts, state).await;
+        let asked = asked.map_err(|problem| problem.into_response())?;
+        let names = Path::<Names>::from_request_parts(parts, state).await;
+        let Path(names) = names.map_err(|problem| problem.into_response())?;
+        let agent = check_version(&parts.headers, &parts.uri)
+            .and_then(|()| Agent::of(asked, names.team))
+            .map_err(|error| told(Err(error)))?;
+        Ok(Self {
+            agent,
+            task: names.run,
+            receiver: names.receiver,
+            uri: parts.uri.clone(),
+            headers: parts.headers.clone(),
+        })
+    }
+}
+
+pub(super) async fn send(to: ToAgent, Bytes(body): Bytes) -> Response {
+    let answered = async { shown(&SendResponse::Task(sent(&to.agent, read(&body)?).await?)) };
     told(answered.await)
 }
 
-pub(super) async fn stream(
-    asked: Asked,
-    Path(team): Path<String>,
-    uri: Uri,
-    headers: HeaderMap,
-    Bytes(body): Bytes,
-) -> Response {
+pub(super) async fn stream(to: ToAgent, Bytes(body): Bytes) -> Response {
     let answered = async {
-        check_version(&headers, &uri)?;
-        let state = asked.state.clone();
-        let agent = Agent::of(asked, team)?;
-        let begun = agent.begin(read(&body)?, true).await?;
+        let begun = to.agent.begin(read(&body)?, true).await?;
         let first = Some((StreamResponse::Task(begun.task), None));
-        Ok(frames(&state, first, begun.following, frame))
+        Ok(frames(&to.agent.asked.state, first, begun.following, frame))
     };
     told(answered.await)
 }
 
-pub(super) async fn list(
-    asked: Asked,
-    Path(team): Path<String>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
-    let answered = async {
-        check_version(&headers, &uri)?;
-        shown(&Agent::of(asked, team)?.list(query(&uri)?).await?)
-    };
+pub(super) async fn list(to: ToAgent) -> Response {
+    let answered = async { shown(&to.agent.list(query(&to.uri)?).await?) };
     told(answered.await)
 }
 
 /// `GET /tasks/{id}`, and the same with `:subscribe`.
-pub(super) async fn look(
-    asked: Asked,
-    Path((team, task)): Path<(String, String)>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
+pub(super) async fn look(to: ToAgent) -> Response {
     let answered = async {
-        check_version(&headers, &uri)?;
-        let agent = Agent::of(asked, team)?;
-        match task.rsplit_once(':') {
+        match to.task.rsplit_once(':') {
             None => {
-                let mut query: TaskQuery = query(&uri)?;
-                query.id = task;
-                shown(&agent.get(&query).await?)
+                let mut query: TaskQuery = query(&to.uri)?;
+                query.id = to.task;
+                shown(&to.agent.get(&query).await?)
             }
-            Some((task, "subscribe")) => subscribed(&agent, task, &headers).await,
+            Some((task, "subscribe")) => subscribed(&to.agent, task, &to.headers).await,
             Some((_, verb)) => Err(no_verb(verb)),
         }
     };
@@ -148,18 +155,11 @@ pub(super) async fn look(
 }
 
 /// `POST /tasks/{id}:cancel` and `:subscribe`.
-pub(super) async fn act(
-    asked: Asked,
-    Path((team, task)): Path<(String, String)>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
+pub(super) async fn act(to: ToAgent) -> Response {
     let answered = async {
-        check_version(&headers, &uri)?;
-        let agent = Agent::of(asked, team)?;
-        match task.rsplit_once(':') {
-            Some((task, "cancel")) => shown(&agent.cancel(task).await?),
-            Some((task, "subscribe")) => subscribed(&agent, task, &headers).await,
+        match to.task.rsplit_once(':') {
+            Some((task, "cancel")) => shown(&to.agent.cancel(task).await?),
+            Some((task, "subscribe")) => subscribed(&to.agent, task, &to.headers).await,
             Some((_, verb)) => Err(no_verb(verb)),
             None => Err(no_verb("")),
         }
@@ -179,79 +179,46 @@ async fn subscribed(agent: &Agent, task: &str, headers: &HeaderMap) -> Answered 
     Ok(frames(&agent.asked.state, first, following, frame))
 }
 
-pub(super) async fn pushes(
-    asked: Asked,
-    Path((team, task)): Path<(String, String)>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
+pub(super) async fn pushes(to: ToAgent) -> Response {
+    let pushes = to.agent.pushes(&to.task).await;
+    told(pushes.and_then(|all| shown(&all)))
+}
+
+pub(super) async fn create_push(to: ToAgent, Bytes(body): Bytes) -> Response {
     let answered = async {
-        check_version(&headers, &uri)?;
-        shown(&Agent::of(asked, team)?.pushes(&task).await?)
+        let mut config: PushConfig = read(&body)?;
+        config.task_id = to.task;
+        shown(&to.agent.create_push(config).await?)
     };
     told(answered.await)
 }
 
-pub(super) async fn create_push(
-    asked: Asked,
-    Path((team, task_id)): Path<(String, String)>,
-    uri: Uri,
-    headers: HeaderMap,
-    Bytes(body): Bytes,
-) -> Response {
-    let answered = async {
-        check_version(&headers, &uri)?;
-        let config: PushConfig = read(&body)?;
-        let config = PushConfig { task_id, ..config };
-        shown(&Agent::of(asked, team)?.create_push(config).await?)
+pub(super) async fn get_push(to: ToAgent) -> Response {
+    let query = PushQuery {
+        task_id: to.task,
+        id: to.receiver,
     };
-    told(answered.await)
+    let push = to.agent.get_push(&query).await;
+    told(push.and_then(|push| shown(&push)))
 }
 
-pub(super) async fn get_push(
-    asked: Asked,
-    Path((team, task_id, id)): Path<(String, String, String)>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
-    let answered = async {
-        check_version(&headers, &uri)?;
-        let agent = Agent::of(asked, team)?;
-        shown(&agent.get_push(&PushQuery { task_id, id }).await?)
+pub(super) async fn delete_push(to: ToAgent) -> Response {
+    let query = PushQuery {
+        task_id: to.task,
+        id: to.receiver,
     };
-    told(answered.await)
+    let deleted = to.agent.delete_push(&query).await;
+    told(deleted.and_then(|()| shown(&serde_json::json!({}))))
 }
 
-pub(super) async fn delete_push(
-    asked: Asked,
-    Path((team, task_id, id)): Path<(String, String, String)>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
-    let answered = async {
-        check_version(&headers, &uri)?;
-        let agent = Agent::of(asked, team)?;
-        agent.delete_push(&PushQuery { task_id, id }).await?;
-        shown(&serde_json::json!({}))
-    };
-    told(answered.await)
-}
-
-pub(super) async fn extended_card(
-    asked: Asked,
-    Path(team): Path<String>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
-    let answered = async {
-        check_version(&headers, &uri)?;
-        let agent = Agent::of(asked, team)?;
-        let mut response = shown(&card::extended(&agent, &headers)?)?;
+pub(super) async fn extended_card(to: ToAgent) -> Response {
+    let answered = card::extended(&to.agent, &to.headers).and_then(|card| {
+        let mut response = shown(&card)?;
         let kept = HeaderValue::from_static("private, max-age=60");
         response.headers_mut().insert(header::CACHE_CONTROL, kept);
         Ok(response)
-    };
-    told(answered.await)
+    });
+    told(answered)
 }
 
 /// Streams the updates of a task. The id of an event is its place, so a client resumes behind the last id that it has;

@@ -83,19 +83,19 @@ impl Agent {
             filter.session = Some(session);
         }
         let store = self.asked.system.store();
-        let mut rows = store
-            .runs(filter)
-            .await
-            .map_err(|error| refused(&error.into()))?;
+        let found = store.runs(filter).await;
+        let mut rows = Vec::new();
+        for row in found.map_err(|error| refused(&error.into()))? {
+            let is_task = row.team == self.team && row.session.is_some();
+            let listed = self.asked.lists(&row).await;
+            if is_task && listed.map_err(|problem| refused(&problem))? {
+                rows.push(row);
+            }
+        }
         // A run and its continuation in another journal are one task.
         let continued = rows.iter().filter(|row| row.status == RunStatus::Continued);
         let continuations: HashSet<RunId> = continued.map(|row| row.run.next()).collect();
-        rows.retain(|row| {
-            let session = row.session.as_ref();
-            row.team == self.team
-                && session.is_some_and(|session| self.asked.caller.key_of(session).is_some())
-                && !continuations.contains(&row.run)
-        });
+        rows.retain(|row| !continuations.contains(&row.run));
         Ok(rows)
     }
 

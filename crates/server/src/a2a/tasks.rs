@@ -49,8 +49,7 @@ pub(super) struct Begun {
 
 impl Agent {
     pub(super) fn of(asked: Asked, team: String) -> Result<Self, ProtocolError> {
-        let teams = asked.state.teams();
-        let Some(found) = teams.iter().find(|known| known.name == team) else {
+        let Some(found) = asked.state.team(&team) else {
             let message = format!("there is no agent {team:?}; /a2a lists those that there are");
             return Err(ProtocolError::new(ErrorCode::MethodNotFound, message));
         };

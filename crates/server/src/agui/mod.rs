@@ -84,8 +84,7 @@ async fn run(
     headers: HeaderMap,
     Body(input): Body<RunAgentInput>,
 ) -> Result<Response, Problem> {
-    let teams = asked.state.teams();
-    let Some(found) = teams.iter().find(|known| known.name == team) else {
+    let Some(found) = asked.state.team(&team) else {
         let team: String = team.chars().take(64).collect();
         return Err(Problem::not_found(format!("agent {team:?}")));
     };

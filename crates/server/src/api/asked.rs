@@ -81,17 +81,36 @@ impl Asked {
         seen.then_some((run, row)).ok_or_else(unknown)
     }
 
-    /// Whether a run is the caller's.
+    /// Whether a run belongs to an owner that the caller reaches.
     pub(crate) async fn owns(&self, row: &RunRow) -> Result<bool, Problem> {
-        let Some(subject) = self.caller.subject() else {
+        if self.caller == Caller::Operator {
             return Ok(true);
-        };
+        }
+        // The rows of runs below others and of older stores name no owner.
+        if row.owner.is_some() {
+            return Ok(self.caller.reaches(row.owner.as_deref()));
+        }
         let first = self
             .system
             .store()
             .read(JournalId::Run(row.root), 0, 1)
             .await?;
         let start = Recorded::fold(&first, row.root)?.start;
-        Ok(start.is_some_and(|start| start.owner.as_deref() == Some(subject)))
+        Ok(start.is_some_and(|start| self.caller.reaches(start.owner.as_deref())))
+    }
+
+    /// Whether a run is in the caller's lists. Runs below others have no session: only the operator lists them; other
+    /// callers find them in their trees.
+    pub(crate) async fn lists(&self, row: &RunRow) -> Result<bool, Problem> {
+        if self.state.check_team(&row.team).is_err() {
+            return Ok(false);
+        }
+        let session = row.session.as_ref();
+        let is_named = session.is_some_and(|session| self.caller.key_of(session).is_some());
+        match &self.caller {
+            Caller::Operator => Ok(true),
+            Caller::Subject(_) => Ok(is_named),
+            Caller::Reader { .. } => Ok(is_named && self.owns(row).await?),
+        }
     }
 }

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ADMIN, Asked, GET, READ, views::RunView};
+use super::{ADMIN, Asked, GET, READ, runs::listed, views::RunView};
 use crate::{
     address::{Path, Query},
     endpoint::Endpoints,
@@ -35,7 +35,7 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
         .add(
             GET,
             "/api/v1/topics",
-            ADMIN,
+            READ,
             "Topics of open runs with their queues, the run begun last first.",
             topics,
         )
@@ -52,7 +52,7 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
         .add(
             GET,
             "/api/v1/budgets",
-            ADMIN,
+            READ,
             "What open runs may consume and what they have, the run begun last first.",
             budgets,
         )
@@ -215,16 +215,15 @@ struct RunBudget {
     allowance: Allowance,
 }
 
-/// The latest open root runs.
+/// The latest open root runs that the caller lists.
 async fn open(
     asked: &Asked,
     query: &OpenQuery,
 ) -> Result<Vec<(ghostlight_actors::actor::Run, RunView)>, Problem> {
     let mut filter = RunFilter::default();
     (filter.open, filter.roots) = (true, true);
-    filter.limit = query.limit.unwrap_or(RUNS.0).clamp(1, RUNS.1);
-    let mut rows = asked.system.runs(filter).await?;
-    rows.retain(|row| asked.state.check_team(&row.team).is_ok());
+    let most = query.limit.unwrap_or(RUNS.0).clamp(1, RUNS.1);
+    let rows = listed(asked, filter, None, most, |_| true).await?;
     let shown = |row: RunRow| (asked.system.run(row.run), RunView::of(&row, &asked.caller));
     Ok(rows.into_iter().map(shown).collect())
 }

@@ -69,10 +69,6 @@ struct QuotaView {
 }
 
 async fn me(asked: Asked) -> Result<Json<Me>, Problem> {
-    let scopes = match &asked.caller {
-        Caller::Operator => Scope::ALL.to_vec(),
-        Caller::Subject(holder) => holder.scopes.clone(),
-    };
     let standings = asked.state.quotas.standings(&asked.caller).await?;
     let quotas = standings
         .into_iter()
@@ -86,7 +82,7 @@ async fn me(asked: Asked) -> Result<Json<Me>, Problem> {
         operator: asked.caller == Caller::Operator,
         subject: asked.caller.subject().map(str::to_owned),
         tenant: asked.caller.tenant().map(str::to_owned),
-        scopes,
+        scopes: asked.caller.scopes().to_vec(),
         quotas: quotas.collect(),
     }))
 }

@@ -15,10 +15,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Asked, GET, POST, READ, RUN};
+use super::{
+    Asked, GET, POST, READ, RUN,
+    sessions::{no_scope, shared_scope},
+};
 use crate::{
     address::{Path, Query},
     body::Json as Body,
+    caller::Caller,
     endpoint::Endpoints,
     problem::Problem,
 };
@@ -74,8 +78,7 @@ struct MemoryView {
     team: String,
     /// Its name in the team.
     name: String,
-    /// The owners of the team's latest sessions, which may have memories; a caller other than the operator sees only
-    /// itself.
+    /// The owners of the team's latest sessions, which may have memories, as far as the caller may see them.
     owners: Vec<String>,
 }
 
@@ -104,8 +107,8 @@ async fn list(asked: Asked) -> Result<Json<Vec<MemoryView>>, Problem> {
 }
 
 async fn owners(asked: &Asked, team: &str) -> Result<Vec<String>, Problem> {
-    if let Some(subject) = asked.caller.subject() {
-        return Ok(vec![subject.to_owned()]);
+    if let (Caller::Subject(_), Some(own)) = (&asked.caller, asked.caller.subject()) {
+        return Ok(vec![own.to_owned()]);
     }
     let mut latest = SessionQuery::default();
     (latest.team, latest.limit) = (Some(team.to_owned()), SESSIONS);
@@ -117,8 +120,8 @@ async fn owners(asked: &Asked, team: &str) -> Result<Vec<String>, Problem> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ItemsQuery {
-    /// `user` (the default, unless the caller is the operator) or `session:KEY`; for the operator `user:OWNER` and
-    /// `app`, the team's own (the operator's default).
+    /// `user` (the default, unless the caller is the operator) or `session:KEY`; `user:OWNER` for the operator and the
+    /// reader of the owner's tenant; for the operator `app`, the team's own (the operator's default).
     scope: Option<String>,
     /// The text to search for.
     text: Option<String>,
@@ -139,7 +142,7 @@ struct Items {
 }
 
 /// A scope of a memory that the caller may look at. The scope that all users of a team share is the operator's.
-fn stored(
+async fn stored(
     asked: &Asked,
     (team, name): (&str, &str),
     scope: Option<&str>,
@@ -149,24 +152,19 @@ fn stored(
         team: team.to_owned(),
         key,
     };
-    let (session, scope) = match (scope, asked.caller.subject()) {
-        (Some(named), _) if named.starts_with("session:") => (
-            asked.session(team, &named["session:".len()..])?,
-            Scope::Session,
-        ),
-        (None | Some("user"), Some(subject)) => {
-            (everybody(String::new()), Scope::User(subject.to_owned()))
+    let is_operator = asked.caller == Caller::Operator;
+    let named = scope.unwrap_or(if is_operator { "app" } else { "user" });
+    let (session, scope) = match named.strip_prefix("session:") {
+        Some(key) => (asked.session(team, key)?, Scope::Session),
+        None => {
+            let scope = shared_scope(&asked.caller, named);
+            (everybody(String::new()), scope.ok_or_else(no_scope)?)
         }
-        (None, None) => (everybody(String::new()), Scope::App),
-        (Some(named), None) => match named.parse() {
-            Ok(scope @ (Scope::User(_) | Scope::App)) => (everybody(String::new()), scope),
-            _ => {
-                let detail = "`scope` is user:OWNER, session:KEY or app";
-                return Err(Problem::invalid(detail));
-            }
-        },
-        (Some(_), Some(_)) => return Err(Problem::invalid("`scope` is user or session:KEY")),
     };
+    // A reader of a tenant names sessions by their whole keys.
+    if let (Caller::Reader { .. }, Scope::Session) = (&asked.caller, &scope) {
+        asked.system.sessions().log(&session).await?;
+    }
     let store = asked.system.store().clone();
     let memory = StoredMemory::new(store, Memory::new(name), &session, &scope);
     memory.ok_or_else(|| Problem::invalid("no store keeps this scope"))
@@ -177,7 +175,7 @@ async fn items(
     Path((team, name)): Path<(String, String)>,
     Query(query): Query<ItemsQuery>,
 ) -> Result<Json<Items>, Problem> {
-    let memory = stored(&asked, (&team, &name), query.scope.as_deref())?;
+    let memory = stored(&asked, (&team, &name), query.scope.as_deref()).await?;
     let limit = query.limit.unwrap_or(PAGE.0).clamp(1, PAGE.1);
     let mut items = memory.list().await?;
     let total = items.len();
@@ -191,7 +189,11 @@ async fn items(
                 asked_for = asked_for.kind(kind);
             }
         }
-        let hits = memory.search(&asked_for).await?;
+        let mut hits = memory.search(&asked_for).await?;
+        if query.kind == Some(MemoryKind::Conversation) {
+            hits.extend(memory.conversations(&asked_for).await?);
+            hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        }
         items = hits.into_iter().map(|hit| hit.item).collect();
     } else {
         items.retain(|item| query.kind.is_none_or(|kind| item.kind == kind));
@@ -222,7 +224,7 @@ async fn forget(
     Path((team, name)): Path<(String, String)>,
     Body(body): Body<ForgetBody>,
 ) -> Result<Json<Forgotten>, Problem> {
-    let memory = stored(&asked, (&team, &name), body.scope.as_deref())?;
+    let memory = stored(&asked, (&team, &name), body.scope.as_deref()).await?;
     let forgotten = memory.remove(&body.id).await?.is_some();
     Ok(Json(Forgotten { forgotten }))
 }

@@ -146,7 +146,7 @@ struct ListQuery {
     session: Option<String>,
     /// Only runs of this status, or of one of several statuses with commas between.
     status: Option<String>,
-    /// Only runs in sessions of this owner; for the operator.
+    /// Only runs in sessions of this owner; for the operator and readers of tenants.
     owner: Option<String>,
     /// Only runs that this agent carries.
     agent: Option<String>,
@@ -203,7 +203,7 @@ async fn list(asked: Asked, Query(query): Query<ListQuery>) -> Result<Json<Page>
             .is_some_and(|session| owned.contains(session))
     };
     let text = query.text.as_ref().map(|text| text.to_lowercase());
-    let wanted = |row: &&RunRow| {
+    let wanted = |row: &RunRow| {
         query.team.as_ref().is_none_or(|team| row.team == *team)
             && owned.as_ref().is_none_or(|owned| in_owned(row, owned))
             && query.agent.as_ref().is_none_or(|agent| row.agent == *agent)
@@ -213,36 +213,43 @@ async fn list(asked: Asked, Query(query): Query<ListQuery>) -> Result<Json<Page>
             && statuses
                 .as_ref()
                 .is_none_or(|statuses| statuses.contains(&row.status))
-            && asked.state.check_team(&row.team).is_ok()
-            && is_in_reach(&asked, row)
     };
-    // The store cannot filter by all of this, so a page may need a wider window; each is four times the one before.
-    let mut window = limit.saturating_mul(2);
+    // One more than a page tells whether there is another page.
+    let found = listed(&asked, filter, after, limit + 1, wanted).await?;
+    let more = found.len() > limit;
+    let runs = found.iter().take(limit);
+    let runs: Vec<RunView> = runs.map(|row| RunView::of(row, &asked.caller)).collect();
+    let next = runs.last().filter(|_| more).map(|run| run.id.clone());
+    Ok(Json(Page { runs, next }))
+}
+
+/// The first of the runs behind another one that the caller lists and wants.
+pub(super) async fn listed(
+    asked: &Asked,
+    mut filter: RunFilter,
+    after: Option<RunId>,
+    most: usize,
+    wanted: impl Fn(&RunRow) -> bool,
+) -> Result<Vec<RunRow>, Problem> {
+    // The store cannot filter by all of this, so a wider window may be needed; each is four times the one before.
+    filter.limit = most.saturating_mul(2);
     loop {
-        filter.limit = window;
-        let rows = asked.system.store().runs(filter.clone()).await?;
-        let behind = match after {
-            None => 0,
-            Some(after) => rows
-                .iter()
-                .position(|row| row.run == after)
-                .map_or(rows.len(), |at| at + 1),
-        };
-        let found: Vec<&RunRow> = rows[behind..]
-            .iter()
-            .filter(wanted)
-            .take(limit + 1)
-            .collect();
-        let all = rows.len() < window;
-        if !all && found.len() <= limit {
-            window = window.saturating_mul(4);
-            continue;
+        let mut rows = asked.system.store().runs(filter.clone()).await?;
+        let all = rows.len() < filter.limit;
+        if let Some(after) = after {
+            let place = rows.iter().position(|row| row.run == after);
+            rows.drain(..place.map_or(rows.len(), |at| at + 1));
         }
-        let more = found.len() > limit;
-        let runs = found.iter().take(limit);
-        let runs: Vec<RunView> = runs.map(|row| RunView::of(row, &asked.caller)).collect();
-        let next = runs.last().filter(|_| more).map(|run| run.id.clone());
-        return Ok(Json(Page { runs, next }));
+        let mut found = Vec::new();
+        for row in rows {
+            if found.len() < most && wanted(&row) && asked.lists(&row).await? {
+                found.push(row);
+            }
+        }
+        if all || found.len() == most {
+            return Ok(found);
+        }
+        filter.limit = filter.limit.saturating_mul(4);
     }
 }
 
@@ -252,8 +259,7 @@ async fn sessions_of(
     owner: &str,
     team: Option<&String>,
 ) -> Result<BTreeSet<SessionId>, Problem> {
-    // Callers other than the operator have only sessions of their own.
-    if asked.caller.subject().is_some_and(|own| own != owner) {
+    if !asked.caller.reaches(Some(owner)) {
         return Ok(BTreeSet::new());
     }
     let mut query = SessionQuery::default();
@@ -273,16 +279,6 @@ fn has_text(row: &RunRow, text: &str) -> bool {
     let agents = row.path.iter().map(String::as_str);
     let mut all = names.into_iter().chain(agents);
     all.any(|name| name.to_lowercase().contains(text)) || row.run.to_string().starts_with(text)
-}
-
-/// Whether a run belongs to a session of the caller's. Runs below others have no session: only the operator lists them;
-/// other callers find them in their trees.
-fn is_in_reach(asked: &Asked, row: &RunRow) -> bool {
-    let own = row
-        .session
-        .as_ref()
-        .and_then(|session| asked.caller.key_of(session));
-    own.is_some() || asked.caller.subject().is_none()
 }
 
 fn read_statuses(words: &str) -> Result<Vec<RunStatus>, Problem> {

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     address::{Path, Query},
     body::Json as Body,
+    caller::Caller,
     endpoint::Endpoints,
     problem::Problem,
 };
@@ -89,7 +90,7 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
 struct ListQuery {
     /// Only sessions of this team.
     team: Option<String>,
-    /// Only sessions of this owner; for the operator.
+    /// Only sessions of this owner; for the operator and readers of tenants.
     owner: Option<String>,
     /// Only sessions in which a turn is under way.
     active: Option<bool>,
@@ -261,20 +262,36 @@ async fn rewind(
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ScopeQuery {
-    /// `session` (the default) or `user`; for the operator `user:OWNER` and `app`, too.
+    /// `session` (the default) or `user`; `user:OWNER` for the operator and the reader of the owner's tenant; `app` for
+    /// the operator.
     scope: Option<String>,
 }
 
-/// The scope of this name. The scope that all users of a team share is the operator's.
+/// The scope of this name.
 fn scope(asked: &Asked, named: Option<&str>) -> Result<Scope, Problem> {
-    match (named.unwrap_or("session"), asked.caller.subject()) {
-        ("session", _) => Ok(Scope::Session),
-        ("user", Some(subject)) => Ok(Scope::User(subject.to_owned())),
-        (named, None) => match named.parse() {
-            Ok(scope @ (Scope::User(_) | Scope::App)) => Ok(scope),
-            _ => Err(Problem::invalid("`scope` is session, user:OWNER or app")),
-        },
-        (_, Some(_)) => Err(Problem::invalid("`scope` is session or user")),
+    match named.unwrap_or("session") {
+        "session" => Ok(Scope::Session),
+        named => {
+            let scope = shared_scope(&asked.caller, named);
+            scope.ok_or_else(no_scope)
+        }
+    }
+}
+
+pub(super) fn no_scope() -> Problem {
+    Problem::invalid("`scope` is none that there is, or not for this caller: see /openapi.json")
+}
+
+/// The scope of several sessions that this caller may look at under this name. The scope that all users of a team share is
+/// the operator's.
+pub(super) fn shared_scope(caller: &Caller, named: &str) -> Option<Scope> {
+    if let ("user", Caller::Subject(_), Some(own)) = (named, caller, caller.subject()) {
+        return Some(Scope::User(own.to_owned()));
+    }
+    match named.parse().ok()? {
+        Scope::User(owner) if caller.reaches(Some(&owner)) => Some(Scope::User(owner)),
+        Scope::App if *caller == Caller::Operator => Some(Scope::App),
+        _ => None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The status of the server itself.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     extract::State,
@@ -16,6 +18,9 @@ use crate::{
     problem::Problem,
     server::Shared,
 };
+
+/// How long a store may take to answer while the server counts as ready.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 const METRICS: Access = Access::Needs(Scope::Metrics);
 
@@ -73,8 +78,15 @@ async fn ready(State(state): State<Shared>) -> Result<Json<Value>, Problem> {
     }
     let mut filter = RunFilter::default();
     filter.limit = 1;
-    if let Err(error) = state.system.store().runs(filter).await {
-        tracing::error!(%error, "the store does not answer");
+    // A read waits for a database that is away longer than a balancer does.
+    let read = tokio::time::timeout(ANSWERS_WITHIN, state.system.store().runs(filter));
+    let failed = match read.await {
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(late) => Some(late.to_string()),
+    };
+    if let Some(error) = failed {
+        tracing::error!(error, "the store does not answer");
         let detail = "the store does not answer; the server's log says why";
         return Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,

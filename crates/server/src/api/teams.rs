@@ -111,8 +111,7 @@ async fn list(asked: Asked) -> Json<Vec<TeamView>> {
 }
 
 fn named(asked: &Asked, name: &str) -> Result<TeamSpec, Problem> {
-    let mut teams = asked.state.teams().into_iter();
-    let team = teams.find(|team| team.name == name);
+    let team = asked.state.team(name);
     team.ok_or_else(|| Problem::not_found(format!("team {name:?}")))
 }
 

@@ -12,10 +12,9 @@ use crate::{api::memory_names, deliveries::ChatRecipient};
 
 /// The scopes of the team's memories that a run for this person may have written.
 fn memories(system: &System, session: &SessionId, owner: &str) -> Vec<StoredMemory> {
-    let teams = system.teams();
-    let team = teams.iter().find(|team| team.name == session.team);
+    let team = system.team(&session.team);
     let scopes = [Scope::User(owner.to_owned()), Scope::Session, Scope::App];
-    let names = team.map(memory_names).unwrap_or_default();
+    let names = team.as_ref().map(memory_names).unwrap_or_default();
     let mut found = Vec::new();
     for name in names {
         for scope in &scopes {

@@ -105,8 +105,8 @@ async fn receive(
     Bytes(body): Bytes,
 ) -> Result<Response, Problem> {
     let unknown = || Problem::not_found(format!("messenger {name:?} of a team {team:?}"));
-    let spec = state.teams().into_iter().find(|spec| spec.name == team);
-    let mut messengers = spec.ok_or_else(unknown)?.messengers.into_iter();
+    let spec = state.team(&team).ok_or_else(unknown)?;
+    let mut messengers = spec.messengers.into_iter();
     let messenger = messengers.find(|messenger| messenger.name == name);
     let messenger = messenger.ok_or_else(unknown)?;
     let secret = messenger.secret_variable().unwrap_or_default();

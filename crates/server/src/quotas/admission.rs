@@ -77,8 +77,7 @@ impl Quotas {
         }
         let mut budget = turn.budget;
         if buckets.values().any(|quota| quota.measure.is_settled()) {
-            let teams = self.system.teams();
-            let team = teams.iter().find(|team| team.name == session.team);
+            let team = self.system.team(&session.team);
             budget = team.map_or(budget, |team| budget.narrowed(&team.budget));
         }
         let id = run.to_string();

@@ -58,8 +58,7 @@ async fn receive(
     Bytes(body): Bytes,
 ) -> Result<Response, Problem> {
     let unknown = || Problem::not_found(format!("webhook {name:?} of a team {team:?}"));
-    let spec = state.teams().into_iter().find(|spec| spec.name == team);
-    let webhooks = spec.ok_or_else(unknown)?.webhooks;
+    let webhooks = state.team(&team).ok_or_else(unknown)?.webhooks;
     let webhook = webhooks.into_iter().find(|webhook| webhook.name == name);
     let webhook = webhook.ok_or_else(unknown)?;
     let secret = webhook.secret_variable().unwrap_or_default();

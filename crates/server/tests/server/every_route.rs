@@ -1,5 +1,6 @@
-//! Every route that the server can put on, as the router lists them: without credentials, with a wrong key, and with the
-//! key of another tenant, which gets nothing that belongs to the first. A route that the table does not know fails.
+//! Every route that the server can put on, as the router lists them: without credentials, with a wrong key, with the
+//! key of another tenant or of its reader, which get nothing that belongs to the first, and with that of the tenant's own
+//! reader, which gets everything and changes nothing. A route that the table does not know fails.
 
 mod table;
 
@@ -131,7 +132,15 @@ async fn desk() -> (Desk, Vec<Endpoint>) {
 }
 
 fn of_tenant(desk: &Desk, tenant: &str) -> Client {
-    let mut spec = KeySpec::new("ada", &[Scope::Read, Scope::Run, Scope::Metrics]);
+    of(desk, tenant, &[Scope::Read, Scope::Run, Scope::Metrics])
+}
+
+fn reader_of(desk: &Desk, tenant: &str) -> Client {
+    of(desk, tenant, &[Scope::Tenant])
+}
+
+fn of(desk: &Desk, tenant: &str, scopes: &[Scope]) -> Client {
+    let mut spec = KeySpec::new("ada", scopes);
     spec.tenant = Some(tenant.to_owned());
     let key = Some(desk.keys.make(&spec).unwrap().secret);
     let to = desk.client.to;
@@ -142,12 +151,13 @@ fn of_tenant(desk: &Desk, tenant: &str) -> Client {
 async fn every_route_of_the_router_keeps_what_is_a_tenants_from_everybody_else() {
     let (desk, endpoints) = desk().await;
     let [ada, other] = ["acme", "other"].map(|tenant| of_tenant(&desk, tenant));
+    let [reader, strange] = ["acme", "other"].map(|tenant| reader_of(&desk, tenant));
     let operator = desk.client_of("root", &[Scope::Admin]);
     let wrong = Client {
         key: Some("glk_000000000000_x".into()),
         ..ada.clone()
     };
-    let (mut wrongs, mut tried, mut told) = (Vec::new(), BTreeSet::new(), 0);
+    let (mut wrongs, mut tried, mut told, mut read) = (Vec::new(), BTreeSet::new(), 0, 0);
     let mut hers = Hers::begin(&desk, &ada, 0).await;
     for number in 0.. {
         let Some(this) = all(&hers).into_iter().nth(number) else {
@@ -189,6 +199,35 @@ async fn every_route_of_the_router_keeps_what_is_a_tenants_from_everybody_else()
                 wrongs.push(format!("{who}: {method} {at} tells {secret}: {answer:?}"));
             }
         }
+        // Readers of tenants name sessions by their whole keys.
+        let whole = format!("acme:ada%2F{}", hers.session);
+        let at_whole = named.clone().unwrap_or(path.replace("{key}", &whole));
+        let at_whole = hers.filled(&at_whole) + &this.tail;
+        let is_read = matches!(endpoint.access, Access::Public | Access::Needs(Scope::Read));
+        let status = this.reader.unwrap_or(if is_read { this.hers } else { 403 });
+        for (who, client) in [("the reader", &reader), ("another's reader", &strange)] {
+            let answer = client
+                .begun(method, &at_whole, &this.headers, body.as_deref())
+                .await;
+            let is_own = who == "the reader";
+            let fits = match is_own || !is_read {
+                true => answer.status == status,
+                false => answer.status < 500,
+            };
+            if !fits {
+                wrongs.push(format!(
+                    "{who}: {method} {at_whole}: expected {status}: {answer:?}"
+                ));
+            }
+            let sent = format!("{sent} {at_whole}");
+            match hers.told_in(&format!("{:?} {}", answer.headers, answer.body), &sent) {
+                Some(_) if is_own => read += 1,
+                Some(secret) => wrongs.push(format!(
+                    "{who}: {method} {at_whole} tells {secret}: {answer:?}"
+                )),
+                None => {}
+            }
+        }
         // Who only looks changes nothing, and the next may look at the same.
         let looks = method == "GET";
         let log = format!("/api/v1/sessions/desk/{}", hers.session);
@@ -226,13 +265,14 @@ async fn every_route_of_the_router_keeps_what_is_a_tenants_from_everybody_else()
     }
     assert!(wrongs.is_empty(), "{}", wrongs.join("\n\n"));
     // The requests are such that an answer to the wrong caller would have been seen.
-    assert!(told >= 20, "{told}");
+    assert!(told >= 20 && read >= 20, "{told} {read}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_method_of_a2a_keeps_what_is_a_tenants_from_everybody_else() {
     let (desk, _) = desk().await;
     let [ada, other] = ["acme", "other"].map(|tenant| of_tenant(&desk, tenant));
+    let reader = reader_of(&desk, "acme");
     let hers = Hers::begin(&desk, &ada, 0).await;
     let methods = of_methods(&hers);
     for method in ghostlight_a2a::protocol::Method::ALL {
@@ -253,6 +293,15 @@ async fn every_method_of_a2a_keeps_what_is_a_tenants_from_everybody_else() {
             None,
             "{method} {answer:?}"
         );
+
+        // The reader of her tenant may look, and do nothing.
+        let looks = ["Get", "List", "Subscribe"];
+        if !looks.iter().any(|word| method.starts_with(word)) {
+            let answer = reader.request("POST", path, VERSION, Some(&body));
+            let answer = answer.await.is(200);
+            let refusal = "the key lacks the scope run";
+            assert!(answer.body.contains(refusal), "{method} {answer:?}");
+        }
 
         let none = a2a_grpc::ask(&desk.client, method, params.clone()).await;
         let none = none.unwrap_err().code();

@@ -24,6 +24,7 @@ mod desk;
 #[cfg(all(feature = "a2a", feature = "anp", feature = "memory"))]
 mod every_route;
 mod hostile;
+mod idle;
 mod keys;
 mod load;
 mod looking_in;

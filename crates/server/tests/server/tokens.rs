@@ -165,6 +165,16 @@ async fn a_token_opens_what_its_scopes_and_roles_say_and_nothing_without() {
         .get("/api/v1/supervision")
         .await
         .is(200);
+    // The scope `tenant` reads all of a tenant, and takes the right to write away.
+    let mut audits = claims("max", "acme");
+    audits["scope"] = "ghostlight:tenant ghostlight:run".into();
+    let max = with(&desk, one.sign(&audits));
+    max.get("/api/v1/runs").await.is(200);
+    max.post(path, body.clone()).await.is(403);
+    audits["tenant_id"] = Value::Null;
+    let max = with(&desk, one.sign(&audits));
+    let runs = max.get("/api/v1/runs").await.is(403);
+    assert!(!runs.body.contains("acme"), "{runs:?}");
     // A tenant's subjects share its quota, and nobody else does.
     let of = |name: &str, tenant: &str| with(&desk, one.sign(&claims(name, tenant)));
     of("a", "acme").post(path, body.clone()).await.is(202);

@@ -23,6 +23,8 @@ pub(super) struct Try {
     pub(super) theirs: u16,
     /// The status for her, or for the operator where the route is the operator's: the request itself is right.
     pub(super) hers: u16,
+    /// The status for the reader of her tenant, where it is not hers at what is to be read and 403 at all else.
+    pub(super) reader: Option<u16>,
 }
 
 impl Try {
@@ -38,6 +40,7 @@ impl Try {
             wrong: 401,
             theirs,
             hers,
+            reader: None,
         }
     }
 
@@ -58,6 +61,11 @@ impl Try {
 
     fn header(mut self, name: &str, value: &str) -> Self {
         self.headers += &format!("{name}: {value}\r\n");
+        self
+    }
+
+    fn reader(mut self, status: u16) -> Self {
+        self.reader = Some(status);
         self
     }
 
@@ -92,31 +100,34 @@ fn of_the_interface(hers: &Hers) -> Vec<Try> {
         get("/ready", 200, 200).nobody(200),
         get("/openapi.json", 200, 200).nobody(200),
         get("/schema", 200, 200).nobody(200),
-        get("/metrics", 200, 200),
+        get("/metrics", 200, 200).reader(403),
         posted("/sign-in", json!({ "key": "glk_x" }), 401, 401),
         Try::of(("POST", "/sign-out"), 204, 204).nobody(204),
         get("/api/v1/me", 200, 200),
         // The operator's.
         get("/api/v1/load", 403, 200),
-        get("/api/v1/topics", 403, 200),
-        get("/api/v1/budgets", 403, 200),
         get("/api/v1/supervision", 403, 200),
         get("/api/v1/schedules", 403, 200),
         get("/api/v1/teams/{team}/definition", 403, 200),
         get("/api/v1/runs/{run}/entries", 403, 200),
         get("/api/v1/runs/{run}/definition", 403, 200),
+        get("/api/v1/topics", 200, 200),
+        get("/api/v1/budgets", 200, 200),
         get("/api/v1/teams", 200, 200),
         get("/api/v1/teams/{team}", 200, 200),
         get("/api/v1/memories", 200, 200),
-        get("/api/v1/memories/{team}/{name}", 200, 200),
-        get("/api/v1/memories/{team}/{name}", 200, 200).tail(format!("?text={}", hers.text)),
-        get("/api/v1/memories/{team}/{name}", 422, 422).tail("?scope=user:acme:ada"),
+        // A reader of a tenant has nothing of its own.
+        get("/api/v1/memories/{team}/{name}", 200, 200).reader(422),
+        get("/api/v1/memories/{team}/{name}", 200, 200)
+            .tail(format!("?text={}", hers.text))
+            .reader(422),
+        get("/api/v1/memories/{team}/{name}", 422, 200).tail("?scope=user:acme:ada"),
         get("/api/v1/memories/{team}/{name}", 200, 200).tail(format!("?scope=session:{in_hers}")),
         posted("/api/v1/memories/{team}/{name}/forget", item, 200, 200),
         get("/api/v1/sessions", 200, 200),
         get("/api/v1/sessions", 200, 200).tail("?owner=acme:ada"),
         get(session, 404, 200),
-        get(session, 404, 404).key(&in_hers),
+        get(session, 404, 404).key(&in_hers).reader(200),
         get(session, 404, 404).key(&format!("..%2F{in_hers}")),
         get("/api/v1/sessions/{team}/{key}/messages", 200, 200),
         posted("/api/v1/sessions/{team}/{key}/turns", turn, 202, 409),
@@ -133,7 +144,7 @@ fn of_the_interface(hers: &Hers) -> Vec<Try> {
             409,
         ),
         get("/api/v1/sessions/{team}/{key}/state", 200, 200),
-        get("/api/v1/sessions/{team}/{key}/state", 422, 422).tail("?scope=user:acme:ada"),
+        get("/api/v1/sessions/{team}/{key}/state", 422, 200).tail("?scope=user:acme:ada"),
         get("/api/v1/sessions/{team}/{key}/artifacts", 200, 200),
         get("/api/v1/sessions/{team}/{key}/artifacts", 422, 422).tail("?scope=app"),
         get("/api/v1/sessions/{team}/{key}/artifacts/{name}", 404, 200),
@@ -322,7 +333,9 @@ fn of_agents(hers: &Hers) -> Vec<Try> {
         get("/a2a/{team}/tasks", 200, 200).tail(format!("?contextId={}", hers.session)),
         get(task, 404, 200),
         get(task, 404, 200).tail(":subscribe"),
-        Try::of(("POST", task), 404, 200).tail(":cancel"),
+        Try::of(("POST", task), 404, 200)
+            .tail(":cancel")
+            .reader(403),
         Try::of(("POST", task), 404, 200).tail(":subscribe"),
         get(pushes, 404, 200),
         posted(pushes, config, 404, 200),
