@@ -20,11 +20,12 @@ pub(crate) async fn write(
     digest: Digest,
 ) -> Result<(), Fault> {
     let sql = &link.statements;
-    let heads: Vec<(&String, &Head)> = group
+    let (heads, changed): (Vec<_>, Vec<_>) = group
         .changed
         .iter()
         .filter_map(|key| group.heads.get_key_value(key))
-        .collect();
+        .partition(|(_, head)| head.is_new);
+    let changed: Vec<&Head> = changed.into_iter().map(|(_, head)| head).collect();
     let entries = &group.entries;
     let runs: Vec<RunTexts<'_>> = group.runs.values().map(|row| RunTexts::of(row)).collect();
     let values: Vec<_> = group.values.iter().collect();
@@ -44,6 +45,23 @@ pub(crate) async fn write(
                 column(&heads, |(_, head)| head.hash.0.as_slice()),
                 column(&heads, |(_, head)| head.updated_at.cast_signed()),
                 column(&heads, |(_, head)| {
+                    head.definition.as_ref().map(|d| d.0.as_slice())
+                }),
+            ],
+        );
+    }
+    if !changed.is_empty() {
+        burst.push(
+            &sql.change_journals,
+            vec![
+                column(&changed, |head| head.id),
+                column(&changed, |head| head.root),
+                column(&changed, |head| number(head.epoch)),
+                column(&changed, |head| head.owner.as_deref()),
+                column(&changed, |head| number(head.entries)),
+                column(&changed, |head| head.hash.0.as_slice()),
+                column(&changed, |head| head.updated_at.cast_signed()),
+                column(&changed, |head| {
                     head.definition.as_ref().map(|d| d.0.as_slice())
                 }),
             ],

@@ -143,10 +143,12 @@ statements! {
          JOIN inbox AS i ON i.run = wanted.run AND i.id = wanted.id";
     put_journals = "INSERT INTO journals(id, key, root, epoch, owner, entries, hash, updated_at, definition) \
          SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], \
-             $7::bytea[], $8::bigint[], $9::bytea[]) \
-         ON CONFLICT (id) DO UPDATE SET root = excluded.root, epoch = excluded.epoch, owner = excluded.owner, \
-             entries = excluded.entries, hash = excluded.hash, updated_at = excluded.updated_at, \
-             definition = excluded.definition";
+             $7::bytea[], $8::bigint[], $9::bytea[])";
+    change_journals = "UPDATE journals SET root = new.root, epoch = new.epoch, owner = new.owner, \
+             entries = new.entries, hash = new.hash, updated_at = new.updated_at, definition = new.definition \
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bytea[], $7::bigint[], \
+             $8::bytea[]) AS new(id, root, epoch, owner, entries, hash, updated_at, definition) \
+         WHERE journals.id = new.id";
     put_entries = "INSERT INTO entries(position, journal, root, sequence, at, body, hash) \
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], \
              $7::bytea[])";
@@ -548,6 +550,7 @@ impl Found {
                 updated_at: count(&row, 7)?,
                 definition: digest_or_none(&row, 8)?,
                 held: row.try_get(9)?,
+                is_new: false,
             };
             group.heads.insert(text::read(row.try_get(0)?), head);
         }

@@ -34,6 +34,8 @@ pub(crate) struct Head {
     pub(crate) owner: Option<String>,
     /// Whether it belongs to another living node.
     pub(crate) held: bool,
+    /// Whether the group makes it.
+    pub(crate) is_new: bool,
     pub(crate) entries: u64,
     pub(crate) hash: Digest,
     pub(crate) updated_at: u64,
@@ -366,6 +368,7 @@ impl<'r> Group<'r> {
             epoch: 0,
             owner: None,
             held: false,
+            is_new: true,
             entries: 0,
             hash: chain::genesis(key),
             updated_at: 0,

@@ -255,14 +255,12 @@ impl Readers {
             Some(team) => (format!("session:{team}/"), format!("session:{team}0")),
             None => ("session:".to_owned(), "session;".to_owned()),
         };
-        let mut query = Query::of(
-            "SELECT key, entries, updated_at FROM journals WHERE entries > 0 \
-             AND key >= 'session:' AND key < 'session;'",
-        );
+        let mut query =
+            Query::of("SELECT key, entries, heard_at FROM journals WHERE heard_at IS NOT NULL");
         query.compare("key >=", from);
         query.compare("key <", to);
         if let Some(since) = filter.since {
-            query.compare("updated_at >=", since.0.cast_signed());
+            query.compare("heard_at >=", since.0.cast_signed());
         }
         if let Some(after) = &filter.after {
             let at = after.updated_at.0.cast_signed();
@@ -271,10 +269,10 @@ impl Readers {
             query.values.extend([Box::new(at) as Value, Box::new(key)]);
             let (at, key) = (query.values.len() - 1, query.values.len());
             query.and(&format!(
-                "(updated_at < ${at} OR (updated_at = ${at} AND key > ${key}))"
+                "(heard_at < ${at} OR (heard_at = ${at} AND key > ${key}))"
             ));
         }
-        query.sql.push_str(" ORDER BY updated_at DESC, key");
+        query.sql.push_str(" ORDER BY heard_at DESC, key");
         query.limit(filter.limit);
         let found = self.rows(&query.sql, &query.parameters()).await?;
         let session = |row: &Row| {

@@ -2,9 +2,10 @@
 
 use super::{note, print};
 use crate::cli::{
+    arguments::StoreArguments,
     exit::{Exit, Failure},
     keeping, location,
-    more_arguments::{Migrate, Nodes},
+    more_arguments::Migrate,
 };
 
 /// Applies the migrations that are not applied yet, or lists them.
@@ -33,8 +34,8 @@ pub(super) async fn migrate(arguments: Migrate) -> Result<Exit, Failure> {
 }
 
 /// Reads everything and checks every hash.
-pub(super) async fn verify(arguments: Nodes) -> Result<Exit, Failure> {
-    let location = keeping::location_of(&arguments.store)?;
+pub(super) async fn verify(arguments: StoreArguments) -> Result<Exit, Failure> {
+    let location = keeping::location_of(&arguments)?;
     if !location.is_there()? {
         return Err(Failure::Usage(format!("there is no store {location}")));
     }

@@ -2,13 +2,13 @@
 
 use super::note;
 use crate::cli::{
+    arguments::StoreArguments,
     exit::{Exit, Failure},
     keeping, location,
-    more_arguments::Nodes,
 };
 
-pub(super) async fn nodes(arguments: Nodes) -> Result<Exit, Failure> {
-    let location = keeping::location_of(&arguments.store)?;
+pub(super) async fn nodes(arguments: StoreArguments) -> Result<Exit, Failure> {
+    let location = keeping::location_of(&arguments)?;
     match location::nodes(&location).await? {
         None => Err(Failure::Usage(format!(
             "{location} is a file, whose processes are those of one machine: name a store in PostgreSQL with \

@@ -26,6 +26,8 @@ use crate::{
 /// How long a node keeps what it owns while it is frozen or cut off.
 const LEASE: Duration = Duration::from_millis(1_000);
 
+const NODES: usize = 3;
+
 /// A folder of its own, which is left where a test failed.
 pub(crate) struct Scene {
     folder: PathBuf,
@@ -265,6 +267,24 @@ const FAILURES: [Failure; 9] = [
     Failure::Full,
 ];
 
+/// The failure of a round, and the node that meets it: in as many times nine rounds as there are nodes each of them meets
+/// each failure.
+fn failure_of(round: usize) -> (Failure, usize) {
+    let (time, number) = (round / FAILURES.len(), round % FAILURES.len());
+    (FAILURES[number], (time + number) % NODES)
+}
+
+#[test]
+fn each_failure_comes_to_each_node() {
+    let all = FAILURES.len() * NODES;
+    let met: Vec<_> = (0..all).map(failure_of).collect();
+    for failure in FAILURES {
+        for node in 0..NODES {
+            assert!(met.contains(&(failure, node)), "{failure:?} of node {node}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_sessions_come_through_every_failure() {
     if is_left_out() {
@@ -279,7 +299,7 @@ async fn thousands_of_sessions_come_through_every_failure() {
     let mut server = Arc::new(small.unwrap_or_else(|| Server::start(&settings)));
     let scene = Scene::new();
     let mut proxies = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..NODES {
         proxies.push(Proxy::to(server.port()).await);
     }
     let urls: Vec<String> = proxies
@@ -292,12 +312,12 @@ async fn thousands_of_sessions_come_through_every_failure() {
         (options.recover_ms, options.call_ms) = (2_000, 100);
         Node::start(&options)
     };
-    let mut nodes: Vec<Node> = (0..3).map(|place| start(place, 0)).collect();
+    let mut nodes: Vec<Node> = (0..NODES).map(|place| start(place, 0)).collect();
     let (mut turns, mut observer) = (Turns::default(), Observer::of(&server));
     let begun = Instant::now();
     for number in 0..sessions {
         let name = if number < working { "w" } else { "sleeper" };
-        turns.begin(&mut nodes[number % 3], &format!("{name}{number}"));
+        turns.begin(&mut nodes[number % NODES], &format!("{name}{number}"));
     }
     while !turns.all_are_acknowledged() {
         turns.hear(&mut nodes);
@@ -312,7 +332,7 @@ async fn thousands_of_sessions_come_through_every_failure() {
     let some_time = (Duration::from_millis(300), true);
     let longer_than_a_lease = (LEASE * 3 / 2, true);
     for round in 0..rounds {
-        let (failure, place) = (FAILURES[round % FAILURES.len()], round % 3);
+        let (failure, place) = failure_of(round);
         load(&mut observer, &mut nodes, &mut turns, some_time).await;
         if matches!(
             failure,

@@ -284,9 +284,9 @@ async fn a_batch_that_the_database_refuses_does_not_hinder_the_others() {
     store.verify().await.unwrap();
 }
 
-/// A run whose entry the database never takes fails, and says so; the runs that commit beside it go on.
+/// A run whose entry the database never takes is parked, and says so; the runs that commit beside it go on.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_append_that_the_database_refuses_fails_its_run_alone() {
+async fn an_append_that_the_database_refuses_parks_its_run_alone() {
     if is_left_out() {
         return;
     }
@@ -311,8 +311,10 @@ async fn an_append_that_the_database_refuses_fails_its_run_alone() {
     for (run, size) in futures_util::future::join_all(sent).await.iter().zip(sizes) {
         match run.outcome().await {
             Ok(outcome) => assert_eq!(outcome.text(), size),
-            Err(SystemError::Store(StoreError::Refused { to, .. })) => {
-                assert_eq!((to, size), (format!("run {}", run.id()), "20000"));
+            Err(SystemError::Parked { run: parked, error }) => {
+                assert_eq!((parked, size), (run.id(), "20000"));
+                let said = error.to_string();
+                assert!(said.contains(&format!("to run {parked} ")), "{said}");
             }
             Err(error) => panic!("{size}: {error}"),
         }

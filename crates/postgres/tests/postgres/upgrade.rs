@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use ghostlight_actors::contract::{RunFilter, Store as _, StoreError};
+use ghostlight_actors::contract::{RunFilter, SessionFilter, Store as _, StoreError};
 use ghostlight_postgres::{Options, PostgresStore};
+use tokio_postgres::types::ToSql;
 
 use crate::{
     chaos::{Observer, Scene, check, load},
@@ -13,6 +14,14 @@ use crate::{
 };
 
 const SESSIONS: usize = 24;
+
+/// How a program of the third version of the tables wrote journals.
+const PUT_JOURNALS: &str = "INSERT INTO journals(id, key, root, epoch, owner, entries, hash, updated_at, definition) \
+     SELECT id, key, NULL, 1, 'node', entries, '\\x00', at, NULL \
+         FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[]) AS new(id, key, entries, at) \
+     ON CONFLICT (id) DO UPDATE SET root = excluded.root, epoch = excluded.epoch, owner = excluded.owner, \
+         entries = excluded.entries, hash = excluded.hash, updated_at = excluded.updated_at, \
+         definition = excluded.definition";
 
 /// Two versions of the program are at work at once; then the old one drains and leaves.
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +97,7 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
             .unwrap()
     };
     let before = version().await;
-    assert_eq!((before.found, before.pending().len()), (0, 3));
+    assert_eq!((before.found, before.pending().len()), (0, 4));
     assert!(before.pending().iter().all(|(_, about)| !about.is_empty()));
     let refused = PostgresStore::open_with(&url, &explicit).await.unwrap_err();
     assert!(
@@ -96,7 +105,7 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
             refused,
             StoreError::TooOld {
                 found: 0,
-                known: 3,
+                known: 4,
                 ..
             }
         ),
@@ -117,20 +126,37 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
     client
         .batch_execute(
             "SET search_path = ghostlight; DELETE FROM version WHERE number > 1; DROP INDEX runs_by_due; \
-             ALTER TABLE runs DROP COLUMN owner, DROP COLUMN version; ALTER TABLE nodes DROP COLUMN carries",
+             ALTER TABLE runs DROP COLUMN owner, DROP COLUMN version; ALTER TABLE nodes DROP COLUMN carries; \
+             ALTER TABLE journals DROP COLUMN heard_at; CREATE INDEX sessions_by_time ON journals(updated_at DESC, key)",
         )
         .await
         .unwrap();
     assert_eq!(version().await.pending()[0].0, 2);
+    // A program of the third version has the store open, and goes on with the statement that it has prepared.
+    let before = client.prepare(PUT_JOURNALS).await.unwrap();
     let migrated = PostgresStore::open(&url).await.unwrap();
     let rows = migrated.runs(RunFilter::default()).await.unwrap();
     assert_eq!((rows.len(), rows[0].version), (1, 0));
+    for (session, entries, at) in [("a", 1_i64, 7_i64), ("b", 1, 8), ("a", 2, 9)] {
+        let (id, key) = (
+            1_000 + i64::from(session == "b"),
+            format!("session:team/{session}"),
+        );
+        let parameters: [&(dyn ToSql + Sync); 4] =
+            [&vec![id], &vec![key], &vec![entries], &vec![at]];
+        client.execute(&before, &parameters).await.unwrap();
+    }
+    let listed = migrated.sessions(SessionFilter::default()).await.unwrap();
+    let listed = listed
+        .iter()
+        .map(|row| (row.session.key.as_str(), row.entries, row.updated_at.0));
+    assert_eq!(listed.collect::<Vec<_>>(), [("a", 2, 9), ("b", 1, 8)]);
     client
-        .batch_execute("INSERT INTO version VALUES (4)")
+        .batch_execute("INSERT INTO version VALUES (5)")
         .await
         .unwrap();
     for options in [Options::default(), explicit.clone()] {
         let refused = PostgresStore::open_with(&url, &options).await.unwrap_err();
-        assert!(matches!(refused, StoreError::TooNew { found: 4, .. }));
+        assert!(matches!(refused, StoreError::TooNew { found: 5, .. }));
     }
 }
