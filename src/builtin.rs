@@ -140,18 +140,28 @@ fn fallback(given: &Map<String, Value>) -> Result<ModelHandle, String> {
 #[cfg(feature = "anthropic")]
 fn anthropic(given: &Map<String, Value>) -> Result<ModelHandle, String> {
     let settings: crate::models::AnthropicSettings = settings(given)?;
+    check_address(&settings.base_url)?;
     Ok(ModelHandle::new(crate::models::Anthropic::from(settings)))
 }
 
 #[cfg(feature = "gemini")]
 fn gemini(given: &Map<String, Value>) -> Result<ModelHandle, String> {
     let settings: crate::models::GeminiSettings = settings(given)?;
+    check_address(&settings.base_url)?;
     Ok(ModelHandle::new(crate::models::Gemini::from(settings)))
 }
 
 /// The settings in a team file as a typed value.
 fn settings<T: for<'de> Deserialize<'de>>(given: &Map<String, Value>) -> Result<T, String> {
     T::deserialize(given).map_err(|error| error.to_string())
+}
+
+/// Refuses an address before a run is begun with it.
+#[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
+fn check_address(base_url: &str) -> Result<(), String> {
+    crate::models::http::parse_address(base_url)
+        .map(drop)
+        .map_err(|error| error.message)
 }
 
 fn offline(given: &Map<String, Value>) -> Result<ModelHandle, String> {
@@ -164,6 +174,7 @@ fn offline(given: &Map<String, Value>) -> Result<ModelHandle, String> {
 #[cfg(feature = "openai")]
 fn openai(given: &Map<String, Value>) -> Result<ModelHandle, String> {
     let settings: crate::models::OpenAiSettings = settings(given)?;
+    check_address(&settings.base_url)?;
     Ok(ModelHandle::new(crate::models::OpenAi::from(settings)))
 }
 

@@ -9,7 +9,7 @@ use std::{
 use serde::Deserialize;
 
 use super::{exit::Failure, keeping::variable};
-use crate::files;
+use crate::{config, files};
 
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -40,7 +40,8 @@ pub(super) fn load() -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(wrong(&path, &error)),
     };
-    let _ = READ.set(read(&text).map_err(|error| wrong(&path, &error))?);
+    let read = read(&text, &path.display().to_string());
+    let _ = READ.set(read.map_err(Failure::Usage)?);
     Ok(())
 }
 
@@ -49,15 +50,14 @@ pub(super) fn read_before() -> &'static UserConfig {
     READ.get_or_init(UserConfig::default)
 }
 
-fn read(text: &str) -> Result<UserConfig, String> {
-    if text.trim().is_empty() {
-        return Ok(UserConfig::default());
-    }
-    let read: UserConfig = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+/// The settings in this text; the error names the file and the place.
+fn read(text: &str, origin: &str) -> Result<UserConfig, String> {
+    let read: UserConfig =
+        config::read_settings(text, origin).map_err(|error| error.to_string())?;
     let is_reference = |text: &String| text.starts_with("${") && text.ends_with('}');
     if read.api_key.as_ref().is_some_and(|key| !is_reference(key)) {
-        return Err(String::from(
-            "`api_key` is the name of a variable that holds the key, such as ${OPENAI_API_KEY}, and not the key",
+        return Err(format!(
+            "{origin}: `api_key` is the name of a variable that holds the key, such as ${{OPENAI_API_KEY}}, and not the key",
         ));
     }
     Ok(read)
@@ -91,9 +91,15 @@ mod tests {
 
     #[test]
     fn the_file_holds_no_key_and_nothing_that_is_unknown() {
+        let read = |text| read(text, "config.yaml");
         assert_eq!(read("model: m\nstore: /a").unwrap().model.unwrap(), "m");
         assert!(read("").unwrap().model.is_none());
-        assert!(read("modle: m").unwrap_err().contains("modle"));
+        let error = read("store: /a\nmodle: m").unwrap_err();
+        assert!(
+            error.starts_with("config.yaml:2:1: unknown key `modle`"),
+            "{error}"
+        );
+        assert!(error.contains("did you mean `model`?"), "{error}");
         let error = read("api_key: sk-123456").unwrap_err();
         assert!(!error.contains("sk-123456"), "{error}");
         read("api_key: ${MY_KEY}").unwrap();

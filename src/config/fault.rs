@@ -14,7 +14,7 @@ const MAX_EXCERPT: u64 = 160;
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("{}: {source}; name a team file that exists and is UTF-8 text", path.display())]
+    #[error("{}: {source}{}", path.display(), remedy(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -41,6 +41,14 @@ impl ConfigError {
             Self::Invalid(invalid) => Some(invalid.kind),
             Self::Read { .. } => None,
         }
+    }
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; name a team file that exists",
+        io::ErrorKind::InvalidData => "; a team file is UTF-8 text",
+        _ => "",
     }
 }
 

@@ -5,10 +5,12 @@ mod fault;
 mod faults;
 mod names;
 mod paths;
+mod places;
 mod reading;
 mod remote;
 mod schema;
 mod sections;
+mod settings;
 mod templates;
 mod variables;
 
@@ -18,6 +20,8 @@ use ghostlight_actors::{
     definition::{DefinitionError, TeamSpec},
     run::Registry,
 };
+#[cfg(feature = "cli")]
+use serde::de::DeserializeOwned;
 
 use self::document::{Content, Node};
 pub use self::{
@@ -115,6 +119,23 @@ fn read_document(
     spec.check()
         .map_err(|error| names::locate(&error, &document))?;
     Ok((spec, document))
+}
+
+/// Reads another file of settings as a team file is read, so that its faults have their places, too.
+#[cfg(feature = "cli")]
+pub(crate) fn read_settings<T: DeserializeOwned + Default>(
+    text: &str,
+    origin: &str,
+) -> Result<T, ConfigError> {
+    let read = || {
+        let document = document::read(text)
+            .map_err(|(place, message)| fault::Fault::new(FaultKind::Syntax, place, message))?;
+        match document.content {
+            Content::Null => Ok(T::default()),
+            _ => reading::read(&document),
+        }
+    };
+    read().map_err(|fault| fault.of(origin, text))
 }
 
 impl TeamFile {

@@ -77,7 +77,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// Serde's expectation, in terms of YAML instead of Rust.
-fn in_words(expected: &str) -> String {
+pub(super) fn in_words(expected: &str) -> String {
     match expected {
         "u8" | "u16" | "usize" | "u64" => String::from("a whole number, 0 or more"),
         "u32" => format!("a whole number from 0 to {}", u32::MAX),

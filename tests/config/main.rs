@@ -319,8 +319,8 @@ fn unknown_names_are_shown_with_those_that_exist() {
         ),
         (
             "agent:\n  name: a\n  behavior:\n    name: function_calling\n    depth: 3\n",
-            3,
-            3,
+            5,
+            5,
             &["no setting \"depth\""],
         ),
         (
@@ -490,21 +490,77 @@ fn policies_are_named_with_their_settings_and_faults_have_their_place() {
         ),
         (
             "\n    - name: recovery\n      max_tries: 0",
-            3,
-            3,
+            5,
+            7,
             &["\"recovery\" refuses its settings: max_tries must be at least 1"],
         ),
         (
             "\n    - todos\n    - { name: planning, revisions: 2 }",
-            3,
-            3,
-            &["unknown field `revisions`", "min_revisions"],
+            5,
+            25,
+            &["unknown key `revisions`", "min_revisions"],
+        ),
+        (
+            "\n    - { name: recovery, max_tries: many }",
+            4,
+            36,
+            &[
+                "expected a whole number from 0 to",
+                "found the text \"many\"",
+            ],
+        ),
+        (
+            "\n    - { name: tool_limits }",
+            4,
+            15,
+            &["calls must name at least one tool"],
         ),
     ] {
         let team = parse(&format!("agent:\n  name: a\n  policies: {policies}\n")).unwrap();
         let told = team.resolve(registry()).unwrap_err().to_string();
         let heading = format!("team.yaml:{line}:{column}: ");
         assert!(told.starts_with(&heading), "{told}");
+        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+    }
+    let refused = |text: &str| {
+        let error = parse(text).and_then(|team| team.resolve(registry()).map(drop));
+        error.unwrap_err().to_string()
+    };
+    for (text, parts) in [
+        // A kind of toolset is a kind of tool for who writes the file.
+        #[cfg(feature = "tools")]
+        (
+            "tools: { n: { kind: fils } }\nagent: { name: a }",
+            &["1:21: ", "did you mean `files`?", "docs_search"][..],
+        ),
+        #[cfg(feature = "openai")]
+        (
+            "models: { m: { provider: openai, base_url: nowhere } }\nagent: { name: a, model: m }",
+            &["1:34: ", "base_url must be an address"][..],
+        ),
+        (
+            "interceptors: [{ name: retry, tool: [x] }]\nagent: { name: a }",
+            &["1:31: ", "unknown key `tool`", "did you mean `tools`?"][..],
+        ),
+        (
+            "agent: { name: a, behavior: { name: graph } }",
+            &["1:19: ", "the key `entry` is missing"][..],
+        ),
+        (
+            "agent: { name: a, tools: [wait], approval: { wat: true } }",
+            &["1:46: ", "did you mean `wait`?"][..],
+        ),
+        (
+            "schedules: [{ cron: \"0 9 * * *\", say: hi }]\nagent: { name: a }",
+            &["1:13: ", "the schedule's key `name` is missing"][..],
+        ),
+        (
+            "notifications: [{}]\nagent: { name: a }",
+            &["1:17: ", "the notification's key `url` is missing"][..],
+        ),
+    ] {
+        let told = refused(text);
+        assert!(told.starts_with("team.yaml:"), "{told}");
         assert!(parts.iter().all(|part| told.contains(part)), "{told}");
     }
     let schema = config::schema_for(&registry());

@@ -47,7 +47,10 @@ schedules:
         ("{ name: a, say: x, every_ms: 0 }", "`every_ms` is 0"),
         ("{ name: a, cron: 0 9 * * * }", "says nothing"),
         ("{ name: not good, say: x, every_ms: 1 }", "schedule name"),
-        ("{ say: x, every_ms: 1 }", "schedule name"),
+        (
+            "{ say: x, every_ms: 1 }",
+            "the schedule's key `name` is missing",
+        ),
     ] {
         let text = format!("agent: {{ name: desk }}\nschedules:\n- {schedule}\n");
         let (_, line, column, message) = fault(&text);
@@ -142,7 +145,7 @@ messengers:
         assert!(message.contains(told), "{message}");
     }
     for (notification, told) in [
-        ("{ secret: \"${S}\" }", "https://HOST"),
+        ("{ secret: \"${S}\" }", "key `url` is missing"),
         ("{ url: \"ftp://a\", secret: \"${S}\" }", "https://HOST"),
         ("{ url: \"https://a\" }", "no secret"),
         ("{ url: \"https://a\", secret: hunter2 }", "secret"),
