@@ -50,6 +50,10 @@ pub struct DocumentSettings {
     #[cfg(feature = "tools")]
     #[serde(default)]
     pub web: Option<super::WebPageSettings>,
+    /// The kinds of files that tools of MCP servers read.
+    #[cfg(feature = "mcp")]
+    #[serde(default)]
+    pub readers: Vec<super::ReaderSettings>,
     /// The file of the index, which can be deleted at any time. Without it, each process makes the
     /// index in memory.
     #[serde(default)]
@@ -105,6 +109,8 @@ impl DocumentSettings {
             database: None,
             #[cfg(feature = "tools")]
             web: None,
+            #[cfg(feature = "mcp")]
+            readers: Vec::new(),
             index: None,
             description: None,
             embedder: None,
@@ -197,7 +203,7 @@ impl IndexedFolder {
     /// A folder whose files these readers read.
     ///
     /// # Errors
-    /// When the folder does not exist, or the embedder cannot be made.
+    /// When the folder does not exist, or the embedder or a reader cannot be made.
     pub fn new(settings: DocumentSettings, readers: Readers) -> Result<Self, String> {
         let origin = Origin::of(&settings)?;
         let embedder = settings
@@ -207,6 +213,15 @@ impl IndexedFolder {
         let embedder = embedder
             .transpose()
             .map_err(|error| format!("embedder: {error}"))?;
+        #[cfg(feature = "mcp")]
+        let readers = {
+            let mut readers = readers;
+            for reader in &settings.readers {
+                let reader = super::McpReader::of(reader);
+                readers = readers.with(reader.map_err(|error| format!("readers: {error}"))?);
+            }
+            readers
+        };
         let options = SyncOptions {
             readers,
             ..SyncOptions::default()

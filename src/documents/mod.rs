@@ -16,6 +16,8 @@
 //! search again.
 
 mod indexed_folder;
+#[cfg(feature = "mcp")]
+mod mcp_reader;
 mod recalled_documents;
 #[cfg(feature = "tools")]
 mod web_pages;
@@ -27,6 +29,8 @@ use ghostlight_actors::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+#[cfg(feature = "mcp")]
+pub use self::mcp_reader::{McpReader, ReaderSettings};
 #[cfg(feature = "tools")]
 pub use self::web_pages::{WebPageSettings, WebPages};
 pub use self::{

@@ -14,6 +14,8 @@ mod over_http;
 #[path = "../../crates/mcp/tests/mcp/peer.rs"]
 #[allow(dead_code)]
 mod peer;
+#[cfg(feature = "retrieval")]
+mod reading;
 mod serving;
 mod shop;
 
