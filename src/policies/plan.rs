@@ -70,7 +70,7 @@ impl Plan {
     /// # Errors
     /// What the model has to mend.
     pub fn parse(arguments: &Arguments) -> Result<Self, String> {
-        let plan: Self = arguments.parse()?;
+        let plan: Self = arguments.parse().map_err(|error| error.to_string())?;
         if plan.tasks.is_empty() {
             return Err("a plan has at least one task".to_owned());
         }

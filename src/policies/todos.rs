@@ -195,6 +195,7 @@ impl Policy for Todos {
             return Ok(BeforeTool::Go);
         }
         let write = call.arguments.parse::<Write>();
+        let write = write.map_err(|error| error.to_string());
         let write = write.and_then(|write| write.check().map(|()| write));
         let Write { merge, todos } = match write {
             Ok(write) => write,

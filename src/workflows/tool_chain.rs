@@ -200,7 +200,10 @@ impl Behavior for ToolChain {
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {
         let steps = self.steps(agent);
         if steps.is_empty() {
-            return Err(format!("it has no steps: give {} tools", agent.name));
+            return Err(format!(
+                "it has no steps: give agent {:?} tools",
+                agent.name
+            ));
         }
         let has = |name: &String| {
             let below = name.strip_prefix(DELEGATE_PREFIX);

@@ -1,5 +1,7 @@
 //! How far a conversation and a task can go.
 
+use std::sync::Arc;
+
 use ghostlight::{behaviors, tools::tool_fn};
 use ghostlight_actors::{
     actor::{Session, System, SystemBuilder, recording},
@@ -10,7 +12,8 @@ use ghostlight_actors::{
         crash_everywhere,
     },
     vocabulary::{
-        Effect, ErrorKind, Event, ModelRequest, Outcome, StopReason, ToolDefinition, Transfer,
+        AgentError, Data, DataSource, Effect, ErrorKind, Event, Message, ModelRequest, Outcome,
+        Part, StopReason, ToolCall, ToolDefinition, ToolResult, ToolStatus, Transfer,
     },
 };
 use serde_json::{Value, json};
@@ -348,4 +351,135 @@ async fn what_is_given_back_for_ever_is_stopped_at_the_bound_on_transfers() {
     let (outcome, legs) = run(desk, model, Some(5)).await;
     assert_eq!(outcome.stop_reason(), Some(&StopReason::TransferLimit(5)));
     assert_eq!(legs, ["billing", "desk", "billing", "desk", "billing"]);
+}
+
+fn transfers(transfer: Transfer) -> Result<Outcome, AgentError> {
+    Ok(Outcome::Transfer(transfer))
+}
+
+/// What a conversation says: of each message its author or role, and its text.
+fn spoken(cx: &RunContext) -> Vec<String> {
+    let say = |message: &Arc<Message>| {
+        let who = message.author.clone();
+        let who = who.unwrap_or_else(|| format!("{:?}", message.role));
+        format!("{who}: {}", message.content())
+    };
+    cx.conversation().messages().iter().map(say).collect()
+}
+
+async fn answer_of(desk: Agent) -> Outcome {
+    let system = started(&InMemoryStore::new(), desk, ScriptedModel::hanging()).await;
+    let (outcome, _) = turn(&system.session("desk", "s"), "go").await;
+    system.stop().await.unwrap();
+    outcome
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_goes_back_is_said_in_its_agents_name_and_an_empty_one_is_not_said() {
+    let told = "[You have this conversation again. tax is done.]";
+    for (answer, said) in [
+        ("nineteen", &["User: go", "tax: nineteen"][..]),
+        ("", &["User: go"]),
+    ] {
+        let tax = Agent::from_fn("tax", move |_| async move { Ok(Outcome::answer(answer)) });
+        let desk = Agent::from_fn("desk", |cx: RunContext| async move {
+            match cx.returned_by() {
+                None => transfers(Transfer::to("tax").returning()),
+                Some(_) => Ok(Outcome::answer(spoken(&cx).join("|"))),
+            }
+        });
+        let heard = answer_of(desk.agent(tax)).await;
+        let expected = format!("{}|User: {told}", said.join("|"));
+        assert_eq!(heard.text(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_gets_the_conversation_by_a_transfer_waits_for_it_no_more() {
+    let billing = Agent::from_fn("billing", |_| async {
+        transfers(Transfer::to("desk").request("yours"))
+    });
+    let desk = Agent::from_fn("desk", |cx: RunContext| async move {
+        match cx.request() {
+            None => transfers(Transfer::to("billing").returning()),
+            Some(_) => Ok(Outcome::answer("mine")),
+        }
+    });
+    let system = started(
+        &InMemoryStore::new(),
+        desk.agent(billing),
+        ScriptedModel::hanging(),
+    )
+    .await;
+    let (outcome, legs) = turn(&system.session("desk", "s"), "go").await;
+    assert_eq!(outcome, Outcome::answer("mine"));
+    assert_eq!(legs, ["billing", "desk"]);
+    system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_request_only_an_agent_that_sees_less_than_all_is_told_that_it_took_over() {
+    for (sees, last) in [
+        (Sees::All, "User: go"),
+        (
+            Sees::Spoken,
+            "User: [You have taken over this conversation.]",
+        ),
+    ] {
+        let billing = Agent::from_fn("billing", |cx: RunContext| async move {
+            Ok(Outcome::answer(spoken(&cx).pop().unwrap_or_default()))
+        });
+        let billing = billing.on_handoff(OnHandoff::new().sees(sees));
+        let desk = Agent::from_fn("desk", |_| async { transfers(Transfer::to("billing")) });
+        let heard = answer_of(desk.agent(billing)).await;
+        assert_eq!(heard.text(), last);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_what_agents_said_words_and_data_are_seen_and_one_agents_messages_are_one() {
+    let desk = Agent::from_fn("desk", |_| async {
+        let call = ToolCall::new("1", "look", "{}");
+        let mut asks = Message::assistant("I look.").by("desk");
+        asks.parts.push(Part::ToolCall(call.clone()));
+        let mut data = Message::assistant(" ").by("desk");
+        let source = DataSource::Url("https://example.com/bill.png".to_owned());
+        data.parts.push(Part::Data(Data {
+            media_type: "image/png".to_owned(),
+            name: None,
+            source,
+        }));
+        let said = [
+            asks,
+            Message::results([ToolResult::new(&call, ToolStatus::Success, "found")]),
+            data,
+            Message::assistant("And I say so.").by("clerk"),
+        ];
+        let said = said.into_iter().map(Arc::new).collect();
+        transfers(Transfer::to("billing").with_messages(said))
+    });
+    let billing = Agent::from_fn("billing", |cx: RunContext| async move {
+        let parts = |message: &Arc<Message>| {
+            let who = message.author.clone().unwrap_or_default();
+            format!(
+                "{who} {:?}",
+                message.parts.iter().map(kind).collect::<Vec<_>>()
+            )
+        };
+        let seen = cx.conversation().messages();
+        let seen: Vec<String> = seen.iter().map(parts).collect();
+        Ok(Outcome::answer(seen.join("|")))
+    });
+    let billing = billing.on_handoff(OnHandoff::new().sees(Sees::Spoken));
+    let heard = answer_of(desk.agent(billing)).await;
+    let expected = r#" ["text"]|desk ["text", "data"]|clerk ["text"]| ["text"]"#;
+    assert_eq!(heard.text(), expected);
+}
+
+fn kind(part: &Part) -> &'static str {
+    match part {
+        Part::Text(_) => "text",
+        Part::Data(_) => "data",
+        _ => "other",
+    }
 }

@@ -138,7 +138,7 @@ fn host_of(url: &Url) -> String {
 ///
 /// # Errors
 /// An address that cannot be requested, or that holds a credential. No error repeats it.
-pub(in crate::models) fn parse_address(text: &str) -> Result<Url, ModelError> {
+pub(crate) fn parse_address(text: &str) -> Result<Url, ModelError> {
     let wanted = "base_url must be an address such as https://api.openai.com/v1";
     let url = Url::parse(text.trim()).map_err(|error| invalid(format!("{wanted}: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {

@@ -28,6 +28,7 @@ use tokio::time::{Instant, timeout};
 pub(super) use attempt::Received;
 pub(super) use attempt::{Attempt, Body};
 pub(super) use connection::{Connection, Reach, key_for};
+pub(crate) use endpoint::parse_address;
 pub(super) use endpoint::{Endpoint, Key, Reaching, display_host, is_loopback};
 pub(super) use failure::{Failure, Phase, ServerKind};
 pub(super) use scrub::Scrub;

@@ -10,6 +10,7 @@ const PERCENT: &[&str] = &["percent", "percentage", "rate"];
 const FREE_TEXT: &[&str] = &["query", "question", "request", "task", "prompt", "input"];
 const EXPRESSION: &[&str] = &["expression", "formula", "calculation"];
 const PATH: &[&str] = &["path", "file", "folder"];
+const ADDRESS: &[&str] = &["url", "uri", "link"];
 
 /// The arguments that a tool requires, and percentages. `None` if the text lacks a required one. If
 /// the text has no numbers, those of the whole task are used.
@@ -109,6 +110,9 @@ impl Found<'_> {
         if is_named(name, PATH) {
             return text::path(self.text).map(str::to_owned);
         }
+        if is_named(name, ADDRESS) {
+            return text::address(self.text).map(str::to_owned);
+        }
         if !self.quotations.is_empty() {
             return Some(self.quotations.remove(0));
         }
@@ -190,6 +194,12 @@ mod tests {
                 json!({"unit": "fahrenheit", "topic": "one"}),
             ),
             (
+                json!({"url": string}),
+                vec!["url"],
+                "What does https://docs.rs/ractor say about it?",
+                json!({"url": "https://docs.rs/ractor"}),
+            ),
+            (
                 json!({"name": string}),
                 vec!["name"],
                 "Ada",
@@ -210,6 +220,7 @@ mod tests {
         let string = json!({"type": "string"});
         for (properties, required) in [
             (json!({"path": string}), vec!["path"]),
+            (json!({"url": string}), vec!["url"]),
             (json!({"expression": string}), vec!["expression"]),
             (json!({"percent": {"type": "number"}}), vec!["percent"]),
             (json!({"unit": {"enum": ["a1", "b1"]}}), vec!["unit"]),

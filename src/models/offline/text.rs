@@ -159,6 +159,13 @@ pub(super) fn path(text: &str) -> Option<&str> {
     })
 }
 
+/// The first address of the web, without what ends the sentence behind it.
+pub(super) fn address(text: &str) -> Option<&str> {
+    let mut words = text.split(|c: char| c.is_whitespace() || "<>\"'()[]".contains(c));
+    let found = words.find(|word| word.starts_with("https://") || word.starts_with("http://"));
+    found.map(|word| word.trim_end_matches(['.', ',', ';', ':', '!', '?']))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,5 +244,10 @@ mod tests {
         assert_eq!(path("Delete the file docs/a.txt."), Some("docs/a.txt"));
         assert_eq!(path("Read (`a.txt`) at 12.5 or x@y.z"), Some("a.txt"));
         assert_eq!(path("Delete the file. See https://a.b/c"), None);
+        assert_eq!(
+            address("Delete the file. See (https://a.b/c?d=1)."),
+            Some("https://a.b/c?d=1")
+        );
+        assert_eq!(address("Read a.b/c"), None);
     }
 }

@@ -303,10 +303,11 @@ impl Skills {
         if !skills.is_empty() {
             let (of_use, of_read) = (skills.clone(), skills.clone());
             let about = ToolDefinition::new("use_skill", offer(&skills)).effect(Effect::Read);
-            tools.push(typed(about, move |wanted: Use, _: ToolContext| {
+            let use_skill = typed(about, move |wanted: Use, _: ToolContext| {
                 let skills = of_use.clone();
                 async move { blocking(move || find(&skills, &wanted.name)?.told()).await }
-            }));
+            });
+            tools.push(naming(use_skill, &skills));
             let about = "Reads a file of a skill, which the skill's instructions name by its path.";
             let about = ToolDefinition::new("read_skill_file", about).effect(Effect::Read);
             tools.push(typed(about, move |wanted: ReadFile, _: ToolContext| {
@@ -346,6 +347,19 @@ fn offer(skills: &[Skill]) -> String {
         let _ = write!(offer, "\n- {}: {about}", skill.name);
     }
     offer
+}
+
+/// The tool with the names of the skills in its schema, unless they are too many to offer.
+fn naming(tool: ToolHandle, skills: &[Skill]) -> ToolHandle {
+    let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
+    if names.iter().map(|name| name.len()).sum::<usize>() > OFFERED {
+        return tool;
+    }
+    let mut definition = (**tool.definition()).clone();
+    if let Some(name) = definition.parameters.pointer_mut("/properties/name") {
+        name["enum"] = names.into();
+    }
+    tool.defined(definition)
 }
 
 fn one_line(text: &str) -> String {

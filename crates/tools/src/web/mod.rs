@@ -160,6 +160,8 @@ impl Web {
     /// As [`open`](Self::open).
     pub fn with_resolver(settings: WebSettings, resolver: impl Resolver) -> Result<Self, WebError> {
         check_schemes(&settings)?;
+        check_hosts("hosts", settings.hosts.iter().flatten())?;
+        check_hosts("deny_hosts", &settings.deny_hosts)?;
         let searching = settings
             .search
             .as_ref()
@@ -198,6 +200,23 @@ fn check_schemes(settings: &WebSettings) -> Result<(), WebError> {
     match settings.schemes.iter().find(|scheme| !is_known(scheme)) {
         Some(scheme) => Err(WebError::Setting(format!(
             "`schemes` holds {scheme:?}: there are `https` and `http`"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses what no host is called: an address or a name with a port would never fit, so a denied host would be allowed.
+fn check_hosts<'a>(
+    key: &str,
+    patterns: impl IntoIterator<Item = &'a String>,
+) -> Result<(), WebError> {
+    let is_name = |pattern: &&String| {
+        let is_bare = pattern.starts_with('[') || !pattern.contains(':');
+        is_bare && !pattern.is_empty() && !pattern.contains(['/', ' ', '@'])
+    };
+    match patterns.into_iter().find(|pattern| !is_name(pattern)) {
+        Some(pattern) => Err(WebError::Setting(format!(
+            "`{key}` holds {pattern:?}: give the name of a host alone, such as `docs.rs` or `*.example.org`"
         ))),
         None => Ok(()),
     }

@@ -36,6 +36,12 @@ async fn a_skill_is_offered_by_its_description_and_read_when_it_is_wanted() {
         about.contains("- forms: Fills forms.") && !about.contains("references"),
         "{about}"
     );
+    let names = using.definition().parameters["properties"]["name"]["enum"].clone();
+    assert_eq!(
+        names,
+        json!(["forms"]),
+        "only a name that exists can be said"
+    );
     let told = call(&using, json!({ "name": "forms" })).await.unwrap();
     assert_eq!(
         told,

@@ -616,6 +616,9 @@ async fn a_search_asks_the_server_that_is_set_up() {
 fn settings_that_cannot_be_kept_are_refused() {
     for wrong in [
         json!({ "schemes": ["file"] }),
+        json!({ "hosts": ["https://example.org"] }),
+        json!({ "hosts": ["example.org:8080"] }),
+        json!({ "deny_hosts": ["example.org/private"] }),
         json!({ "allow_addresses": ["nowhere"] }),
         json!({ "timeout_s": -1.0 }),
         json!({ "search": { "provider": "searxng", "url": "no address" } }),
