@@ -129,19 +129,29 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `cli` | the command as a library: `ghostlight::cli::main` with your own tools and behaviors |
-//! | `yaml` | `ghostlight::config`: team files |
+//! | `yaml` | `ghostlight::config`: team files; `cli` brings it |
 //! | `anthropic` | [`models::Anthropic`]: Anthropic's Messages API |
 //! | `gemini` | [`models::Gemini`]: Google's Gemini |
 //! | `openai` | [`models::OpenAi`]: OpenAI and servers that speak its chat completions |
-//! | `code` | `tools::Code`: programs that a model writes, run confined, which call tools |
-//! | `memory` | `ghostlight::memory`: what agents remember from one run to the next |
-//! | `http` | what these three share, and `protocols::ApprovalWebhook`; each brings it along |
+//! | `http` | what these three share, and `protocols::ApprovalWebhook`; each of them brings it |
 //! | `sqlite` | [`stores::SqliteStore`] and [`System::open`](SystemExt::open) |
-//! | `retrieval` | [`retrieval::readers`], [`retrieval::index`]; `documents`: folders that agents search |
-//! | `tiktoken` | `context::Vocabulary`: tokens counted by OpenAI's vocabularies |
 //!
-//! All but `tiktoken`, whose vocabularies add 9 MB to a program, are on by default, so that `cargo run` works; a library takes what it needs. Without any, the
-//! engine, the behaviors and the offline model are there, and no TLS, SQLite or HTTP is built.
+//! These are on by default, so that `cargo run` works. The others are off; `full` is all of them but `tiktoken`:
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `tools` | toolsets for files, programs, the web and OpenAPI documents, each confined, and skills |
+//! | `code` | `tools::Code`: programs that a model writes, run confined, which call tools; it brings `tools` |
+//! | `memory` | `ghostlight::memory`: what agents remember from one run to the next |
+//! | `retrieval` | `retrieval::readers`, `retrieval::index`; `documents`: folders that agents search |
+//! | `mcp` | `ghostlight::mcp`: tools of servers of the Model Context Protocol, and teams as servers |
+//! | `server` | `ghostlight::server`: teams over HTTP, and a page that shows them |
+//! | `a2a`, `acp`, `anp` | the protocols Agent2Agent, Agent Client Protocol and Agent Network Protocol |
+//! | `postgres` | `stores::PostgresStore`: one store for the processes of several machines |
+//! | `tiktoken` | `context::Vocabulary`: tokens counted by OpenAI's vocabularies, which add 9 MB to a program |
+//!
+//! A library takes only what it needs. Without any feature the engine, the behaviors and the offline model are there,
+//! and no TLS, SQLite or HTTP is built.
 
 // What `#[tool]` generates names `::ghostlight`, also in this crate's own tools and tests.
 #[allow(unused_extern_crates)]

@@ -1,6 +1,6 @@
 //! The command's arguments.
 
-use std::{path::PathBuf, time::Duration};
+use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, builder::NonEmptyStringValueParser};
 use ghostlight_actors::{
@@ -13,8 +13,8 @@ use super::{
     default_model::ModelArguments,
     looks::Looks,
     more_arguments::{
-        Catalogue, Chat, Check, Completions, Copy, Doctor, Draw, Init, Man, Migrate, Nodes, State,
-        Steer, Tell,
+        Catalogue, Chat, Check, Completions, Copy, Doctor, Draw, Init, Man, Migrate, State, Steer,
+        Tell,
     },
     retention_arguments::{Prune, RetentionArguments},
     session_arguments::{Session, Sessions},
@@ -135,11 +135,11 @@ pub(super) enum Command {
     /// Copy a store into a new one, such as a file into PostgreSQL or back
     Copy(Copy),
     /// List the processes that have a store in PostgreSQL open, and what each carries
-    Nodes(Nodes),
+    Nodes(StoreArguments),
     /// Migrate the tables of a store in PostgreSQL to this program's version, or say what is pending
     Migrate(Migrate),
     /// Read everything in a store and check its hashes
-    Verify(Nodes),
+    Verify(StoreArguments),
     /// Print the completions of a shell
     Completions(Completions),
     /// Write pages for `man` into a folder
@@ -266,7 +266,7 @@ pub(super) struct Runs {
     pub(super) since: Option<Duration>,
     /// At most so many [default: 50; all, with --json]
     #[arg(long, value_name = "NUMBER")]
-    pub(super) limit: Option<usize>,
+    pub(super) limit: Option<NonZeroUsize>,
     /// The next page: what the page before said of it
     #[arg(long, value_name = "RUN")]
     pub(super) after: Option<String>,

@@ -177,13 +177,22 @@ pub(super) fn location_of(arguments: &StoreArguments) -> Result<Location, Failur
         .clone()
         .or_else(|| variable("GHOSTLIGHT_STORE"))
         .or_else(|| user_config::read_before().store.clone());
-    given
+    let name = given
         .or_else(|| Some(files::data_folder()?.join("ghostlight.db")))
-        .map(|name| Location::of(&name))
         .ok_or_else(|| {
             let message = "there is no data directory (HOME is not set): name a file with --store";
             Failure::Usage(message.to_owned())
-        })
+        })?;
+    let location = Location::of(&name);
+    match &location {
+        // Otherwise an address of another database would be a file in folders of strange names.
+        Location::File(path) if path.to_string_lossy().contains("://") => {
+            let message =
+                format!("{location} is no store: name a file, or postgres://USER@HOST/DATABASE");
+            Err(Failure::Usage(message))
+        }
+        _ => Ok(location),
+    }
 }
 
 pub(super) use crate::files::variable_path as variable;

@@ -92,6 +92,9 @@ pub(super) struct MemorySearch {
     pub(super) whose: Whose,
     /// What is asked; `tag:a,b` before it looks only at items with one of these tags
     pub(super) text: String,
+    /// Only items of this kind; `conversation` searches what was said in recorded turns
+    #[arg(long, value_name = "KIND")]
+    pub(super) kind: Option<Kind>,
     /// At most so many
     #[arg(long, value_name = "NUMBER", default_value_t = 10)]
     pub(super) limit: u32,

@@ -181,13 +181,6 @@ pub(super) struct Migrate {
     pub(super) pending: bool,
 }
 
-/// `ghostlight nodes` and `ghostlight verify`
-#[derive(Clone, Debug, Args)]
-pub(super) struct Nodes {
-    #[command(flatten)]
-    pub(super) store: StoreArguments,
-}
-
 #[derive(Debug, Args)]
 pub(super) struct Check {
     /// The team file (YAML)

@@ -1,6 +1,6 @@
 //! The arguments of the commands about sessions.
 
-use std::{path::PathBuf, time::Duration};
+use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use ghostlight_actors::vocabulary::SessionId;
@@ -25,8 +25,8 @@ pub(super) struct Sessions {
     #[arg(long)]
     pub(super) active: bool,
     /// At most so many
-    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
-    pub(super) limit: usize,
+    #[arg(long, value_name = "NUMBER", default_value = "50")]
+    pub(super) limit: NonZeroUsize,
     /// The next page: what the page before said of it
     #[arg(long, value_name = "PAGE")]
     pub(super) after: Option<String>,

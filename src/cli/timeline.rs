@@ -9,8 +9,8 @@ use ghostlight_actors::{
     definition::{DELEGATE_PREFIX, TRANSFER_PREFIX},
     safety::{self, Redaction},
     vocabulary::{
-        Arguments, Event, EventRecord, RunId, RunResult, Spent, ToolCall, ToolResult, ToolStatus,
-        Usage,
+        Arguments, ErrorKind, Event, EventRecord, RunId, RunResult, Spent, ToolCall, ToolResult,
+        ToolStatus, Usage,
     },
 };
 use serde_json::Value;
@@ -145,6 +145,10 @@ impl Timeline {
                 error,
             } => {
                 let what = self.short(&format!("{kind} {name}"));
+                // A tool that lets time pass or asks another agent ends its first part so.
+                if error.kind() == Some(&ErrorKind::Continues) {
+                    return self.everything(|| format!("{what} waits ({operation})"));
+                }
                 let error = self.short(&error.to_string());
                 one(Tone::Alarm, format!("{what} failed ({operation}): {error}"))
             }

@@ -215,6 +215,12 @@ fn what_goes_wrong_and_what_is_asked_is_always_told() {
             name: "default".into(),
             error: error.clone(),
         },
+        Event::OperationFailed {
+            operation: operation(4),
+            kind: "tool".into(),
+            name: "wait".into(),
+            error: AgentError::Operation(OperationError::new(ErrorKind::Continues, "it goes on")),
+        },
         Event::Custom {
             name: "plan".into(),
             data: json!({ "steps": 2 }),

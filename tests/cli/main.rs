@@ -9,6 +9,8 @@ mod copying;
 mod crashes;
 #[cfg(feature = "acp")]
 mod editors;
+#[cfg(all(unix, feature = "postgres", feature = "server"))]
+mod failing_over;
 mod files;
 #[cfg(all(feature = "acp", unix))]
 mod foreign_agent;

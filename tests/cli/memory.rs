@@ -29,6 +29,14 @@ fn what_a_team_remembers_is_listed_shown_searched_exported_and_forgotten() {
     assert_eq!(listed.len(), 2);
     let found = memory("search", &["green lamp", "--json"]).exits(0).json();
     assert_eq!(found.len(), 1);
+    let said = memory("search", &["invoice", "--kind", "conversation", "--json"]);
+    let said = said.exits(0).json();
+    assert_eq!(said.len(), 1);
+    let said = said[0]["item"]["content"].as_str().unwrap();
+    assert!(
+        said.starts_with("They said: Where is the invoice of March?"),
+        "{said}"
+    );
     let id = found[0]["item"]["id"].as_str().unwrap().to_owned();
     let shown = memory("show", &[&id[..16]]).exits(0);
     assert!(

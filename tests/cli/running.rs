@@ -188,6 +188,8 @@ fn what_cannot_be_understood_is_a_usage_error() {
         &["show", "not-an-id"],
         &["answer", &desk.only_run(), "--approve"],
         &["resume", "--take-over"],
+        &["runs", "--limit", "0"],
+        &["run", HELPDESK, "x", "--store", "mysql://host/runs"],
     ] {
         let done = desk.shipped(words).exits(2);
         assert!(
@@ -213,6 +215,11 @@ fn a_store_that_cannot_be_used_has_a_code_of_its_own() {
             .exits(5);
         assert!(done.err.contains(store), "{}", done.err);
     }
+    desk.write("empty.db", "");
+    let done = desk.shipped(&["runs", "--store", "empty.db"]).exits(5);
+    assert!(done.err.contains("the file is empty"), "{}", done.err);
+    let made = ["run", HELPDESK, "What is 1 + 1?", "--store", "empty.db"];
+    desk.shipped(&made).exits(0);
 }
 
 #[test]

@@ -46,6 +46,15 @@ fn the_model_is_that_of_the_option_the_environment_a_file_or_the_users_settings(
     assert!(model(&desk, &[], &[]).contains("openai m3 at 127.0.0.1:8"));
     assert!(model(&desk, &[], &[("OPENAI_MODEL", "m4")]).contains("openai m4"));
     assert!(model(&desk, &["--model", "m5"], &[("OPENAI_MODEL", "m4")]).contains("openai m5"));
+    desk.write("config/ghostlight/config.yaml", "base_url: nowhere\n");
+    let wrong = desk
+        .shipped(&["check", "plain.yaml", "--provider", "openai"])
+        .exits(2);
+    assert!(
+        wrong.err.contains("base_url must be") && wrong.err.contains("at your settings"),
+        "{}",
+        wrong.err
+    );
     desk.write("config/ghostlight/config.yaml", "modell: m\n");
     let wrong = desk.shipped(&["check", "plain.yaml"]).exits(2);
     assert!(

@@ -99,10 +99,11 @@ const TOPICS: [(&str, May); 26] = [
     ("cli", May::NameAny),
     ("config", May::NameAny),
     ("context", May::Name(&["instructions", "retrieval"])),
-    // What is searched comes to an agent as context; its vectors are made by a model.
+    // What is searched comes to an agent as context; its vectors are made by a model, and a tool of an MCP server may
+    // read the files.
     (
         "documents",
-        May::Name(&["context", "models", "retrieval", "tools"]),
+        May::Name(&["context", "mcp", "models", "retrieval", "tools"]),
     ),
     ("environment", May::Name(&[])),
     ("files", May::Name(&[])),

@@ -128,10 +128,17 @@ async fn found(memory: &StoredMemory, id: &str) -> Result<MemoryItem, Failure> {
 
 async fn search(arguments: MemorySearch) -> Result<Exit, Failure> {
     let keeping = Keeping::open_what_is_there(&arguments.store).await?;
-    let query = MemoryQuery::new(arguments.text)
+    let mut query = MemoryQuery::new(arguments.text)
         .k(arguments.limit)
         .pending();
-    let hits = stored(&keeping, &arguments.whose)?.search(&query).await?;
+    query.kinds.extend(arguments.kind.map(MemoryKind::from));
+    let memory = stored(&keeping, &arguments.whose)?;
+    let mut hits = memory.search(&query).await?;
+    if arguments.kind == Some(Kind::Conversation) {
+        hits.extend(memory.conversations(&query).await?);
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        hits.truncate(arguments.limit as usize);
+    }
     if arguments.show.json {
         hits.iter().try_for_each(print_json)?;
         return Ok(Exit::Done);

@@ -1,6 +1,9 @@
 //! `ghostlight runs`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroUsize,
+};
 
 use ghostlight_actors::{
     actor::newer_runs,
@@ -85,7 +88,7 @@ async fn page(keeping: &Keeping, arguments: &Runs) -> Result<Page, Failure> {
     } else {
         PAGE
     };
-    let limit = arguments.limit.unwrap_or(usual);
+    let limit = arguments.limit.map_or(usual, NonZeroUsize::get);
     let now = SystemClock::new().now();
     let mut filter = RunFilter::default();
     (filter.roots, filter.open) = (true, !ended_too(arguments));

@@ -36,7 +36,7 @@ pub(super) async fn sessions(arguments: Sessions) -> Result<Exit, Failure> {
     let now = SystemClock::new().now();
     let mut query = SessionQuery::default();
     (query.team, query.owner) = (arguments.team, arguments.owner);
-    (query.active, query.limit) = (arguments.active, arguments.limit);
+    (query.active, query.limit) = (arguments.active, arguments.limit.get());
     query.since = arguments.since.map(|age| before(now, age));
     query.after = arguments.after.as_deref().map(page).transpose()?;
     let SessionPage { sessions, next, .. } = StoredSessions::of(keeping.store).list(query).await?;
