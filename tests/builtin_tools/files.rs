@@ -35,7 +35,7 @@ fn a_team_file_gives_an_agent_the_files_of_a_folder() {
 fn what_a_folder_cannot_be_is_told_with_its_place() {
     for (settings, told) in [
         ("root: ./does-not-exist", "cannot be opened"),
-        ("root: ./, rights: all", "unknown field `rights`"),
+        ("root: ./, rights: all", "unknown key `rights`"),
         ("root: ./, exclude: ['[']", "pattern"),
     ] {
         let text = format!(

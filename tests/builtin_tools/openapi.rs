@@ -128,10 +128,7 @@ fn settings_that_cannot_be_kept_are_told_with_what_to_do() {
             "base_url: 'https://x.example', effects: { send: never }",
             "unknown variant",
         ),
-        (
-            "base_url: 'https://x.example', bse: 1",
-            "unknown field `bse`",
-        ),
+        ("base_url: 'https://x.example', bse: 1", "unknown key `bse`"),
         ("", "names no server"),
     ] {
         let error = match team_file(folder.path(), settings) {

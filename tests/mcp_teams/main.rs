@@ -227,8 +227,8 @@ fn faults_of_servers_are_told_with_their_places() {
         ),
         (
             "mcp: { time: { comand: x } }",
-            "team.yaml:1:8",
-            "unknown field `comand`",
+            "team.yaml:1:16",
+            "did you mean `command`?",
         ),
         (
             "mcp: { time: {} }",
