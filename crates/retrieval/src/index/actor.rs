@@ -96,7 +96,7 @@ impl Life {
         // The file is locked only for a check of changes, so searches run concurrently.
         self.with(|_, _| Ok(()))?;
         let ranked = self.loaded.read().rank(query)?;
-        self.with(|file, loaded| file.found(ranked, &loaded.read()))
+        self.with(|file, _| file.found(ranked, &query.filter))
     }
 
     fn put(&self, row: &DocumentRow, contents: &[Content]) -> Result<(), IndexError> {
@@ -188,4 +188,88 @@ fn serve<T: Send + 'static>(
             Err(_) => drop(actor.cast(Request::Broken)),
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chunking::Chunk,
+        index::{DocumentStatus, Filter, file::Place},
+    };
+
+    fn row(name: &str) -> DocumentRow {
+        DocumentRow {
+            folder: String::from("docs"),
+            name: name.to_owned(),
+            title: None,
+            bytes: 0,
+            modified: 0,
+            digest: [0; 32],
+            tag: None,
+            status: DocumentStatus::Indexed,
+        }
+    }
+
+    fn life(names: &[&str]) -> Life {
+        let file = IndexFile::open(&Place::Memory, None, true).unwrap();
+        let life = Life::begin(Arc::new(Book::new(file))).unwrap();
+        names.iter().for_each(|name| put(&life, name));
+        life
+    }
+
+    /// A document that says its own name.
+    fn put(life: &Life, name: &str) {
+        let text = format!("parcels of {name}");
+        let chunk = Chunk {
+            range: 0..text.len(),
+            line: 1,
+            headings: Arc::from([]),
+            text,
+        };
+        let content = Content {
+            chunk,
+            digest: [0; 32],
+            vector: None,
+        };
+        life.put(&row(name), &[content]).unwrap();
+    }
+
+    /// Changes the file as another process does, between the ranking of a query and the reading of what it found.
+    fn found_after(life: &Life, query: &Query, change: impl Fn(&Life)) -> Vec<Found> {
+        let ranked = life.loaded.read().rank(query).unwrap();
+        change(life);
+        life.with(|file, loaded| {
+            *loaded.write() = Loaded::from_file(file)?;
+            file.found(ranked, &query.filter)
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn a_passage_is_told_under_its_own_name_though_the_index_was_loaded_again_meanwhile() {
+        let life = life(&["a.txt", "b.txt", "c.txt"]);
+        let found = found_after(&life, &Query::new("parcels"), |life| {
+            life.remove(&row("a.txt")).unwrap();
+        });
+        assert_eq!(found.len(), 2);
+        for found in found {
+            assert_eq!(found.text, format!("parcels of {}", found.document));
+        }
+    }
+
+    #[test]
+    fn a_passage_that_took_the_number_of_a_removed_one_does_not_pass_the_filter_in_its_place() {
+        let life = life(&["public/a.txt"]);
+        let filter = Filter {
+            under: vec![String::from("public/")],
+            ..Filter::default()
+        };
+        let query = Query::new("parcels").filter(filter);
+        let found = found_after(&life, &query, |life| {
+            life.remove(&row("public/a.txt")).unwrap();
+            put(life, "secret/b.txt");
+        });
+        assert_eq!(found, []);
+    }
 }

@@ -11,10 +11,7 @@ use ghostlight_actors::contract::EmbeddingSpace;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Found, IndexError, IndexStatistics,
-    loaded::{Loaded, RankedChunk},
-};
+use super::{Filter, Found, IndexError, IndexStatistics, loaded::RankedChunk};
 use crate::chunking::Chunk;
 
 /// The application id of an index file: the letters `GLix`.
@@ -408,33 +405,30 @@ impl IndexFile {
         Ok(())
     }
 
-    /// The stored data of these chunks. A chunk that was removed meanwhile is left out.
+    /// The stored data of these chunks. A chunk that was removed since they were ranked is left out. Its number may
+    /// belong to a chunk of another document by now, so the row alone says which document it is of, and the filter is
+    /// asked again.
     pub(super) fn found(
         &mut self,
         ranked: Vec<RankedChunk>,
-        loaded: &Loaded,
+        filter: &Filter,
     ) -> Result<Vec<Found>, IndexError> {
         let read = || -> rusqlite::Result<Vec<Found>> {
-            let sql = "SELECT title, start, line, headings, text FROM chunks \
+            let sql = "SELECT folder, name, title, start, line, headings, text FROM chunks \
                        JOIN documents ON documents.id = chunks.document WHERE chunks.id = ?1";
             let mut statement = self.connection.prepare_cached(sql)?;
             let mut found = Vec::with_capacity(ranked.len());
-            for RankedChunk {
-                chunk: id,
-                place,
-                score,
-            } in &ranked
-            {
-                let Some(document) = loaded.document_of(*place) else {
-                    continue;
-                };
+            for RankedChunk { chunk: id, score } in &ranked {
                 let row = statement.query_row([id], |row| {
-                    let title: Option<String> = row.get(0)?;
-                    Ok((title, chunk(row, 1)?))
+                    let (folder, name): (String, String) = (row.get(0)?, row.get(1)?);
+                    let title: Option<String> = row.get(2)?;
+                    Ok((folder, name, title, chunk(row, 3)?))
                 });
-                if let Some((title, chunk)) = row.optional()? {
+                let row = row.optional()?;
+                let row = row.filter(|(folder, name, ..)| filter.admits(folder, name));
+                if let Some((_, name, title, chunk)) = row {
                     found.push(Found {
-                        document,
+                        document: name.into(),
                         title: title.map(Arc::from),
                         headings: chunk.headings,
                         line: chunk.line,
@@ -463,11 +457,20 @@ impl IndexFile {
                     chunks: count(2)? as usize,
                     text_bytes: count(3)?,
                     vector_bytes: 0,
-                    file_bytes: std::fs::metadata(&self.path).map_or(0, |file| file.len()),
+                    file_bytes: self.bytes(),
                 })
             })
         };
         read().map_err(|error| self.failed(&error))
+    }
+
+    /// The bytes of the file, and of the log beside it with what is not in the file yet.
+    fn bytes(&self) -> u64 {
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        let files = [self.path.as_path(), Path::new(&log)];
+        let found = files.iter().filter_map(|file| std::fs::metadata(file).ok());
+        found.map(|file| file.len()).sum()
     }
 
     fn failed(&self, error: &rusqlite::Error) -> IndexError {

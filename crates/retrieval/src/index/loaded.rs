@@ -29,7 +29,7 @@ pub struct IndexStatistics {
     pub text_bytes: u64,
     /// The bytes of memory that their vectors take.
     pub vector_bytes: u64,
-    /// The bytes of the file.
+    /// The bytes of the file, with the log beside it.
     pub file_bytes: u64,
 }
 
@@ -57,7 +57,6 @@ pub(super) struct Loaded {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RankedChunk {
     pub(super) chunk: i64,
-    pub(super) place: usize,
     pub(super) score: f64,
 }
 
@@ -214,20 +213,9 @@ impl Loaded {
         let chunk = |place: usize| self.places.get(place).map(|(chunk, _)| *chunk);
         let ranked = fused.into_iter().filter_map(|(place, score)| {
             let chunk = chunk(place)?;
-            Some(RankedChunk {
-                chunk,
-                place,
-                score,
-            })
+            Some(RankedChunk { chunk, score })
         });
         ranked.collect()
-    }
-
-    /// The name of the document at this position.
-    pub(super) fn document_of(&self, place: usize) -> Option<Arc<str>> {
-        let (_, document) = self.places.get(place)?;
-        let document = self.documents.get(*document)?.as_ref()?;
-        Some(document.name.clone())
     }
 
     pub(super) fn statistics(&self, file: &mut IndexFile) -> Result<IndexStatistics, IndexError> {

@@ -83,6 +83,8 @@ async fn only_what_changed_is_read_and_embedded() {
         (statistics.documents, statistics.failed, statistics.chunks),
         (2, 0, 3)
     );
+    // What was just written stands in the log beside the file.
+    assert!(statistics.file_bytes > statistics.text_bytes + statistics.vector_bytes);
 }
 
 #[tokio::test]
