@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use unicode_normalization::UnicodeNormalization as _;
+
 /// English words that say little about a question's subject.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "an", "and", "any", "are", "as", "at", "be", "by", "can", "could", "did", "do",
@@ -17,7 +19,7 @@ const MOST: usize = 2_000;
 /// The terms of a text: its words in lower case, with English plurals as singulars; in scripts without spaces between
 /// words, overlapping pairs of characters.
 pub fn terms(text: &str) -> BTreeSet<String> {
-    let text = text.to_lowercase().replace(['\'', '’'], "");
+    let text = plain(text);
     let words = text.split(|c: char| !c.is_alphanumeric());
     let mut terms = BTreeSet::new();
     for word in words.filter(|word| !word.is_empty()).take(MOST) {
@@ -39,6 +41,29 @@ pub fn terms(text: &str) -> BTreeSet<String> {
         }
     }
     terms
+}
+
+/// A text in lower case and without apostrophes, in which a word is the same however its characters are encoded: with an
+/// accent of its own, in full width, with or without the vowel points of Hebrew and Arabic.
+fn plain(text: &str) -> String {
+    if text.is_ascii() {
+        return text.replace('\'', "").to_lowercase();
+    }
+    let composed: String = text.nfkc().collect();
+    let mut plain = composed.to_lowercase();
+    plain.retain(|c| !is_left_out(c));
+    plain
+}
+
+/// Whether a character does not count in a word: apostrophes, accents that no letter is composed with, and what Hebrew
+/// and Arabic are written with or without.
+fn is_left_out(character: char) -> bool {
+    matches!(character,
+        '\'' | '’'
+        | '\u{0300}'..='\u{036f}' // accents
+        | '\u{0591}'..='\u{05bd}' | '\u{05bf}' | '\u{05c1}' | '\u{05c2}' | '\u{05c4}' | '\u{05c5}' | '\u{05c7}' // Hebrew
+        | '\u{0610}'..='\u{061a}' | '\u{0640}' | '\u{064b}'..='\u{065f}' | '\u{0670}' // Arabic
+        | '\u{06d6}'..='\u{06dc}' | '\u{06df}'..='\u{06e8}' | '\u{06ea}'..='\u{06ed}')
 }
 
 /// The terms of a question, without stop words, unless it has nothing else.
@@ -91,6 +116,23 @@ mod tests {
         assert!(terms("🙂 👍🏽").is_empty());
         let is_sorted = STOP_WORDS.is_sorted();
         assert!(is_sorted, "they are searched by halves");
+    }
+
+    #[test]
+    fn a_word_is_one_term_however_its_characters_are_encoded() {
+        for [one, other] in [
+            ["Köln", "Ko\u{308}ln"],
+            ["ABC 12", "ＡＢＣ　１２"],
+            ["ランプ", "ﾗﾝﾌﾟ"],
+            ["한국", "\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8}"],
+            ["istanbul", "İSTANBUL"],
+            ["كتاب", "كِتَابٌ"],
+            ["מנורה", "מְנוֹרָה"],
+        ] {
+            assert_eq!(terms(one), terms(other), "{one} {other}");
+        }
+        assert_ne!(terms("カラス"), terms("ガラス"));
+        assert_ne!(terms("schon"), terms("schön"));
     }
 
     #[test]

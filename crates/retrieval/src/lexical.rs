@@ -75,7 +75,7 @@ impl Default for LexicalEmbedder {
 impl Embedder for LexicalEmbedder {
     fn space(&self) -> EmbeddingSpace {
         // The version must change whenever a text gets another vector.
-        let name = format!("lexical-hash-1/{}", self.dimension);
+        let name = format!("lexical-hash-2/{}", self.dimension);
         EmbeddingSpace::new(name, self.dimension, EmbeddingKind::Lexical)
     }
 

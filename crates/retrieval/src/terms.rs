@@ -2,10 +2,13 @@
 //!
 //! Words are lower-cased runs of letters and digits. English endings are cut off, so that
 //! *resume*, *resumes*, *resumed* and *resuming* are one term; words of other languages that use
-//! spaces stay whole. Scripts without spaces (Chinese, Japanese, Korean) give overlapping pairs
-//! of characters, the usual substitute for a dictionary.
+//! spaces stay whole. Scripts without spaces (Chinese, Japanese, Thai and others) and Korean give overlapping pairs
+//! of characters, the usual substitute for a dictionary. A word is one term however its characters are encoded: with an
+//! accent of its own, in full width, with or without the vowel points of Hebrew and Arabic.
 
 use std::borrow::Cow;
+
+use unicode_normalization::UnicodeNormalization as _;
 
 /// English words that say little about what a text is about.
 const STOP_WORDS: &[&str] = &[
@@ -44,9 +47,26 @@ pub fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
 
-/// A text in lower case and without apostrophes: *don't* is `dont`.
+/// A text in lower case and without apostrophes: *don't* is `dont`. Its characters have their compatible composed form.
 fn plain(text: &str) -> String {
-    text.replace(['\'', '’'], "").to_lowercase()
+    if text.is_ascii() {
+        return text.replace('\'', "").to_lowercase();
+    }
+    let composed: String = text.nfkc().collect();
+    let mut plain = composed.to_lowercase();
+    plain.retain(|c| !is_left_out(c));
+    plain
+}
+
+/// Whether a character does not count in a word: apostrophes, accents that no letter is composed with, and what Hebrew
+/// and Arabic are written with or without.
+fn is_left_out(character: char) -> bool {
+    matches!(character,
+        '\'' | '’'
+        | '\u{0300}'..='\u{036f}' // accents
+        | '\u{0591}'..='\u{05bd}' | '\u{05bf}' | '\u{05c1}' | '\u{05c2}' | '\u{05c4}' | '\u{05c5}' | '\u{05c7}' // Hebrew
+        | '\u{0610}'..='\u{061a}' | '\u{0640}' | '\u{064b}'..='\u{065f}' | '\u{0670}' // Arabic
+        | '\u{06d6}'..='\u{06dc}' | '\u{06df}'..='\u{06e8}' | '\u{06ea}'..='\u{06ed}')
 }
 
 /// The runs of letters and digits of a text.
@@ -76,10 +96,12 @@ fn terms_of<'t>(words: impl Iterator<Item = &'t str>) -> Vec<String> {
     terms
 }
 
-/// Whether a character belongs to a script that puts no spaces between words.
+/// Whether a character belongs to a script that puts no spaces between words, or to one whose words have endings (Korean).
 fn is_unspaced(character: char) -> bool {
     matches!(character,
-        '\u{3040}'..='\u{30ff}' // Hiragana and Katakana
+        '\u{0e00}'..='\u{0eff}' // Thai and Lao
+        | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' // Myanmar, Khmer
+        | '\u{3040}'..='\u{30ff}' // Hiragana and Katakana
         | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' // Han
         | '\u{ac00}'..='\u{d7af}' // Hangul
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{2fa1f}')
@@ -195,5 +217,32 @@ mod tests {
             ["再開", "開方", "方法", "v2", "straße"]
         );
         assert_eq!(terms("run実行"), ["run", "実行"]);
+        // A Thai word is found inside of a sentence.
+        let said = terms("ลูกค้าชอบโคมไฟสีเขียว");
+        assert!(terms("โคมไฟ").iter().all(|pair| said.contains(pair)));
+        assert!(!terms("กาแฟ").iter().all(|pair| said.contains(pair)));
+    }
+
+    #[test]
+    fn a_word_is_one_term_however_its_characters_are_encoded() {
+        for [one, other] in [
+            ["Köln", "Ko\u{308}ln"],
+            ["Việt Nam", "Vie\u{323}\u{302}t Nam"],
+            ["ABC 12", "ＡＢＣ　１２"],
+            ["ランプ", "ﾗﾝﾌﾟ"],
+            ["ガラス", "カ\u{3099}ラス"],
+            ["한국", "\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8}"],
+            ["istanbul", "İSTANBUL"],
+            ["كتاب", "كِتَابٌ"],
+            ["كتاب", "كـتـاب"],
+            ["מנורה", "מְנוֹרָה"],
+            ["office", "oﬃce"],
+        ] {
+            assert_eq!(terms(one), terms(other), "{one} {other}");
+            assert_eq!(terms(one).concat().is_empty(), one.is_empty());
+        }
+        // A mark that makes another letter counts.
+        assert_ne!(terms("カラス"), terms("ガラス"));
+        assert_ne!(terms("schon"), terms("schön"));
     }
 }
