@@ -194,7 +194,7 @@ pub(crate) fn add(
         item.detail = Some(Detail::Fact { about, earlier });
     }
     let found = match &about {
-        Some(about) => about_the_same(draft.view(), about),
+        Some(about) => about_the_same(draft.view(), new.kind, about),
         None => saying_the_same(draft.view(), &item, vector),
     };
     let Some(before) = found else {
@@ -206,9 +206,10 @@ pub(crate) fn add(
     Ok((merged, true))
 }
 
-/// The fact about the same subject, if there is one.
-fn about_the_same(view: &View, about: &str) -> Option<MemoryItem> {
-    view.named(&Name::fact(about)).next().cloned()
+/// The item of this kind about the same subject, if there is one. A fact does not change what happened.
+fn about_the_same(view: &View, kind: MemoryKind, about: &str) -> Option<MemoryItem> {
+    let mut items = view.named(&Name::fact(about));
+    items.find(|item| item.kind == kind).cloned()
 }
 
 /// The item that says the same, if there is one. Events never count as the same.

@@ -52,7 +52,7 @@ pub enum MemoryScope {
     /// That of all users of a tenant: of owners with the same text before the first `/`, or before the colon as in
     /// `acme:ada`.
     Tenant,
-    /// The scopes that outlast a run, the narrowest first.
+    /// That of all conversations with the team, whoever has them.
     Team,
 }
 
@@ -484,9 +484,7 @@ impl Operation for SearchMemory {
                     .await
                     .pop()
                     .flatten();
-                if query.counts {
-                    made = missing_vectors(&memory, &*see(&companion, &state).await?).await;
-                }
+                made = missing_vectors(&memory, &*see(&companion, &state).await?).await;
             }
             let (counts, decay_hours) = (query.counts, memory.bounds().decay_hours);
             let search = Search {
@@ -498,7 +496,7 @@ impl Operation for SearchMemory {
             let asked = companion
                 .ask(|reply| MemoryMessage::Search(state.clone(), Box::new(search.clone()), reply));
             let hits = asked.await??;
-            if !counts || hits.is_empty() && made.is_empty() {
+            if made.is_empty() && (!counts || hits.is_empty()) {
                 return Ok(Progress::Done(Ok(hits)));
             }
             let space = memory.space().cloned();
@@ -509,7 +507,7 @@ impl Operation for SearchMemory {
                 companion,
                 move |draft| {
                     let mut found = hits.clone();
-                    for hit in &mut found {
+                    for hit in found.iter_mut().filter(|_| counts) {
                         draft.touch(&hit.item.id);
                         if let Some(item) = draft.view().get(&hit.item.id) {
                             (hit.item.accessed_at, hit.item.accesses) =

@@ -98,6 +98,25 @@ async fn a_fact_about_the_same_takes_the_earlier_ones_place_and_near_duplicates_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fact_does_not_change_what_happened_about_the_same() {
+    once(|cx| async move {
+        let memory = session(&cx);
+        let happened = NewMemory::of(MemoryKind::Working, "Ada showed her flat in Paris");
+        let happened = memory.add(happened.about("where Ada lives").importance(0.9));
+        let happened = happened.await?.item.id;
+        memory.consolidate(0.7, std::time::Duration::ZERO).await?;
+        let fact = NewMemory::fact("Ada lives in Köln").about("where Ada lives");
+        let added = memory.add(fact).await?;
+        assert!(!added.merged);
+        let before = memory.get(happened).await?.unwrap();
+        assert_eq!(before.kind, MemoryKind::Episodic);
+        assert_eq!(before.content, "Ada showed her flat in Paris");
+        Ok(String::new())
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn tags_narrow_a_search_and_kinds_do() {
     once(|cx| async move {
         let memory = session(&cx);
@@ -174,6 +193,22 @@ async fn with_an_embedder_things_are_found_by_meaning_and_without_it_by_words() 
         // A search whose embedder fails is one by words.
         let hits = memory.search(MemoryQuery::new("broken light").k(1)).await?;
         assert_eq!(hits[0].item.content, "the light is on");
+        Ok(String::new())
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_search_that_counts_no_use_makes_the_vectors_that_are_missing() {
+    once(|cx| async move {
+        session(&cx).add(fact("her automobile is red")).await?;
+        let memory = Memory::new("memory").embedder(Synonyms);
+        let memory = memory.on(&cx, MemoryScope::Session);
+        let asked = || MemoryQuery::new("car").unseen();
+        memory.search(asked()).await?;
+        let hits = memory.search(asked()).await?;
+        assert_eq!(hits[0].item.content, "her automobile is red");
+        assert_eq!(hits[0].item.accesses, 0);
         Ok(String::new())
     })
     .await;
