@@ -20,6 +20,8 @@ pub const DEFAULT_SUPPORT: f64 = 0.6;
 const CLAIM_TERMS: usize = 3;
 /// The longest label of a citation.
 const MAX_LABEL_CHARS: usize = 40;
+/// The longest citation, in bytes. Without a bound each of many open brackets would be compared with the whole text after it.
+const MAX_CITATION_BYTES: usize = 400;
 
 /// How well the cited sources support a sentence of an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -189,7 +191,8 @@ fn leading_citations(text: &str) -> usize {
 /// The citation at the beginning of a text: its length, and its labels, `[a]` or `[a, b]`.
 fn citation(text: &str) -> Option<(usize, Vec<&str>)> {
     let inside = text.strip_prefix('[')?;
-    let end = inside.find(']')?;
+    let mut first = inside.bytes().take(MAX_CITATION_BYTES);
+    let end = first.position(|byte| byte == b']')?;
     let labels: Vec<&str> = inside
         .get(..end)?
         .split([',', ';'])

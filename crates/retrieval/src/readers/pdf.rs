@@ -133,6 +133,8 @@ pub fn serve_pdf(input: impl Read, mut output: impl Write) -> io::Result<()> {
             output.write_all(ERROR)?;
             match error {
                 ReadError::Encrypted => output.write_all(b"encrypted")?,
+                // The reader says in its own words that it is damaged.
+                ReadError::Malformed(reason) => output.write_all(reason.as_bytes())?,
                 error => output.write_all(error.to_string().as_bytes())?,
             }
         }

@@ -1,8 +1,11 @@
 //! Files that were made to do harm are refused or read, in bounded time and memory.
 
-use std::{io::Write as _, time::Instant};
+use std::{collections::BTreeMap, io::Write as _, time::Instant};
 
-use ghostlight_retrieval::readers::{PdfReader, ReadError, Readers, SourceFile, serve_pdf};
+use ghostlight_retrieval::{
+    citations::{DEFAULT_SUPPORT, Support, check},
+    readers::{PdfReader, ReadError, Readers, SourceFile, serve_pdf},
+};
 
 use crate::readers_give_text::docx;
 
@@ -71,6 +74,22 @@ async fn a_table_whose_names_are_longer_than_its_values_is_bounded() {
     );
 }
 
+/// Ended by a closing bracket, each of these was a citation of all that came after it: minutes for this text.
+#[test]
+fn many_open_brackets_are_no_citations_and_take_no_time() {
+    let sources = BTreeMap::from([("a1", "parcels are brought by noon")]);
+    let answer = format!(
+        "{}a1]. Parcels are brought by noon. [a1]",
+        "[a1,".repeat(50_000)
+    );
+    let checked = check(&answer, &sources, DEFAULT_SUPPORT);
+    let last = checked.last().unwrap();
+    assert_eq!(
+        (last.labels.as_slice(), &last.support),
+        (&[String::from("a1")][..], &Support::Supported)
+    );
+}
+
 /// A PDF with these objects, from 1, of which the first is its root.
 fn pdf(objects: &[String]) -> Vec<u8> {
     let mut file = b"%PDF-1.4\n".to_vec();
@@ -128,7 +147,10 @@ fn a_process_says_the_text_of_a_pdf_or_why_there_is_none() {
     ));
     assert!(said.starts_with("\0ghostlight pdf text\0"), "{said:?}");
     assert!(said.contains("Parcels come by noon"), "{said:?}");
-    assert!(answer(b"no pdf").starts_with("\0ghostlight pdf error\0"));
+    // The reader that asked says that it is damaged.
+    let why = answer(b"no pdf");
+    assert!(why.starts_with("\0ghostlight pdf error\0"), "{why:?}");
+    assert!(!why.contains("damaged"), "{why:?}");
 }
 
 /// What a process writes is all that is known of it, so it is played by a shell.
