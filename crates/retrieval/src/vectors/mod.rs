@@ -247,10 +247,8 @@ impl VectorIndex {
             if next <= from {
                 return;
             }
-            let ring = from..next;
-            let near = distances.iter().enumerate();
-            let near = near.filter(|(_, distance)| ring.contains(&usize::from(**distance)));
-            self.compare(near.map(|(place, _)| place).filter(&wanted), candidates);
+            let near = signs::within(&distances, from..next);
+            self.compare(near.filter(&wanted), candidates);
         }
     }
 
