@@ -39,7 +39,8 @@ const PACKAGES: [(&str, &[&str]); 16] = [
     ("ghostlight_anp", &[]),
     // The texts of foreign programs are shown without what acts on a terminal.
     ("ghostlight_child_process", &[ENGINE]),
-    ("ghostlight_memory", &[ENGINE]),
+    // Memories are found by the same terms as documents.
+    ("ghostlight_memory", &[ENGINE, "ghostlight_retrieval"]),
     // Its files are what a server shows to browsers.
     ("ghostlight_page", &["ghostlight_server"]),
     ("ghostlight_postgres", &[ENGINE]),

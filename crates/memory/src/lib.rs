@@ -48,5 +48,4 @@ pub use memory::{Memory, MemoryOperation, MemoryScope, ScopedMemory, SearchMemor
 pub use policy::{MEMORY, policy, register, register_with};
 pub use stored::{Import, MemoryDocument, StoredMemory, StoredMemoryError};
 pub use task::{KeptTask, TaskRecord};
-pub use terms::{query_terms, terms};
 pub use view::{MemoryHit, MemoryQuery};

@@ -10,7 +10,7 @@ use ghostlight_actors::{
     vocabulary::{Entry, Message, Role, RunId, Timestamp, TurnEnd},
 };
 
-use crate::{clean_line, terms};
+use crate::{clean_line, terms::terms};
 
 /// How many characters of each side of a turn are searched and shown.
 const SAID: usize = 1_500;
