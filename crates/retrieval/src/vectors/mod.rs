@@ -8,6 +8,7 @@
 //! a thirtieth of the memory, and compares as above only those that can be among the best within the probable error of
 //! that estimate.
 
+mod differing;
 mod signs;
 
 use std::{cmp::Reverse, collections::BinaryHeap};

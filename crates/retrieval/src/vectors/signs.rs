@@ -2,6 +2,8 @@
 
 use std::{f32::consts::PI, ops::Range};
 
+use super::differing;
+
 /// How many standard deviations of an estimate a search allows for. One finds 998 of 1,000 in real texts: most of the
 /// best vectors are better than the worst of them, from which the search reaches out.
 const MARGIN: f32 = 1.0;
@@ -34,17 +36,7 @@ impl Signs {
 
     /// In how many bits each vector differs from the query.
     pub(super) fn distances(&self, query: &[f32]) -> Vec<u16> {
-        let query = signs(query);
-        // Most models' vectors have 257 to 512 numbers, and one loop without a choice in it takes two thirds of the time.
-        if let ([query], []) = query.as_chunks() {
-            let (vectors, _) = self.0.as_chunks();
-            let each = vectors.iter();
-            return each
-                .map(|vector| differing_of_eight(vector, query))
-                .collect();
-        }
-        let vectors = self.0.chunks_exact(query.len());
-        vectors.map(|vector| differing(vector, &query)).collect()
+        differing::all(&self.0, &signs(query))
     }
 }
 
@@ -65,36 +57,6 @@ pub(super) fn within(distances: &[u16], range: Range<usize>) -> impl Iterator<It
             let each = each.filter(move |(_, distance)| is_in(distance));
             each.map(move |(place, _)| number * MANY + place)
         })
-}
-
-/// The number of different bits.
-fn differing(a: &[u64], b: &[u64]) -> u16 {
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks(), b.as_chunks());
-    let eights = a.iter().zip(b).map(|(a, b)| differing_of_eight(a, b));
-    let rest = a_rest.iter().zip(b_rest);
-    let rest = rest.map(|(a, b)| (a ^ b).count_ones() as u16);
-    eights.chain(rest).sum()
-}
-
-/// The number of different bits of eight words. Adding up pairs, then fours, then bytes of all words at once takes
-/// half of the instructions of counting each word, where the processor cannot be assumed to count by itself.
-#[inline(always)]
-fn differing_of_eight(a: &[u64; 8], b: &[u64; 8]) -> u16 {
-    const PAIRS: u64 = u64::MAX / 0x3;
-    const FOURS: u64 = u64::MAX / 0x5;
-    const BYTES: u64 = u64::MAX / 0x11;
-    const SHORTS: u64 = u64::MAX / 0x101;
-    let fours: [u64; 8] = std::array::from_fn(|place| {
-        let differ = a.get(place).zip(b.get(place)).map_or(0, |(a, b)| a ^ b);
-        let pairs = differ - (differ >> 1 & PAIRS);
-        (pairs & FOURS) + (pairs >> 2 & FOURS)
-    });
-    // Two fours are at most 8, and fit into four bits; all bytes together at most 64.
-    let (left, right) = fours.split_at(4);
-    let bytes = left.iter().zip(right).map(|(left, right)| left + right);
-    let bytes: u64 = bytes.map(|sum| (sum & BYTES) + (sum >> 4 & BYTES)).sum();
-    let shorts = (bytes & SHORTS) + (bytes >> 8 & SHORTS);
-    (shorts.wrapping_mul(u64::MAX / 0xffff) >> 48) as u16
 }
 
 fn signs(vector: &[f32]) -> Vec<u64> {
@@ -145,20 +107,6 @@ fn is_flipped(round: u64, place: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn different_bits_are_counted_as_one_counts_them() {
-        let word = |seed: u64| (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        for length in [1, 2, 4, 8, 16, 32] {
-            let a: Vec<u64> = (0..length).map(word).collect();
-            let not: Vec<u64> = a.iter().map(|word| !word).collect();
-            let b: Vec<u64> = (0..length).map(|place| word(place + 77)).collect();
-            let plain: u32 = a.iter().zip(&b).map(|(a, b)| (a ^ b).count_ones()).sum();
-            assert_eq!(u32::from(differing(&a, &b)), plain);
-            assert_eq!(u64::from(differing(&a, &not)), length * 64);
-            assert_eq!(differing(&a, &a), 0);
-        }
-    }
 
     #[test]
     fn what_lies_within_a_range_is_found_as_one_looks_for_it() {
