@@ -3,6 +3,7 @@
 use std::{path::Path, time::Instant};
 
 use ghostlight::{
+    actor::supervisor::Supervisor,
     contract::{Append, Batch, Line, StoreHandle},
     memory::{Memory, MemoryHit, MemoryQuery, StoredMemory},
     prelude::*,
@@ -302,5 +303,39 @@ async fn without_a_user_only_this_conversation_is_searched_and_no_other_scope_ha
     of_team["scope"] = json!("team");
     let found = say("one", &of_team.to_string()).await;
     assert!(!found.contains("gate"), "{found}");
+    system.stop().await.unwrap();
+}
+
+/// Kills the index of conversations so often, as soon as it lives.
+async fn kill(system: &System, times: usize) {
+    let mut kills = 0;
+    while kills < times {
+        let root = system.supervisor().unwrap();
+        if let Ok(Some(above)) = root.find_child("conversations").await
+            && let Some(above) = Supervisor::from_actor(above)
+            && let Ok(Some(index)) = above.find_child("conversations").await
+        {
+            index.kill();
+            kills += 1;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_of_conversations_that_is_killed_in_the_middle_of_searches_answers_all_of_them() {
+    let store = StoreHandle::new(InMemoryStore::new());
+    let sessions = (0..20).map(|session| recorded(&format!("s{session}"), "ada", "lamp", session));
+    for done in store.commit(sessions.collect()).await.unwrap() {
+        done.unwrap();
+    }
+    let memory = json!({ "conversations": true });
+    let system = desk(&store, &memory, &obedient()).await;
+    for number in (0..1_000).step_by(97) {
+        let query = format!("number{number}");
+        let asked = times(&system, "ada", &query, "the lamp");
+        let (found, ()) = tokio::join!(asked, kill(&system, 5));
+        assert_eq!(found, 1, "{query}");
+    }
     system.stop().await.unwrap();
 }

@@ -1,7 +1,8 @@
 //! The actor of the index of conversations.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
 
+use futures_util::FutureExt as _;
 use ghostlight_actors::{
     contract::{StoreError, StoreHandle},
     vocabulary::OperationError,
@@ -97,7 +98,15 @@ impl ConversationsCache {
         let myself = myself.clone();
         self.work.spawn(async move {
             let mut turns = Conversations::clone(&turns.unwrap_or_default());
-            let read = turns.read_on(&store, &whose).await.map(|()| turns);
+            // Without an answer all who wait for this user's turns would wait for ever.
+            let read = AssertUnwindSafe(turns.read_on(&store, &whose)).catch_unwind();
+            let read = match read.await {
+                Ok(read) => read.map(|()| turns),
+                Err(_) => Err(StoreError::Io {
+                    place: String::from("the turns of conversations"),
+                    reason: String::from("reading them panicked"),
+                }),
+            };
             let _ = myself.cast(ConversationsMessage::Read(whose, read));
         });
     }
