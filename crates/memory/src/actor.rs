@@ -6,7 +6,7 @@ use std::{
 };
 
 use ghostlight_actors::{
-    contract::{EmbeddingSpace, StateSlot, StateValue},
+    contract::{EmbeddingSpace, StateValue},
     run::operations::ScopedState,
     vocabulary::{OperationError, Timestamp},
 };
@@ -46,23 +46,22 @@ impl Search {
 }
 
 pub(crate) enum MemoryMessage {
-    /// Asks for the current content of a scope.
-    View(ScopedState, oneshot::Sender<ViewResult>),
-    /// Searches a scope.
+    /// Asks for the content of a scope that has this head, or a later one.
+    View(ScopedState, Head, oneshot::Sender<ViewResult>),
+    /// Searches it.
     Search(
         ScopedState,
+        Head,
         Box<Search>,
         oneshot::Sender<Result<Vec<MemoryHit>, OperationError>>,
     ),
     /// Announces the content that a scope will have after a write that is about to be committed.
     Writing(String, Arc<View>),
-    /// The head of a scope was read.
-    Looked(String, Result<StateSlot, OperationError>),
     /// The whole scope was read.
     Read(String, Result<Vec<(String, StateValue)>, OperationError>),
 }
 
-/// A caller that gets its answer after the scope's head was read.
+/// A caller that gets its answer with the scope's content.
 enum Waiter {
     View(oneshot::Sender<ViewResult>),
     Search(
@@ -92,14 +91,14 @@ struct Known {
     /// The views that pending writes would give.
     writing: VecDeque<Arc<View>>,
     /// The callers that wait for the read under way.
-    looking: Vec<Waiter>,
-    /// The callers that came after that read began: it may be too old for them.
-    queued: Vec<Waiter>,
+    reading: Vec<Waiter>,
+    /// The callers that came after that read began, each with the head that it saw: the read may be too old for them.
+    queued: Vec<(Head, Waiter)>,
     asked: u64,
 }
 
-/// Serves one memory in all scopes of a System. Its content is a cache: before each answer it reads the head of the
-/// scope in the store, so that writes of another process, a fork or a rewound session are seen.
+/// Serves one memory in all scopes of a System. Its content is a cache: each caller has read the head of the scope in the
+/// store before, so that writes of another process, a fork or a rewound session are seen.
 pub(crate) struct MemoryActor {
     pub(crate) keys: Keys,
     pub(crate) space: Option<Arc<EmbeddingSpace>>,
@@ -132,11 +131,11 @@ impl Actor for MemoryActor {
         cache: &mut MemoryCache,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            MemoryMessage::View(state, reply) => {
-                self.look(&myself, cache, state, Waiter::View(reply));
+            MemoryMessage::View(state, head, reply) => {
+                cache.look(&myself, state, head, Waiter::View(reply));
             }
-            MemoryMessage::Search(state, search, reply) => {
-                self.look(&myself, cache, state, Waiter::Search(search, reply));
+            MemoryMessage::Search(state, head, search, reply) => {
+                cache.look(&myself, state, head, Waiter::Search(search, reply));
             }
             MemoryMessage::Writing(scope, view) => {
                 if let Some(known) = cache.scopes.get_mut(&scope) {
@@ -147,11 +146,10 @@ impl Actor for MemoryActor {
                     }
                 }
             }
-            MemoryMessage::Looked(scope, slot) => self.looked(&myself, cache, scope, slot),
             MemoryMessage::Read(scope, rows) => {
                 let view =
                     rows.and_then(|rows| View::read(&self.keys, rows, self.space.as_deref()));
-                self.found(&myself, cache, &scope, view.map(Arc::new));
+                cache.found(&myself, scope, view.map(Arc::new));
             }
         }
         while cache.work.try_join_next().is_some() {}
@@ -159,110 +157,98 @@ impl Actor for MemoryActor {
     }
 }
 
-impl MemoryActor {
-    fn look(
-        &self,
-        myself: &ActorRef<MemoryMessage>,
-        cache: &mut MemoryCache,
-        state: ScopedState,
-        waiter: Waiter,
-    ) {
-        cache.asked += 1;
-        let asked = cache.asked;
-        let scope = state.stored_as().to_owned();
-        if cache.scopes.len() >= SCOPES && !cache.scopes.contains_key(&scope) {
-            cache.forget_half();
-        }
-        let known = cache.scopes.entry(scope.clone()).or_insert_with(|| Known {
-            state,
-            view: None,
-            writing: VecDeque::new(),
-            looking: Vec::new(),
-            queued: Vec::new(),
-            asked,
-        });
-        known.asked = asked;
-        match known.looking.is_empty() {
-            true => {
-                known.looking.push(waiter);
-                self.begin(myself, cache, scope);
-            }
-            false => known.queued.push(waiter),
-        }
+impl Known {
+    /// The content with this head, if it is known.
+    fn with(&mut self, head: &Head) -> Option<Arc<View>> {
+        let views = self.view.iter().chain(&self.writing);
+        let view = views.into_iter().find(|view| view.head == *head).cloned()?;
+        self.take(view.clone());
+        Some(view)
     }
 
-    /// Begins to read the head of a scope.
-    fn begin(&self, myself: &ActorRef<MemoryMessage>, cache: &mut MemoryCache, scope: String) {
-        let Some(known) = cache.scopes.get(&scope) else {
-            return;
-        };
-        let (read, myself) = (known.state.get(self.keys.head()), myself.clone());
-        cache.work.spawn(async move {
-            let _ = myself.cast(MemoryMessage::Looked(scope, read.await));
-        });
-    }
-
-    fn looked(
-        &self,
-        myself: &ActorRef<MemoryMessage>,
-        cache: &mut MemoryCache,
-        scope: String,
-        slot: Result<StateSlot, OperationError>,
-    ) {
-        let Some(known) = cache.scopes.get_mut(&scope) else {
-            return;
-        };
-        let head = slot.and_then(|slot| Head::read(slot.version, slot.value.as_ref()));
-        let head = match head {
-            Ok(head) => head,
-            Err(error) => return self.found(myself, cache, &scope, Err(error)),
-        };
-        let is_it = |view: &&Arc<View>| view.head == head;
-        let there = known.view.iter().chain(&known.writing).find(is_it).cloned();
-        if let Some(view) = there {
-            return self.found(myself, cache, &scope, Ok(view));
-        }
-        let (read, myself) = (known.state.all(), myself.clone());
-        cache.work.spawn(async move {
-            let _ = myself.cast(MemoryMessage::Read(scope, read.await));
-        });
-    }
-
-    /// Answers the callers that waited for this read, and reads again for those that came later.
-    fn found(
-        &self,
-        myself: &ActorRef<MemoryMessage>,
-        cache: &mut MemoryCache,
-        scope: &str,
-        view: ViewResult,
-    ) {
-        let Some(known) = cache.scopes.get_mut(scope) else {
-            return;
-        };
-        if let Ok(view) = &view {
-            let version = view.head.version;
-            known
-                .writing
-                .retain(|writing| writing.head.version > version);
-            known.view = Some(view.clone());
-        }
-        for waiter in std::mem::take(&mut known.looking) {
-            waiter.answer(view.clone(), &mut cache.work);
-        }
-        if !known.queued.is_empty() {
-            known.looking = std::mem::take(&mut known.queued);
-            self.begin(myself, cache, scope.to_owned());
-        }
+    /// Keeps the content that the store has.
+    fn take(&mut self, view: Arc<View>) {
+        let version = view.head.version;
+        self.writing.retain(|other| other.head.version > version);
+        self.view = Some(view);
     }
 }
 
 impl MemoryCache {
+    /// Answers from the cache where it has what the caller saw, and reads the scope where it has not.
+    fn look(
+        &mut self,
+        myself: &ActorRef<MemoryMessage>,
+        state: ScopedState,
+        head: Head,
+        waiter: Waiter,
+    ) {
+        self.asked += 1;
+        let asked = self.asked;
+        let scope = state.stored_as().to_owned();
+        if self.scopes.len() >= SCOPES && !self.scopes.contains_key(&scope) {
+            self.forget_half();
+        }
+        let known = self.scopes.entry(scope.clone()).or_insert_with(|| Known {
+            state,
+            view: None,
+            writing: VecDeque::new(),
+            reading: Vec::new(),
+            queued: Vec::new(),
+            asked,
+        });
+        known.asked = asked;
+        if let Some(view) = known.with(&head) {
+            return waiter.answer(Ok(view), &mut self.work);
+        }
+        match known.reading.is_empty() {
+            true => {
+                known.reading.push(waiter);
+                self.read(myself, scope);
+            }
+            false => known.queued.push((head, waiter)),
+        }
+    }
+
+    /// Begins to read a scope.
+    fn read(&mut self, myself: &ActorRef<MemoryMessage>, scope: String) {
+        let Some(known) = self.scopes.get(&scope) else {
+            return;
+        };
+        let (read, myself) = (known.state.all(), myself.clone());
+        self.work.spawn(async move {
+            let _ = myself.cast(MemoryMessage::Read(scope, read.await));
+        });
+    }
+
+    /// Answers the callers that waited for this read, and reads again for those that saw a later head.
+    fn found(&mut self, myself: &ActorRef<MemoryMessage>, scope: String, view: ViewResult) {
+        let Some(known) = self.scopes.get_mut(&scope) else {
+            return;
+        };
+        if let Ok(view) = &view {
+            known.take(view.clone());
+        }
+        for waiter in std::mem::take(&mut known.reading) {
+            waiter.answer(view.clone(), &mut self.work);
+        }
+        for (head, waiter) in std::mem::take(&mut known.queued) {
+            match known.with(&head) {
+                Some(view) => waiter.answer(Ok(view), &mut self.work),
+                None => known.reading.push(waiter),
+            }
+        }
+        if !known.reading.is_empty() {
+            self.read(myself, scope);
+        }
+    }
+
     /// Drops the least recently used scopes for which nobody waits.
     fn forget_half(&mut self) {
         let mut asked: Vec<u64> = self.scopes.values().map(|known| known.asked).collect();
         asked.sort_unstable();
         let bound = asked.get(asked.len() / 2).copied().unwrap_or_default();
         self.scopes
-            .retain(|_, known| known.asked > bound || !known.looking.is_empty());
+            .retain(|_, known| known.asked > bound || !known.reading.is_empty());
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     MemoryHit, MemoryQuery,
     actor::{MemoryActor, MemoryMessage, Search},
     draft::{Bounds, Draft},
-    view::{Keys, View, text_of},
+    view::{Head, Keys, View, text_of},
 };
 
 /// How many items without a vector get one in each search.
@@ -393,7 +393,7 @@ fn writing<T: Send + 'static>(
         let (memory, cx, state) = (memory.clone(), cx.clone(), state.clone());
         let (companion, decide) = (companion.clone(), decide.clone());
         Box::pin(async move {
-            let view = see(&companion, &state).await?;
+            let view = see(&memory, &companion, &state).await?;
             let draft = Draft::new(view, memory.keys(), cx.now(), memory.bounds());
             let mut draft = draft.by(cx.run, cx.id, &cx.agent().name);
             let result = decide(&mut draft)?;
@@ -409,12 +409,21 @@ fn writing<T: Send + 'static>(
     Write::new(place, attempt)
 }
 
+/// The current content of a scope.
 async fn see(
+    memory: &Memory,
     companion: &Companion<MemoryMessage>,
     state: &ScopedState,
 ) -> Result<Arc<View>, OperationError> {
-    let asked = companion.ask(|reply| MemoryMessage::View(state.clone(), reply));
+    let head = head_of(memory, state).await?;
+    let asked = companion.ask(|reply| MemoryMessage::View(state.clone(), head.clone(), reply));
     asked.await?
+}
+
+/// The current head of a scope. The actor answers with the content of that write, or of a later one.
+async fn head_of(memory: &Memory, state: &ScopedState) -> Result<Head, OperationError> {
+    let slot = state.get(memory.keys().head()).await?;
+    Head::read(slot.version, slot.value.as_ref())
 }
 
 fn state_of(cx: &OperationContext, scope: MemoryScope) -> Result<ScopedState, OperationError> {
@@ -484,7 +493,7 @@ impl Operation for SearchMemory {
                     .await
                     .pop()
                     .flatten();
-                made = missing_vectors(&memory, &*see(&companion, &state).await?).await;
+                made = missing_vectors(&memory, &*see(&memory, &companion, &state).await?).await;
             }
             let (counts, decay_hours) = (query.counts, memory.bounds().decay_hours);
             let search = Search {
@@ -493,8 +502,11 @@ impl Operation for SearchMemory {
                 decay_hours,
                 now: cx.now(),
             };
-            let asked = companion
-                .ask(|reply| MemoryMessage::Search(state.clone(), Box::new(search.clone()), reply));
+            let head = head_of(&memory, &state).await?;
+            let asked = companion.ask(|reply| {
+                let (state, head) = (state.clone(), head.clone());
+                MemoryMessage::Search(state, head, Box::new(search.clone()), reply)
+            });
             let hits = asked.await??;
             if made.is_empty() && (!counts || hits.is_empty()) {
                 return Ok(Progress::Done(Ok(hits)));
