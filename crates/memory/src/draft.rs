@@ -111,7 +111,11 @@ impl Draft {
 
     /// Stores an item, or replaces the item with its id.
     pub(crate) fn put(&mut self, item: MemoryItem) {
-        let mut kept = Kept::new(item);
+        self.put_kept(Kept::new(item));
+    }
+
+    /// The same, with the terms of the item.
+    pub(crate) fn put_kept(&mut self, mut kept: Kept) {
         if let Some(before) = self.view.kept.get(&kept.item.id) {
             kept.versions = before.versions;
             let same = text_of(&before.item) == text_of(&kept.item);

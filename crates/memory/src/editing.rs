@@ -193,15 +193,17 @@ pub(crate) fn add(
         let (about, earlier) = (about.clone(), Vec::new());
         item.detail = Some(Detail::Fact { about, earlier });
     }
+    let kept = Kept::new(item);
     let found = match &about {
         Some(about) => about_the_same(draft.view(), new.kind, about),
-        None => saying_the_same(draft.view(), &item, vector),
+        None => saying_the_same(draft.view(), &kept, vector),
     };
     let Some(before) = found else {
-        draft.put(item.clone());
+        let item = kept.item.clone();
+        draft.put_kept(kept);
         return Ok((item, false));
     };
-    let merged = merge(before, item);
+    let merged = merge(before, kept.item);
     draft.put(merged.clone());
     Ok((merged, true))
 }
@@ -213,11 +215,13 @@ fn about_the_same(view: &View, kind: MemoryKind, about: &str) -> Option<MemoryIt
 }
 
 /// The item that says the same, if there is one. Events never count as the same.
-fn saying_the_same(view: &View, item: &MemoryItem, vector: Option<&[f32]>) -> Option<MemoryItem> {
-    if matches!(item.kind, MemoryKind::Episodic | MemoryKind::Conversation) {
+fn saying_the_same(view: &View, new: &Kept, vector: Option<&[f32]>) -> Option<MemoryItem> {
+    if matches!(
+        new.item.kind,
+        MemoryKind::Episodic | MemoryKind::Conversation
+    ) {
         return None;
     }
-    let new = Kept::new(item.clone());
     let likeness = |kept: &Kept| {
         let words = jaccard(&kept.terms, &new.terms);
         let meaning = vector
@@ -228,7 +232,7 @@ fn saying_the_same(view: &View, item: &MemoryItem, vector: Option<&[f32]>) -> Op
             .then(|| meaning.unwrap_or(0.0).max(words))
     };
     let alike = view
-        .alike(&new, vector)
+        .alike(new, vector)
         .filter(|kept| kept.item.detail.is_none())
         .filter_map(|kept| Some((likeness(kept)?, kept)));
     let best = alike.max_by(|(a, one), (b, other)| {
@@ -329,27 +333,26 @@ impl ScopedMemory<'_> {
     /// [`ErrorKind::InvalidInput`] for an empty content.
     pub fn add(&self, new: NewMemory) -> Performing<MemoryOperation<Added>> {
         let memory = self.memory.clone();
-        let mut text = clean(&new.content, MAX_CONTENT);
-        if let Some(about) = &new.about {
-            text = format!("{}: {text}", clean_line(about, MAX_TAG));
-        }
-        self.perform(
-            "memory_add",
-            &new.clone(),
-            vec![text],
-            move |draft, vectors| {
-                let vector = vectors.first();
-                let found = vector.and_then(Option::as_ref).map(Vec::as_slice);
-                let (item, merged) = add(draft, &new, found)?;
-                memory.put_vector(draft, &item.id, vector);
-                let forgotten = draft.make_room(&item.id);
-                Ok(Added {
-                    item,
-                    merged,
-                    forgotten,
-                })
-            },
-        )
+        let text = || {
+            let text = clean(&new.content, MAX_CONTENT);
+            match &new.about {
+                Some(about) => format!("{}: {text}", clean_line(about, MAX_TAG)),
+                None => text,
+            }
+        };
+        let texts = memory.space().map(|_| text()).into_iter().collect();
+        self.perform("memory_add", &new.clone(), texts, move |draft, vectors| {
+            let vector = vectors.first();
+            let found = vector.and_then(Option::as_ref).map(Vec::as_slice);
+            let (item, merged) = add(draft, &new, found)?;
+            memory.put_vector(draft, &item.id, vector);
+            let forgotten = draft.make_room(&item.id);
+            Ok(Added {
+                item,
+                merged,
+                forgotten,
+            })
+        })
     }
 
     /// The item with this id. Reading it counts as a use.
