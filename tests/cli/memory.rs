@@ -32,6 +32,17 @@ fn what_a_team_remembers_is_listed_shown_searched_exported_and_forgotten() {
     let said = memory("search", &["invoice", "--kind", "conversation", "--json"]);
     let said = said.exits(0).json();
     assert_eq!(said.len(), 1);
+    let turn = said[0]["item"]["id"].as_str().unwrap();
+    let refused = memory("show", &[turn]).exits(2);
+    let run = turn.strip_prefix("turn-").unwrap();
+    assert!(
+        refused.err.contains(&format!("`ghostlight show {run}`")),
+        "{}",
+        refused.err
+    );
+    desk.run(&["show", run]).exits(0);
+    let none = memory("list", &["--kind", "conversation"]).exits(0);
+    assert!(none.err.contains("memory search"), "{}", none.err);
     let said = said[0]["item"]["content"].as_str().unwrap();
     assert!(
         said.starts_with("They said: Where is the invoice of March?"),

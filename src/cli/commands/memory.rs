@@ -71,7 +71,14 @@ async fn list(arguments: MemoryList) -> Result<Exit, Failure> {
     items.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
     let more = items.len().saturating_sub(arguments.limit);
     items.truncate(arguments.limit);
-    tell(&items, arguments.show.json, "nothing is remembered there")?;
+    let nothing = match arguments.kind {
+        Some(Kind::Conversation) => {
+            "turns are not listed here: `ghostlight memory search --kind conversation` searches them, and `ghostlight \
+             sessions` lists conversations"
+        }
+        _ => "nothing is remembered there",
+    };
+    tell(&items, arguments.show.json, nothing)?;
     if more > 0 {
         super::note(&format!(
             "{} more: raise --limit",
@@ -120,6 +127,11 @@ async fn show(arguments: MemoryShow) -> Result<Exit, Failure> {
 async fn found(memory: &StoredMemory, id: &str) -> Result<MemoryItem, Failure> {
     memory.get(id).await?.ok_or_else(|| {
         let id = plain_text::line(id, 80);
+        if let Some(run) = id.strip_prefix("turn-") {
+            return Failure::Usage(format!(
+                "{id:?} is a recorded turn and no item of a memory: `ghostlight show {run}` shows it"
+            ));
+        }
         Failure::Usage(format!(
             "there is no item {id:?} here, or several begin so: `ghostlight memory list` lists them"
         ))
