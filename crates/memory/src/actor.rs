@@ -20,8 +20,8 @@ use crate::{
 
 /// How many scopes are cached; beyond that the least recently used ones are dropped.
 const SCOPES: usize = 256;
-/// How many writes of a scope may be under way at once with an unknown outcome.
-const PENDING: usize = 8;
+/// How many contents of a scope are cached: the latest ones, which share nearly everything.
+const CONTENTS: usize = 8;
 
 type ViewResult = Result<Arc<View>, OperationError>;
 
@@ -87,9 +87,9 @@ impl Waiter {
 /// One scope in the cache.
 struct Known {
     state: ScopedState,
-    view: Option<Arc<View>>,
-    /// The views that pending writes would give.
-    writing: VecDeque<Arc<View>>,
+    /// The contents after the latest writes, also of those whose outcome is not known: each is found by its head alone. A
+    /// caller may have seen the head before the last one.
+    contents: VecDeque<Arc<View>>,
     /// The callers that wait for the read under way.
     reading: Vec<Waiter>,
     /// The callers that came after that read began, each with the head that it saw: the read may be too old for them.
@@ -139,11 +139,7 @@ impl Actor for MemoryActor {
             }
             MemoryMessage::Writing(scope, view) => {
                 if let Some(known) = cache.scopes.get_mut(&scope) {
-                    known.writing.retain(|known| known.head != view.head);
-                    known.writing.push_back(view);
-                    while known.writing.len() > PENDING {
-                        known.writing.pop_front();
-                    }
+                    known.announced(view);
                 }
             }
             MemoryMessage::Read(scope, rows) => {
@@ -159,18 +155,25 @@ impl Actor for MemoryActor {
 
 impl Known {
     /// The content with this head, if it is known.
-    fn with(&mut self, head: &Head) -> Option<Arc<View>> {
-        let views = self.view.iter().chain(&self.writing);
-        let view = views.into_iter().find(|view| view.head == *head).cloned()?;
-        self.take(view.clone());
-        Some(view)
+    fn with(&self, head: &Head) -> Option<Arc<View>> {
+        let mut contents = self.contents.iter();
+        contents.find(|view| view.head == *head).cloned()
     }
 
-    /// Keeps the content that the store has.
-    fn take(&mut self, view: Arc<View>) {
+    /// Keeps what the scope will have after a write.
+    fn announced(&mut self, view: Arc<View>) {
+        self.contents.retain(|other| other.head != view.head);
+        self.contents.push_back(view);
+        if self.contents.len() > CONTENTS {
+            self.contents.pop_front();
+        }
+    }
+
+    /// Keeps what was read. It shares nothing with the contents before it, so these are dropped.
+    fn read(&mut self, view: Arc<View>) {
         let version = view.head.version;
-        self.writing.retain(|other| other.head.version > version);
-        self.view = Some(view);
+        self.contents.retain(|other| other.head.version > version);
+        self.contents.push_front(view);
     }
 }
 
@@ -191,8 +194,7 @@ impl MemoryCache {
         }
         let known = self.scopes.entry(scope.clone()).or_insert_with(|| Known {
             state,
-            view: None,
-            writing: VecDeque::new(),
+            contents: VecDeque::new(),
             reading: Vec::new(),
             queued: Vec::new(),
             asked,
@@ -227,7 +229,7 @@ impl MemoryCache {
             return;
         };
         if let Ok(view) = &view {
-            known.take(view.clone());
+            known.read(view.clone());
         }
         for waiter in std::mem::take(&mut known.reading) {
             waiter.answer(view.clone(), &mut self.work);
