@@ -72,14 +72,12 @@ fn of_two(vectors: &[u64; 16], query: &[u64; 8]) -> [u16; 2] {
     sums.map(of_bytes)
 }
 
-#[inline(always)]
 fn each(a: Two, b: Two, of: impl Fn(u64, u64) -> u64) -> Two {
     let ([a, c], [b, d]) = (a, b);
     [of(a, b), of(c, d)]
 }
 
 /// A full adder at each bit: the sum of three bits, and what is carried.
-#[inline(always)]
 fn add(a: Two, b: Two, c: Two) -> (Two, Two) {
     let (sum, carried) = add_two(a, b);
     let (sum, also_carried) = add_two(sum, c);
@@ -87,26 +85,22 @@ fn add(a: Two, b: Two, c: Two) -> (Two, Two) {
 }
 
 /// A half adder at each bit.
-#[inline(always)]
 fn add_two(a: Two, b: Two) -> (Two, Two) {
     (each(a, b, |a, b| a ^ b), each(a, b, |a, b| a & b))
 }
 
 /// The number of bits in each four.
-#[inline(always)]
 fn fours(word: u64) -> u64 {
     let pairs = word - (word >> 1 & PAIRS);
     (pairs & FOURS) + (pairs >> 2 & FOURS)
 }
 
 /// The sums of each two fours.
-#[inline(always)]
 fn bytes(fours: u64) -> u64 {
     (fours & BYTES) + (fours >> 4 & BYTES)
 }
 
 /// The sum of eight bytes.
-#[inline(always)]
 fn of_bytes(bytes: u64) -> u16 {
     let shorts = (bytes & SHORTS) + (bytes >> 8 & SHORTS);
     let words = shorts + (shorts >> 16);
