@@ -301,7 +301,7 @@ fn rank_bm25(collection: &Collection) -> Quality {
     if !folder.exists() {
         pip(&["install", "--quiet", "--target"], &folder, RANK_BM25);
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers/rank_bm25.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers/by_words.py");
     let mut process = Command::new("python3")
         .arg(script)
         .env("PYTHONPATH", folder)
