@@ -11,6 +11,7 @@ use axum::{
 };
 use futures_util::StreamExt as _;
 use ghostlight_actors::{actor::Run, session::Turn, vocabulary::SessionId};
+use http_body_util::{BodyStream, StreamBody};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio_util::sync::CancellationToken;
 
@@ -151,19 +152,50 @@ pub(crate) async fn check(
     next: Next,
 ) -> Response {
     match judge(&state, access, &mut request).await {
-        Ok(Some(caller)) => {
+        Ok(Some((caller, key))) => {
             let slot = Slot::default();
-            request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(caller.clone());
             request.extensions_mut().insert(slot.clone());
             let mut response = next.run(request).await;
             if let Some(standing) = slot.get() {
                 standing.tell(response.headers_mut());
             }
-            response
+            match key {
+                Some(key) if is_stream(response.headers()) => {
+                    ended_with(key, caller, state, response)
+                }
+                _ => response,
+            }
         }
         Ok(None) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
+}
+
+/// Whether a response may go on for long.
+fn is_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.starts_with("text/event-stream") || kind.starts_with("application/grpc")
+}
+
+/// A stream that ends when its key no longer opens what it did. The key is judged as often as a silent stream sends a
+/// sign of life.
+fn ended_with(key: Key, caller: Caller, state: Shared, response: Response) -> Response {
+    let is_over = async move {
+        loop {
+            tokio::time::sleep(state.limits.heartbeat).await;
+            // Boxed, since streams are many and this is rare. While keys cannot be read, the stream goes on.
+            let found = Box::pin(state.caller(&key)).await;
+            if found.is_ok_and(|found| found.as_ref() != Some(&caller)) {
+                return;
+            }
+        }
+    };
+    response.map(|body| {
+        let frames = BodyStream::new(body).take_until(Box::pin(is_over));
+        Body::new(StreamBody::new(frames))
+    })
 }
 
 /// A request that the server lets through to a [service](crate::Server::service) of another protocol.
@@ -219,40 +251,47 @@ pub(crate) async fn admit(
     })
 }
 
+/// The text of a key or token.
+type Key = Box<str>;
+
+/// The caller of a request, with its key unless it signed the request or nobody needs a key.
 async fn judge(
     state: &ServerState,
     access: Access,
     request: &mut Request,
-) -> Result<Option<Caller>, Problem> {
+) -> Result<Option<(Caller, Option<Key>)>, Problem> {
     if state.is_open() {
-        return Ok(Some(Caller::Operator));
+        return Ok(Some((Caller::Operator, None)));
     }
     let unknown = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
-    let caller = match given_key(request.headers())? {
+    let found = match given_key(request.headers())? {
         Some(key) => {
-            let found = state.caller(key).await?;
             let detail = "the key is unknown, revoked or over: ask the operator for another";
-            Some(found.ok_or_else(|| unknown(detail))?)
+            let found = state.caller(key).await?.ok_or_else(|| unknown(detail))?;
+            Some((found, Some(key.into())))
         }
         None => match state.signer(request).await? {
-            Some(signer) => Some(signer),
+            Some(signer) => Some((signer, None)),
             // A stale cookie counts as none, so that a person can sign in again.
             None => match cookie::key(request.headers()) {
-                Some(key) => state.caller(key).await?,
+                Some(key) => {
+                    let found = state.caller(key).await?;
+                    found.map(|found| (found, Some(key.into())))
+                }
                 None => None,
             },
         },
     };
     let Access::Needs(scope) = access else {
-        return Ok(caller);
+        return Ok(found);
     };
     let detail = "give a key: `Authorization: Bearer KEY`";
-    let caller = caller.ok_or_else(|| unknown(detail))?;
+    let (caller, key) = found.ok_or_else(|| unknown(detail))?;
     if !caller.may(scope) {
         let detail = format!("the key lacks the scope {scope}");
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
     }
-    Ok(Some(caller))
+    Ok(Some((caller, key)))
 }
 
 /// The key that a request gives; an error where it gives several, or a malformed one.

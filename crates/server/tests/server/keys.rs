@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use ghostlight_server::{KeyFile, KeySpec, Scope};
+use ghostlight_actors::actor::Limits;
+use ghostlight_server::{KeyFile, KeySpec, Scope, ServerLimits};
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::{
     client::Client,
@@ -54,6 +56,51 @@ async fn a_key_opens_until_it_is_revoked_or_over_without_a_restart() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(status, 401);
+}
+
+/// A stream may go on for days, so its key is judged again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_when_its_key_is_revoked_or_over() {
+    let desk = Desk::start(Limits::default(), |server, keys| {
+        let mut limits = ServerLimits::default();
+        limits.heartbeat = Duration::from_millis(50);
+        server.keys(keys.clone()).limits(limits)
+    })
+    .await;
+    let scopes = [Scope::Read, Scope::Run];
+    let client = |key: &str| Client {
+        key: Some(key.into()),
+        ..desk.client.clone()
+    };
+    let short = Some(Duration::from_secs(2));
+    let [kept, revoked, over] = [None, None, short].map(|expires| {
+        let key = desk.keys.add("ada", &scopes, expires);
+        key.unwrap()
+    });
+    let [kept_client, revoked_client, over_client] =
+        [&kept, &revoked, &over].map(|key| client(&key.secret));
+    let run = desk.begin(&kept_client, "s", "hang").await;
+    let path = format!("/api/v1/runs/{run}/events");
+    let mut kept = kept_client.events(&path, None, None).await;
+    kept.next().await.expect("the run's start");
+    let mut revoked_events = revoked_client.events(&path, None, None).await;
+    let mut over_events = over_client.events(&path, None, None).await;
+    for events in [&mut revoked_events, &mut over_events] {
+        events.next().await.expect("the run's start");
+    }
+    desk.keys.revoke(&revoked.key.id).unwrap();
+    for mut events in [revoked_events, over_events] {
+        let ended = async { while events.next().await.is_some() {} };
+        timeout(Duration::from_secs(20), ended).await.expect("an end");
+    }
+    // The others go on.
+    let cancel = format!("/api/v1/runs/{run}/cancel");
+    kept_client.post(&cancel, json!({})).await.is(200);
+    let mut last = None;
+    while let Some(event) = kept.next().await {
+        last = Some(event.name);
+    }
+    assert_eq!(last.as_deref(), Some("run_ended"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
