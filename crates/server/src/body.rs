@@ -5,7 +5,7 @@ use axum::{
     http::{StatusCode, header},
 };
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 
 use crate::{limits::ServerLimits, problem::Problem, server::Shared};
 
@@ -148,7 +148,13 @@ async fn read(request: Request, limits: &ServerLimits) -> Result<bytes::Bytes, P
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|error| match error.classify() {
+    // A list would be taken for the values of the fields in their order.
+    let parsed = match body.trim_ascii_start().starts_with(b"{") {
+        true => serde_json::from_slice(body),
+        false => serde_json::from_slice::<IgnoredAny>(body)
+            .and_then(|_| Err(serde_json::Error::custom("it is an object"))),
+    };
+    parsed.map_err(|error| match error.classify() {
         serde_json::error::Category::Data => Problem::invalid(format!("the body: {error}")),
         _ => {
             let detail = format!("the body is no JSON: {error}");

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -14,7 +15,7 @@ use rmcp::transport::{
 };
 use tower_service::Service;
 
-use super::{Served, handler::Handler};
+use super::{Owner, Served, handler::Handler, http_sessions::HttpSessions};
 
 type Inner = StreamableHttpService<Handler, LocalSessionManager>;
 
@@ -33,8 +34,14 @@ pub struct HttpOptions {
 }
 
 /// A server over streamable HTTP, as a service that never fails: for axum, `nest_service("/mcp", service)`.
+///
+/// A session of a client belongs to the [`Owner`] for whom it was begun: to others it is as unknown as one that there is
+/// not. An owner has 256 sessions at the most; the next one ends the oldest.
 #[derive(Clone)]
-pub struct HttpService(Inner);
+pub struct HttpService {
+    inner: Inner,
+    sessions: Arc<HttpSessions>,
+}
 
 impl HttpService {
     pub(super) fn new(served: Arc<Served>, options: &HttpOptions) -> Self {
@@ -50,7 +57,9 @@ impl HttpService {
             }
         }
         let make = move || Ok(Handler::new(served.clone()));
-        Self(StreamableHttpService::new(make, Arc::default(), config))
+        let sessions = Arc::<HttpSessions>::default();
+        let inner = StreamableHttpService::new(make, sessions.manager.clone(), config);
+        Self { inner, sessions }
     }
 }
 
@@ -62,14 +71,23 @@ where
 {
     type Response = <Inner as Service<Request<B>>>::Response;
     type Error = <Inner as Service<Request<B>>>::Error;
-    type Future = <Inner as Service<Request<B>>>::Future;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Service::<Request<B>>::poll_ready(&mut self.0, cx)
+        Service::<Request<B>>::poll_ready(&mut self.inner, cx)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        self.0.call(request)
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let owner = request.extensions().get::<Owner>();
+        let owner = owner.map(|Owner(owner)| owner.clone());
+        let sessions = self.sessions.clone();
+        sessions.hide_from(owner.as_deref(), request.headers_mut());
+        let answered = self.inner.call(request);
+        Box::pin(async move {
+            let response = answered.await?;
+            sessions.begin(owner, response.headers()).await;
+            Ok(response)
+        })
     }
 }
 

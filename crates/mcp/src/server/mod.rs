@@ -5,6 +5,7 @@ mod call;
 mod documents;
 mod handler;
 mod http;
+mod http_sessions;
 mod logging;
 mod prompts;
 mod questions;

@@ -8,6 +8,7 @@
 
 mod catalogue;
 mod going_on;
+mod http_sessions;
 mod offering;
 mod peer;
 mod real_peers;

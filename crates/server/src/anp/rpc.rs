@@ -90,6 +90,10 @@ pub(super) async fn answer(
 fn read(body: &[u8]) -> Result<Request, Fault> {
     let value: Value = serde_json::from_slice(body)
         .map_err(|error| Fault::new(-32700, format!("the body is no JSON: {error}")))?;
+    if !value.is_object() {
+        let detail = "a request is one object; several at once are not taken";
+        return Err(Fault::new(-32600, detail));
+    }
     let request: Request = serde_json::from_value(value)
         .map_err(|error| Fault::new(-32600, format!("this is no request of JSON-RPC: {error}")))?;
     let is_one = request.jsonrpc == "2.0" && !request.id.is_object() && !request.id.is_array();
@@ -104,6 +108,9 @@ fn read(body: &[u8]) -> Result<Request, Fault> {
 async fn ask(asked: &Asked, team: &str, request: Request) -> Result<Value, Fault> {
     if request.method != "ask" {
         return Err(Fault::new(-32601, "the agent has one method: ask"));
+    }
+    if !request.params.is_object() {
+        return Err(Fault::new(-32602, "`params` is an object"));
     }
     let ask: Ask = serde_json::from_value(request.params)
         .map_err(|error| Fault::new(-32602, format!("`params`: {error}")))?;

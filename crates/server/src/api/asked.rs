@@ -56,8 +56,9 @@ impl Asked {
     pub(crate) fn session(&self, team: &str, key: &str) -> Result<SessionId, Problem> {
         self.state.check_team(team)?;
         if key.trim().is_empty() || key.len() > MAX_KEY || key.chars().any(char::is_control) {
-            let detail =
-                format!("a session's key is 1 to {MAX_KEY} bytes without control characters");
+            let detail = format!(
+                "a session's key is 1 to {MAX_KEY} bytes, not all of them blank, without control characters"
+            );
             return Err(Problem::invalid(detail));
         }
         Ok(self.caller.session(team, key))
