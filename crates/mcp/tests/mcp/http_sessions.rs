@@ -34,11 +34,16 @@ impl<'c> Caller<'c> {
     /// Begins a session.
     async fn begin(&self) -> String {
         let client = json!({ "name": "test", "version": "1" });
-        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
+        let params =
+            json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
+        let request =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
         let begun = self.request(Method::POST, None).json(&request).send().await;
         let begun = begun.unwrap().error_for_status().unwrap();
-        let session = begun.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        let session = begun.headers()["mcp-session-id"]
+            .to_str()
+            .unwrap()
+            .to_owned();
         begun.text().await.unwrap();
         session
     }
@@ -83,7 +88,10 @@ async fn a_session_is_as_unknown_to_others_as_one_that_there_is_not() {
         }
     }
     assert!(ada.has(&hers).await, "it goes on");
-    assert_eq!(ada.status(Method::DELETE, &hers, None).await, StatusCode::ACCEPTED);
+    assert_eq!(
+        ada.status(Method::DELETE, &hers, None).await,
+        StatusCode::ACCEPTED
+    );
     assert!(!ada.has(&hers).await);
     serving.abort();
 }

@@ -192,6 +192,10 @@ async fn a_team_is_found_by_its_site_and_does_what_it_is_asked_once() {
             .unwrap_or_else(|| panic!("{answer}"))
     };
     assert_eq!(code(json!([])).await, -32600);
+    let in_order = json!(["2.0", 1, "ask", { "text": "hello" }]);
+    assert_eq!(code(in_order).await, -32600);
+    let listed = json!({ "jsonrpc": "2.0", "id": 1, "method": "ask", "params": ["hello"] });
+    assert_eq!(code(listed).await, -32602);
     assert_eq!(
         code(json!({ "jsonrpc": "1.0", "id": 1, "method": "ask" })).await,
         -32600

@@ -159,6 +159,11 @@ fn malformed(run: &str) -> Vec<(String, Vec<u16>)> {
         (turn(r#"{"text":"\ud800"}"#), &[400]),
         (turn("{\"text\":\"\u{0}\"}"), &[400]),
         (turn(&deep), &[400, 422]),
+        // A list is not the fields in their order.
+        (
+            json(&of_run("answers"), "application/json", r#"["0.0","yes"]"#),
+            &[422],
+        ),
         (turn(&deep_value), &[400, 422]),
         (turn(r#"{"text":"x","deadline":-1}"#), &[422]),
         (

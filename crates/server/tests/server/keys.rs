@@ -91,7 +91,9 @@ async fn a_stream_ends_when_its_key_is_revoked_or_over() {
     desk.keys.revoke(&revoked.key.id).unwrap();
     for mut events in [revoked_events, over_events] {
         let ended = async { while events.next().await.is_some() {} };
-        timeout(Duration::from_secs(20), ended).await.expect("an end");
+        timeout(Duration::from_secs(20), ended)
+            .await
+            .expect("an end");
     }
     // The others go on.
     let cancel = format!("/api/v1/runs/{run}/cancel");

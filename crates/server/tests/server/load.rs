@@ -213,7 +213,7 @@ async fn a_client_that_does_not_read_is_let_go() {
     let _unread = unread(&desk.client, &text_at(&said, "/run/id")).await;
     let open = |metrics: &str| metrics.contains("ghostlight_http_streams 1");
     let mut let_go = false;
-    for _ in 0..100 {
+    for _ in 0..600 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         let metrics = desk.client.get("/metrics").await.is(200).body;
         let_go = !open(&metrics);
