@@ -1,14 +1,23 @@
 //! The loser of a race is cancelled: its journal says so, and it comes to no end.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use ghostlight_actors::{
+    actor::System,
     contract::RunStatus,
-    run::{Agent, RunContext},
+    run::{Agent, RunContext, operations::Scope},
+    session::Turn,
+    testing::{FaultyStore, InMemoryStore},
     vocabulary::{Effect, Entry, OperationId, Outcome},
 };
 
-use crate::stage::{Stage, ask, call, pause, text};
+use crate::stage::{Stage, ask, call, crash, outcome, pause, silent, text};
 
 /// Races a tool against another one, and goes on for longer than either takes.
 fn racer(stage: &Stage, slow: Effect) -> Agent {
@@ -147,4 +156,150 @@ async fn a_child_that_lost_is_cancelled_by_the_next_process_if_the_first_did_not
     let rows = stage.rows().await;
     let snail = rows.iter().find(|row| row.agent == "snail").unwrap();
     assert_eq!(snail.status, RunStatus::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_lost_to_a_change_of_state_ends_wherever_the_process_dies() {
+    let boss = || {
+        let snail = Agent::from_fn("snail", |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(60)).await?;
+            Ok(Outcome::answer("crawled"))
+        });
+        let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+            let state = cx.state(Scope::Session);
+            let write = state.update("n", |n: Option<u32>| n.unwrap_or(0) + 1);
+            let crawl = cx.delegate("snail", "go");
+            let first = futures_util::future::select(crawl, write).await;
+            let lost = matches!(first, futures_util::future::Either::Right(_));
+            drop(first);
+            Ok(Outcome::answer(lost.to_string()))
+        });
+        boss.agent(snail)
+    };
+    for number in 0.. {
+        let mut stage = Stage::alone();
+        let store = FaultyStore::at_commit(stage.store.clone(), crash(number));
+        let start = async |store: FaultyStore<InMemoryStore>| {
+            let team = boss().into_team().unwrap();
+            let builder = System::builder(store).model("default", silent());
+            builder.team(team).start().await.unwrap()
+        };
+        let system = start(store.clone()).await;
+        let work = async {
+            let session = system.session("boss", "s");
+            let run = session.send(Turn::text("go").id("1")).await.unwrap();
+            assert_eq!(text(&run).await, "true");
+        };
+        let died = tokio::select! {
+            biased;
+            () = store.crashed() => true,
+            () = work => false,
+        };
+        stage.crash(&system).await;
+        let system = start(FaultyStore::new(stage.store.clone())).await;
+        let session = system.session("boss", "s");
+        let run = session.send(Turn::text("go").id("1")).await.unwrap();
+        assert_eq!(text(&run).await, "true");
+        pause(1_000).await;
+        let rows = stage.rows().await;
+        let open: Vec<_> = rows.iter().filter(|row| !row.status.is_ended()).collect();
+        assert!(open.is_empty(), "crash {number}: {open:?}");
+        if !died {
+            assert!(number > 4, "{number}");
+            break;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_cancelled_while_it_is_replayed_takes_its_child_along() {
+    let boss = |stage: &Stage, progress: Arc<AtomicU32>| {
+        let snail = Agent::from_fn("snail", |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(600)).await?;
+            Ok(Outcome::answer("crawled"))
+        });
+        let boss = Agent::from_fn("boss", move |cx: RunContext| {
+            let progress = progress.clone();
+            async move {
+                let crawl = cx.delegate("snail", "go");
+                let work = async {
+                    for _ in 0..5_000 {
+                        cx.random().await?;
+                        progress.fetch_add(1, SeqCst);
+                    }
+                    cx.tool(call("1", "crawl")).await
+                };
+                let (crawled, _) = futures_util::future::join(crawl, work).await;
+                Ok(Outcome::answer(crawled?.text))
+            }
+        });
+        let boss = boss
+            .agent(snail)
+            .tool(stage.tool("crawl", Effect::Once, 600_000));
+        let top = Agent::from_fn("top", |cx: RunContext| async move {
+            Ok(Outcome::answer(cx.delegate("boss", "go").await?.text))
+        });
+        top.agent(boss)
+    };
+    let mut stage = Stage::alone();
+    let system = stage.start(boss(&stage, Arc::default())).await;
+    let run = ask(&system, "top", "go").await.id();
+    pause(5_000).await;
+    stage.crash(&system).await;
+    let progress = Arc::new(AtomicU32::new(0));
+    let system = stage.start(boss(&stage, progress.clone())).await;
+    while progress.load(SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let run = system.run(run);
+    run.cancel("enough").await.unwrap();
+    let replayed = progress.load(SeqCst);
+    assert!(replayed < 5_000, "the replay was over: {replayed}");
+    assert!(outcome(&run).await.stop_reason().is_some());
+    assert!(progress.load(SeqCst) < 5_000, "the replay went on");
+    let rows = stage.rows().await;
+    let open: Vec<_> = rows.iter().filter(|row| !row.status.is_ended()).collect();
+    assert!(rows.len() == 3 && open.is_empty(), "{open:?}");
+}
+
+/// Two parts of one function, of which the later one yields to other tasks before it asks for
+/// anything: whether it asks before or after the first part's result came must not depend on time.
+#[tokio::test(start_paused = true)]
+async fn parts_that_yield_ask_in_the_same_order_in_every_life() {
+    for (takes, yields) in [(0, 1), (0, 5), (20, 1), (20, 5), (20, 200)] {
+        let pair = |stage: &Stage| {
+            Agent::from_fn("pair", move |cx: RunContext| async move {
+                let first = async {
+                    match takes {
+                        0 => drop(cx.random().await?),
+                        _ => drop(cx.tool(call("1", "hare")).await?),
+                    }
+                    cx.tool(call("2", "hare")).await
+                };
+                let second = async {
+                    for _ in 0..yields {
+                        tokio::task::yield_now().await;
+                    }
+                    cx.tool(call("3", "snail")).await
+                };
+                let (first, second) = futures_util::future::join(first, second).await;
+                let said = format!("{} {}", first?.text, second?.text);
+                cx.sleep(Duration::from_secs(60)).await?;
+                Ok(Outcome::answer(said))
+            })
+            .tool(stage.tool("hare", Effect::Read, takes))
+            .tool(stage.tool("snail", Effect::Once, 10))
+        };
+        let mut stage = Stage::alone();
+        let system = stage.start(pair(&stage)).await;
+        let run = ask(&system, "pair", "go").await.id();
+        pause(5_000).await;
+        stage.crash(&system).await;
+        let system = stage.start(pair(&stage)).await;
+        let run = system.run(run);
+        pause(5_000).await;
+        let status = run.status().await.unwrap().status;
+        assert_ne!(status, RunStatus::Parked, "{takes} ms, {yields}");
+        assert_eq!(text(&run).await, "hare {} snail {}", "{takes} ms, {yields}");
+    }
 }

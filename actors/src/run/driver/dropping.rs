@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use super::Driver;
 use crate::{
-    run::leg::Leg,
+    run::{
+        leg::{Leg, RecordedCall},
+        load::RecordedChild,
+    },
     vocabulary::{Begun, Entry, Family, OperationId, RunId},
 };
 
@@ -20,11 +23,9 @@ impl Driver {
             // It was not begun in this life. An earlier life may have begun it without recording
             // that it was dropped.
             if let Some(call) = recorded.filter(|call| !call.completed && !call.dropped)
-                && let Some(begun) = call.begun
+                && call.begun.is_some()
             {
-                if let Begun::Child(run) = begun {
-                    self.cancel_child(run, "no longer wanted");
-                }
+                self.cancel_recorded_child(leg, op, &call, "no longer wanted");
                 let spent = Family::of(&call.identity.kind).consumed();
                 self.journal.append(&Entry::Dropped { op, spent });
                 self.charge(spent);
@@ -58,6 +59,27 @@ impl Driver {
             let run = *run;
             self.cancel_child(run, reason);
         }
+    }
+
+    /// Cancels the child of an operation that an earlier life began. If this life has not begun the
+    /// operation again, nobody carries the child, so it is recovered to come to its end.
+    pub(crate) fn cancel_recorded_child(
+        &mut self,
+        leg: &Arc<Leg>,
+        op: OperationId,
+        call: &RecordedCall,
+        reason: &str,
+    ) {
+        let Some(Begun::Child(run)) = call.begun else {
+            return;
+        };
+        let is_waited_for = Family::of(&call.identity.kind) == Family::Delegate;
+        if !is_waited_for || self.children.contains_key(&run) {
+            return self.cancel_child(run, reason);
+        }
+        let agent = call.identity.name.clone();
+        let child = RecordedChild { op, run, agent };
+        self.recover_child(leg, child, Some(reason.to_owned()), &leg.pinned);
     }
 
     /// Cancels a child, also one that has not started yet.

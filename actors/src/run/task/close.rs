@@ -57,6 +57,7 @@ impl Carrier {
             if open.iter().any(|(id, ..)| *id == op) {
                 continue;
             }
+            self.driver.cancel_recorded_child(leg, op, &call, &reason);
             let in_doubt = matches!(call.begun, Some(Begun::Effect));
             let error = if in_doubt {
                 OperationError::new(ErrorKind::InDoubt, NEVER_HEARD_OF)
