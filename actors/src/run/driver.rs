@@ -273,6 +273,9 @@ impl Driver {
                 step_back().await;
                 continue;
             }
+            if function.has_yielded(leg).await {
+                continue;
+            }
             if let Some(op) = self.replay.front().map(|next| next.op) {
                 let delivered = if leg.waits_for(op) {
                     self.deliver_next(leg).await

@@ -79,6 +79,10 @@ pub(in crate::run) struct Function {
     future: Option<Unconstrained<BoxFuture<'static, Returned>>>,
     waker: Arc<FunctionWaker>,
     task: Waker,
+    /// Whether it was polled since the runtime last had the chance to wake it.
+    is_fresh: bool,
+    /// How often in a row the runtime woke it.
+    yields: u32,
 }
 
 type Returned = Result<Outcome, AgentError>;
@@ -99,6 +103,8 @@ impl Function {
             future: Some(unconstrained(future)),
             task: Waker::from(waker.clone()),
             waker,
+            is_fresh: false,
+            yields: 0,
         }
     }
 
@@ -117,6 +123,7 @@ impl Function {
                 self.waker.turns.store(0, Ordering::Relaxed);
                 return Polled::Pending;
             }
+            self.is_fresh = true;
             if let Poll::Ready(returned) = future.poll_unpin(&mut cx) {
                 self.future = None;
                 return Polled::Returned(returned);
@@ -130,6 +137,22 @@ impl Function {
         }
         self.waker.turns.store(0, Ordering::Relaxed);
         Polled::Pending
+    }
+
+    /// Gives the runtime the chance to wake a function that has yielded to other tasks. `true` if the
+    /// runtime woke it: it goes on before it gets another result. Otherwise the order in which
+    /// its parts go on would depend on how long the result takes, and a replay would differ.
+    pub(super) async fn has_yielded(&mut self, leg: &Leg) -> bool {
+        let was_polled = std::mem::take(&mut self.is_fresh);
+        if !was_polled || self.yields >= TURNS || !self.may_go_on(leg) {
+            return false;
+        }
+        // The runtime wakes the tasks that have yielded together, so the function is woken with the
+        // driver.
+        tokio::task::yield_now().await;
+        let woken = self.waker.is_woken();
+        self.yields = if woken { self.yields + 1 } else { 0 };
+        woken
     }
 
     /// Whether something other than the results of its operations may wake the function: the
