@@ -1,6 +1,8 @@
 //! How the function is polled.
 
 use std::{
+    future::poll_fn,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -147,9 +149,7 @@ impl Function {
         if !was_polled || self.yields >= TURNS || !self.may_go_on(leg) {
             return false;
         }
-        // The runtime wakes the tasks that have yielded together, so the function is woken with the
-        // driver.
-        tokio::task::yield_now().await;
+        runtime_turn().await;
         let woken = self.waker.is_woken();
         self.yields = if woken { self.yields + 1 } else { 0 };
         woken
@@ -163,6 +163,26 @@ impl Function {
     }
 }
 
+/// Waits until the runtime has woken what yielded on this thread. The driver may be awake earlier
+/// for another reason.
+async fn runtime_turn() {
+    // A call that blocks its thread may be next on it: another thread takes this task then.
+    step_back().await;
+    let turn = FunctionWaker::new(false);
+    let waker = Waker::from(turn.clone());
+    // The runtime wakes all that yielded together, so this waker stands for the function's.
+    let mut yielding = pin!(tokio::task::yield_now());
+    let _ = yielding.as_mut().poll(&mut Context::from_waker(&waker));
+    poll_fn(|cx| {
+        turn.driver.register(cx.waker());
+        match turn.is_woken() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+}
+
 /// Lets other tasks run before this one goes on.
 ///
 /// `tokio::task::yield_now`, and so `consume_budget`, keep a task with its thread until that thread has nothing else to
@@ -170,7 +190,7 @@ impl Function {
 /// would hear nothing until the tool is done. A task that wakes itself can be taken by any thread.
 pub(super) async fn step_back() {
     let mut woken = false;
-    std::future::poll_fn(|cx| {
+    poll_fn(|cx| {
         if std::mem::replace(&mut woken, true) {
             return Poll::Ready(());
         }
