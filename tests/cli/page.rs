@@ -127,6 +127,8 @@ async fn stage(cx: RunContext) -> Result<Outcome, AgentError> {
         }
         "flow" => return Ok(Outcome::answer(cx.delegate("flow", rest).await?.text)),
         "loop" => {
+            // As a tree of goals tells of its own nodes, which are no steps of a graph.
+            cx.emit("node", &json!({ "goal": told, "is": "begun" }));
             for number in 0..number()? {
                 let text = json!({ "text": number.to_string() });
                 cx.tool(ToolCall::new("c", "echo", text)).await?;

@@ -111,7 +111,8 @@ const themeButton = document.querySelector("#theme");
 function look(choice) {
   document.documentElement.dataset.look = choice;
   themeButton.textContent = { system: "Auto", light: "Light", dark: "Dark" }[choice];
-  themeButton.title = `Colours: ${choice}`;
+  themeButton.title = `Colours: ${choice === "system" ? "as this device has them" : choice}`;
+  themeButton.setAttribute("aria-label", themeButton.title);
 }
 look(LOOKS.includes(localStorage.getItem("look")) ? localStorage.getItem("look") : "system");
 themeButton.addEventListener("click", () => {
@@ -122,7 +123,7 @@ themeButton.addEventListener("click", () => {
 
 const HELP = [["/", "search the runs"], ["g r", "runs"], ["g c", "chat"], ["g t", "teams"], ["g m", "memory"], ["g s", "system"], ["↑ ↓ or j k", "another row"], ["Enter", "open a row"], ["Esc", "close the details"],
   ["t  c  n  e", "timeline, conversation, graph, events of a run"], ["f", "fork the run"], ["+ − 0", "zoom the timeline, or show all of it"], ["?", "this list"]];
-const help = () => ask("Keyboard", h("dl", { class: "facts wide" }, HELP.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)))), { act: "Good" });
+const help = () => ask("Keyboard", h("dl", { class: "facts wide" }, HELP.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)))), { act: null });
 document.querySelector("#help").addEventListener("click", help);
 
 let before = "";

@@ -77,13 +77,15 @@ export function chat(place, context, team, key) {
   /** The view of a turn that is under way. */
   function underWay(recorded) {
     const doing = h("span", {});
+    const dot = h("span", { class: "dot live" });
     const live = h("pre", { class: "prose live-text", dir: "auto", hidden: true });
     const asked = h("div", { class: "asked" });
-    const element = h("article", { class: "said k-answer" }, h("p", { class: "quiet" }, h("span", { class: "dot live" }), doing), live, asked);
+    const element = h("article", { class: "said k-answer" }, h("p", { class: "quiet" }, dot, doing), live, asked);
     return { element, asked, draw() {
       const rows = recorded.rows.filter((row) => row.kind !== "run");
       const said = rows.findLast((row) => row.end === null && row.live);
       const last = rows.at(-1);
+      dot.className = `dot ${asked.childElementCount ? "wait" : "live"}`;
       doing.textContent = asked.childElementCount ? " waits for an answer" : last ? ` ${line(last.path.at(-1), 40)}: ${last.kind} ${line(last.name, 60)}` : " begins";
       live.hidden = !said;
       if (said) live.textContent = visible(said.live);

@@ -71,7 +71,7 @@ function ending({ end }) {
 const SAID = new Set(["run", "model", "tool", "question", "mark", "other"]);
 
 function message(row, open) {
-  const head = (who, ...more) => h("header", {}, h("strong", {}, who), more, h("button", { type: "button", class: "quiet push", title: `Details of ${line(who, 40)}`, onclick: open }, time(row.end ?? row.start)));
+  const head = (who, ...more) => h("header", {}, h("strong", {}, who), more, h("button", { type: "button", class: "quiet push", title: `Details of ${line(who, 40)}`, onclick: open }, time(row.kind === "run" ? row.start : (row.end ?? row.start))));
   switch (row.kind) {
     case "run":
       return [head("Task"), folded(row.input ?? row.text)];

@@ -73,13 +73,13 @@ export function once(draw) {
 
 /**
  * Opens a dialog; returns the form's values, or nothing if it was closed. `doing`, if given, gets the values; its error
- * is shown in the dialog, which then stays open with its input.
+ * is shown in the dialog, which then stays open with its input. A dialog without `act` only shows something.
  */
 export function ask(title, fields, { act = "OK", danger = false, about, doing } = {}) {
   return new Promise((resolve) => {
     const before = document.activeElement;
     const fault = h("p", { class: "fault", role: "alert" });
-    const button = h("button", { type: "submit", class: danger ? "danger" : "primary", value: "act" }, act);
+    const button = act && h("button", { type: "submit", class: danger ? "danger" : "primary", value: "act" }, act);
     const form = h("form", { method: "dialog" },
       h("h2", { id: "dialog-title" }, title), about && h("p", { class: "about" }, about), fields, fault,
       h("div", { class: "row end" }, h("button", { type: "button", onclick: () => dialog.close() }, "Close"), button));

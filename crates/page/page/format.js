@@ -77,6 +77,7 @@ export function words(value) {
   const entries = Object.entries(value);
   if (entries.length !== 1) return JSON.stringify(value);
   const [name, inner] = entries[0];
+  if (name === "operation") return words(inner);
   const told = name.replaceAll("_", " ");
   return inner === null ? told : `${told}: ${words(inner)}`;
 }

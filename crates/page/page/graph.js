@@ -56,7 +56,8 @@ function step(row) {
   if (row.kind === "mark") {
     if (row.name !== "node") return null;
     try {
-      return { kind: "step", name: String(JSON.parse(row.text).node) };
+      const { node } = JSON.parse(row.text);
+      return typeof node === "string" ? { kind: "step", name: node } : null;
     } catch {
       return null;
     }
@@ -148,8 +149,11 @@ export function drawing(nodes, ways, chosen, label = "Steps, each below what led
   const lines = ways.map(({ from, to, times, below }) => {
     const [a, b] = [spot[from], spot[to]];
     const back = from >= to;
-    const d = back
-      ? `M${a.x + BOX.width} ${a.y + BOX.height / 2} C${a.x + BOX.width + 40} ${a.y + BOX.height / 2} ${b.x + BOX.width + 40} ${b.y + BOX.height / 2} ${b.x + BOX.width} ${b.y + BOX.height / 2}`
+    const right = a.x + BOX.width;
+    const d = from === to
+      ? `M${right} ${a.y + 12} C${right + 36} ${a.y - 4} ${right + 36} ${a.y + BOX.height + 4} ${right} ${a.y + BOX.height - 12}`
+      : back
+      ? `M${right} ${a.y + BOX.height / 2} C${right + 40} ${a.y + BOX.height / 2} ${b.x + BOX.width + 40} ${b.y + BOX.height / 2} ${b.x + BOX.width} ${b.y + BOX.height / 2}`
       : `M${a.x + middle} ${a.y + BOX.height} C${a.x + middle} ${a.y + BOX.height + 24} ${b.x + middle} ${b.y - 24} ${b.x + middle} ${b.y}`;
     return s("path", { class: `edge${below ? " dashed" : ""}${back ? " back" : ""}`, d }, s("title", {}, times > 1 ? `${count(times)} times` : "once"));
   });

@@ -32,6 +32,7 @@ export function memory(place, { signal, tell, parameters }) {
       show(of, memories.map((one) => h("option", { value: JSON.stringify([one.team, one.name]) }, one.name === "memory" ? line(one.team, 60) : `${line(one.team, 40)}: ${line(one.name, 40)}`)));
       if (wanted.of) of.value = wanted.of;
       wanted.of = of.value;
+      filter.hidden = !memories.length;
       show(scopes, memories.flatMap((one) => one.owners).map((owner) => h("option", { value: `user:${owner}` })));
     }
     if (!memories.length) return show(empty, nothing("No team has a memory.", h("p", { class: "quiet" }, "Give an agent one with memory: in its team file.")));

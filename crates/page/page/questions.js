@@ -115,6 +115,6 @@ function approval(question, send) {
     h("div", { class: "call" }, h("span", { class: "tool-name" }, line(call?.name ?? "", 120)), view, edited),
     h("div", { class: "row" },
       h("button", { type: "button", class: "primary", onclick: approve }, "Approve"), editing,
-      h("label", { class: "check" }, remember, "for the session"),
+      h("label", { class: "check", title: "Approves later calls with these very arguments, too" }, remember, "for the whole session"),
       h("span", { class: "grow" }), reason, h("button", { type: "button", class: "danger", onclick: deny }, "Deny")));
 }

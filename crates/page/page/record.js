@@ -35,8 +35,10 @@ export class Recorded {
       this.#see(record);
       const row = this.#fold(record, data);
       if (row) row.records.push(record);
+      // Marks of steps are recorded with the operation that they are about, and so begin no later than it.
+      if (record.type.startsWith("step_")) continue;
       this.#before.set(record.run, record.at);
-      if (!record.type.startsWith("step_")) this.events.push(record);
+      this.events.push(record);
     }
   }
 
@@ -185,10 +187,11 @@ export class Recorded {
         row.error = data.error;
         row.text = words(data.error);
         run.errors += 1;
+        if (row.kind === "model") run.calls += 1;
         return this.#ended(row, at, "failed");
       }
       case "operation_completed": {
-        const row = this.#row(record, operation, kind(data.kind), data.name || data.kind, since);
+        const row = this.#row(record, operation, kind(data.kind), named(data.name) || data.kind, since);
         if (!row.text && data.name) row.text = data.kind.replaceAll("_", " ");
         return this.#ended(row, at, "done");
       }
@@ -273,6 +276,9 @@ export class Recorded {
     this.end = Math.max(this.end, record.at);
   }
 }
+
+/** The name of an operation for people: before an approval its run looks for a decision that a person let it remember. */
+const named = (name) => name.replace(/^[^/]*\/approval:/, "remembered decisions: ");
 
 const scope = (value) => (typeof value === "string" ? value : Object.keys(value)[0]);
 

@@ -124,7 +124,8 @@ export function run(place, context, id) {
   let drawn = "";
   function drawTree() {
     const runs = [...recorded.runs.values()];
-    const now = JSON.stringify([only, runs.map((one) => [one.run, one.state, one.calls, one.tools, one.errors, one.agent])]);
+    const asks = new Set(recorded.rows.filter((row) => row.kind === "question" && row.end === null).map((row) => row.run));
+    const now = JSON.stringify([only, [...asks], runs.map((one) => [one.run, one.state, one.calls, one.tools, one.errors, one.agent])]);
     if (now === drawn) return;
     drawn = now;
     const ordered = [];
@@ -139,8 +140,8 @@ export function run(place, context, id) {
     const shown = ordered.slice(0, 300);
     agents.into(agentList,
       agents.of("", `${!only} ${runs.length}`, (before) => agent(before, "", 0, [h("span", {}, "All"), h("small", {}, counted(runs.length, "run"))])),
-      shown.map(([one, depth]) => agents.of(one.run, JSON.stringify([only === one.run, one.state, one.calls, one.tools, one.errors, one.agent, depth]), (before) => agent(before, one.run, depth, [
-        h("span", { class: "agent-name" }, h("span", { class: `dot ${look(one)}` }), one.agent || short(one.run)),
+      shown.map(([one, depth]) => agents.of(one.run, JSON.stringify([only === one.run, asks.has(one.run), one.state, one.calls, one.tools, one.errors, one.agent, depth]), (before) => agent(before, one.run, depth, [
+        h("span", { class: "agent-name" }, h("span", { class: `dot ${asks.has(one.run) ? "wait" : look(one)}` }), one.agent || short(one.run)),
         h("small", {}, [one.calls && counted(one.calls, "call"), one.tools && counted(one.tools, "tool"), one.errors && counted(one.errors, "error")].filter(Boolean).join(" · ") || one.state)]))),
       ordered.length > shown.length ? agents.of("more", ordered.length, () => h("li", { class: "quiet" }, `and ${counted(ordered.length - shown.length, "run")} more`)) : null);
   }

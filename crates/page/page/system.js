@@ -42,7 +42,7 @@ export function system(place, { signal, tell }) {
   const section = (id, name, ...content) => h("section", { "aria-labelledby": id }, h("h2", { id }, name), content);
   show(place, h("div", { class: "system" }, h("div", { class: "title" }, h("h1", {}, "System"), told),
     h("div", {}, section("tree-title", "Supervision tree", h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Actors" }, actors.element)), section("topics-title", "Topics and their queues", topics.element)),
-    h("div", {}, section("limits-title", "At work", limits), section("slots-title", "Slots", slots.element), section("budgets-title", "Budgets", budgets.element), section("asleep-title", "Asleep", asleep.element), section("planned-title", "Schedules", planned.element))));
+    h("div", {}, section("limits-title", "Runs, delegated ones too", limits), section("slots-title", "Slots", slots.element), section("budgets-title", "Budgets", budgets.element), section("asleep-title", "Asleep", asleep.element), section("planned-title", "Schedules", planned.element))));
 
   poll(signal, 1000, async () => {
     const [tree, load, open] = await Promise.all([get("/supervision", signal), get("/load", signal), get("/runs?open=true&all=true&limit=500", signal)]);

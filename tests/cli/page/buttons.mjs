@@ -140,6 +140,7 @@ async function steps(page) {
   const echo = page.locator(".step", { hasText: "echo" });
   await echo.locator(".times", { hasText: "×5" }).waitFor();
   must((await echo.count()) === 1, "a step that repeats is drawn more than once");
+  must((await page.locator(".step").count()) === 1, "something that is no step is drawn");
   await accessible(page, "graph");
   await page.getByRole("button", { name: "Each step by itself" }).click();
   await echo.nth(4).waitFor();
