@@ -178,6 +178,36 @@ fn the_lines_of_our_first_programs_are_counted_right() {
     assert_eq!(told, counted);
 }
 
+/// The other figures of that column: a tenth off at the most, since every new paragraph changes them.
+#[test]
+fn what_there_is_to_read_is_counted_right() {
+    let mut words: Vec<usize> = fs::read_dir(root().join("docs/guide"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".md") && name != "SUMMARY.md")
+        .map(|name| page(&format!("docs/guide/{name}")))
+        .map(|text| text.split_whitespace().count())
+        .collect();
+    words.sort_unstable();
+    let half = words.len() / 2;
+    let median = (words[half] + words[(words.len() - 1) / 2]) / 2;
+    let text = page("docs/comparison.md");
+    let told = |row: &str| -> usize {
+        let line = text.lines().find(|line| line.starts_with(row));
+        let cell = line.and_then(|line| line.split('|').nth(2));
+        let cell = cell.unwrap_or_else(|| panic!("no row {row}"));
+        cell.trim().replace(',', "").parse().unwrap()
+    };
+    assert_eq!(told("| pages of the guide |"), words.len());
+    for (row, counted) in [
+        ("| words of such a page, median |", median),
+        ("| words of all of them |", words.iter().sum()),
+    ] {
+        let off = told(row).abs_diff(counted);
+        assert!(off * 10 <= counted, "{row} says {}, and it is {counted}", told(row));
+    }
+}
+
 /// A link from one page to another leads somewhere, also to a heading.
 #[test]
 fn links_between_pages_lead_somewhere() {
