@@ -267,6 +267,14 @@ async fn a_transfer_takes_the_whole_task_and_is_not_made_twice() {
 }
 
 #[tokio::test]
+async fn it_does_not_quote_what_it_said_to_agents_before() {
+    let first = ask(request("Tabs or spaces?", &[])).await.content();
+    let told = format!("Tabs or spaces?\n\n### tabs\n{first}\n\n### spaces\n{first}");
+    let second = ask(request(&told, &[])).await.content();
+    assert_eq!(second, first);
+}
+
+#[tokio::test]
 async fn a_failed_call_is_not_repeated_and_is_told() {
     let first = request(
         "what is 1/0?",

@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use super::{
     default_model::ModelArguments,
-    looks::Looks,
     more_arguments::{
         Catalogue, Chat, Check, Completions, Copy, Doctor, Draw, Init, Man, Migrate, State, Steer,
         Tell,
     },
     retention_arguments::{Prune, RetentionArguments},
     session_arguments::{Session, Sessions},
+    style::Style,
     when::age,
 };
 
@@ -58,7 +58,7 @@ pub(super) struct Arguments {
     #[command(subcommand)]
     pub(super) command: Command,
     #[command(flatten)]
-    pub(super) looks: Looks,
+    pub(super) style: Style,
 }
 
 #[derive(Debug, Subcommand)]

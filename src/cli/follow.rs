@@ -22,9 +22,10 @@ use super::{
     exit::{Exit, Failure},
     interrupt::Interrupt,
     keeping::Keeping,
-    looks, plain_text,
+    plain_text,
     questions::{self, Look, Open, Person},
     screen::Screen,
+    style,
     timeline::{Detail, Timeline, Tone},
 };
 
@@ -71,7 +72,7 @@ impl Follow {
     /// Follows on stderr, with the agents' names in a column of this width.
     pub(super) fn new(width: usize, keeping: &Keeping) -> Self {
         let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
-        let detail = match looks::chosen().verbose {
+        let detail = match style::chosen().verbose {
             0 => Detail::Progress,
             _ => Detail::Everything,
         };
@@ -136,7 +137,7 @@ impl Follow {
     pub(super) fn announce(&mut self, text: &str) {
         match &mut self.view {
             View::Screen(screen, _) => screen.remark(text),
-            View::Json if looks::chosen().quiet => {}
+            View::Json if style::chosen().quiet => {}
             View::Json => self.tell(text),
         }
     }

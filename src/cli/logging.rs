@@ -13,18 +13,18 @@ use tracing_subscriber::{
     Layer, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-use super::{exit::Failure, looks::Looks, plain_text};
+use super::{exit::Failure, plain_text, style::Style};
 use crate::files;
 
 /// Starts the log.
 ///
 /// # Errors
 /// When `RUST_LOG` is not valid, or the file cannot be written.
-pub(super) fn begin(looks: &Looks) -> Result<(), Failure> {
+pub(super) fn begin(style: &Style) -> Result<(), Failure> {
     let wished = env::var("RUST_LOG")
         .ok()
         .filter(|text| !text.trim().is_empty());
-    let usual = match (&looks.log, looks.verbose, looks.quiet) {
+    let usual = match (&style.log, style.verbose, style.quiet) {
         (Some(_), ..) => "debug",
         (None, 2.., _) => "info,ghostlight=debug,ghostlight_actors=debug",
         (None, _, true) => "error",
@@ -35,7 +35,7 @@ pub(super) fn begin(looks: &Looks) -> Result<(), Failure> {
             "RUST_LOG makes no sense: {error}; write a level such as `debug`, or `ghostlight=debug,warn`"
         ))
     })?;
-    let sink = match &looks.log {
+    let sink = match &style.log {
         Some(path) => Sink::File(Arc::new(Mutex::new(open(path)?))),
         None => Sink::Stderr,
     };

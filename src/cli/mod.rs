@@ -15,7 +15,6 @@ mod interrupt;
 mod keeping;
 mod location;
 mod logging;
-mod looks;
 #[cfg(feature = "memory")]
 mod memory_arguments;
 mod more_arguments;
@@ -26,10 +25,11 @@ mod screen;
 #[cfg(feature = "server")]
 mod server_arguments;
 mod session_arguments;
+mod streamed_text;
+mod style;
 mod timeline;
 mod typing;
 mod user_config;
-mod voice;
 mod when;
 
 use std::{
@@ -46,7 +46,7 @@ use ghostlight_actors::run::Registry;
 use self::{
     arguments::Arguments,
     exit::{Exit, Failure},
-    looks::Looks,
+    style::Style,
 };
 
 /// The whole command: it reads the process's arguments, does what they ask with the tools,
@@ -83,7 +83,7 @@ where
         };
         say(&format!("panic: {panic}{trace}"));
     }));
-    if let Err(failure) = set_up(&arguments.looks) {
+    if let Err(failure) = set_up(&arguments.style) {
         say(&format!("error: {failure}"));
         return failure.exit().into();
     }
@@ -129,11 +129,11 @@ fn with_documents(registry: Registry) -> Registry {
 }
 
 /// Applies the settings other than the arguments, and starts the log.
-fn set_up(looks: &Looks) -> Result<(), Failure> {
-    looks::choose(looks.clone());
-    logging::begin(looks)?;
+fn set_up(style: &Style) -> Result<(), Failure> {
+    style::choose(style.clone());
+    logging::begin(style)?;
     user_config::load()?;
-    if let Some(told) = env_file::load(looks.env_file.as_ref())? {
+    if let Some(told) = env_file::load(style.env_file.as_ref())? {
         say(&told);
     }
     Ok(())

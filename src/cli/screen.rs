@@ -9,9 +9,10 @@ use std::{
 use ghostlight_actors::vocabulary::{Delta, Event, EventRecord, OperationId, Preview, RunId};
 
 use super::{
-    looks, plain_text,
+    plain_text,
+    streamed_text::StreamedText,
+    style,
     timeline::{TimelineLine, Tone},
-    voice::Voice,
 };
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -47,7 +48,7 @@ pub(super) struct Screen {
     /// The display names of the agents that carry runs, which previews do not contain.
     authors: HashMap<RunId, String>,
     /// The text of the followed run, while it is made.
-    voice: Option<Voice>,
+    streamed: Option<StreamedText>,
     /// When the last event came.
     stirred: Instant,
 }
@@ -95,19 +96,19 @@ impl Screen {
     pub(super) fn new(width: usize) -> Self {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let terminal = io::stderr().is_terminal() && !dumb;
-        let looks = looks::chosen();
+        let style = style::chosen();
         Self {
             out: io::stderr(),
-            terminal: terminal && !looks.quiet,
-            quiet: looks.quiet,
-            colours: looks.colours(terminal),
+            terminal: terminal && !style.quiet,
+            quiet: style.quiet,
+            colours: style.colours(terminal),
             width,
             frame: 0,
             drawn: false,
             asking: false,
             acts: Vec::new(),
             authors: HashMap::new(),
-            voice: None,
+            streamed: None,
             stirred: Instant::now(),
         }
     }
@@ -119,24 +120,24 @@ impl Screen {
 
     /// Prints the text of this run while it is made, if a person reads it.
     pub(super) fn listen_to(&mut self, run: RunId) {
-        self.voice = Voice::of(run).filter(|_| self.terminal || self.quiet);
+        self.streamed = StreamedText::of(run).filter(|_| self.terminal || self.quiet);
     }
 
     /// Whether this text was already printed while it was made.
     pub(super) fn has_answered(&self, text: &str) -> bool {
-        let voice = self.voice.as_ref();
-        voice.is_some_and(|voice| voice.has_answered(text))
+        let streamed = self.streamed.as_ref();
+        streamed.is_some_and(|streamed| streamed.has_answered(text))
     }
 
     /// Whether the event contains only text that was already printed while it was made.
     pub(super) fn has_spoken(&mut self, record: &EventRecord) -> bool {
-        match (&mut self.voice, &record.event) {
+        match (&mut self.streamed, &record.event) {
             (
-                Some(voice),
+                Some(streamed),
                 Event::ModelCalled {
                     operation, text, ..
                 },
-            ) if voice.is_of(record.run) => voice.end(*operation, text),
+            ) if streamed.is_of(record.run) => streamed.end(*operation, text),
             _ => false,
         }
     }
@@ -215,8 +216,8 @@ impl Screen {
         if std::mem::take(&mut self.drawn) {
             self.put("\r\x1b[K");
         }
-        if let Some(voice) = &mut self.voice {
-            voice.pause();
+        if let Some(streamed) = &mut self.streamed {
+            streamed.pause();
         }
     }
 
@@ -228,7 +229,7 @@ impl Screen {
 
     /// Draws the progress line.
     pub(super) fn draw(&mut self) {
-        let speaking = self.voice.as_ref().is_some_and(Voice::is_open);
+        let speaking = self.streamed.as_ref().is_some_and(StreamedText::is_open);
         if !self.terminal || self.asking || speaking {
             return;
         }
@@ -267,10 +268,13 @@ impl Screen {
                 self.acts
                     .retain(|act| (act.run, act.operation) != (run, operation));
                 let is_answer = matches!(record.event, Event::ModelCalled { .. });
-                if let Some(voice) = self.voice.as_mut().filter(|voice| voice.is_of(run))
+                if let Some(streamed) = self
+                    .streamed
+                    .as_mut()
+                    .filter(|streamed| streamed.is_of(run))
                     && !is_answer
                 {
-                    voice.void(operation);
+                    streamed.discard(operation);
                 }
             }
             Event::RunEnded { .. } | Event::Parked { .. } | Event::Restarted { .. } => {
@@ -286,7 +290,7 @@ impl Screen {
                 operation, model, ..
             } => {
                 let what = format!("waits for model {}", plain_text::line(model, 40));
-                self.void(record.run, *operation);
+                self.discard(record.run, *operation);
                 self.begin(record, *operation, what);
             }
             Preview::ToolStarted { operation, call } => {
@@ -297,7 +301,7 @@ impl Screen {
                 operation, delta, ..
             } => {
                 if let Delta::Text(text) = delta
-                    && self.speak(record, *operation, text)
+                    && self.print(record, *operation, text)
                 {
                     return;
                 }
@@ -311,7 +315,7 @@ impl Screen {
                 operation, error, ..
             } => {
                 let what = format!("tries again, because {}", plain_text::line(error, 80));
-                self.void(record.run, *operation);
+                self.discard(record.run, *operation);
                 self.begin(record, *operation, what);
             }
             Preview::ToolProgress {
@@ -334,9 +338,9 @@ impl Screen {
     }
 
     /// Prints a piece of a text. Returns `false` if nobody reads it, or a person is being asked.
-    fn speak(&mut self, record: &EventRecord, operation: OperationId, text: &str) -> bool {
-        let is_this = |voice: &&mut Voice| voice.is_of(record.run);
-        if self.asking || self.voice.as_mut().filter(is_this).is_none() {
+    fn print(&mut self, record: &EventRecord, operation: OperationId, text: &str) -> bool {
+        let is_this = |streamed: &&mut StreamedText| streamed.is_of(record.run);
+        if self.asking || self.streamed.as_mut().filter(is_this).is_none() {
             return false;
         }
         if std::mem::take(&mut self.drawn) {
@@ -349,8 +353,8 @@ impl Screen {
             true => format!("{BOLD}{agent:width$}{RESET} "),
             false => format!("{agent:width$} "),
         };
-        if let Some(voice) = &mut self.voice {
-            voice.speak(operation, text, &name);
+        if let Some(streamed) = &mut self.streamed {
+            streamed.print(operation, text, &name);
         }
         true
     }
@@ -362,9 +366,13 @@ impl Screen {
     }
 
     /// Marks the text of this operation as void.
-    fn void(&mut self, run: RunId, operation: OperationId) {
-        if let Some(voice) = self.voice.as_mut().filter(|voice| voice.is_of(run)) {
-            voice.void(operation);
+    fn discard(&mut self, run: RunId, operation: OperationId) {
+        if let Some(streamed) = self
+            .streamed
+            .as_mut()
+            .filter(|streamed| streamed.is_of(run))
+        {
+            streamed.discard(operation);
         }
     }
 

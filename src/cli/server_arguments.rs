@@ -14,7 +14,7 @@ use crate::server::{Quota, QuotaFor, Scope, Visibility};
 #[derive(Clone, Debug, Args)]
 pub(super) struct HttpArguments {
     /// Answer requests over HTTP at this address, such as 127.0.0.1:8080
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(super) listen: Option<SocketAddr>,
     /// The file of API keys; see `ghostlight key` [default: beside the store]
     #[arg(long, value_name = "FILE", requires = "listen")]
@@ -67,6 +67,17 @@ pub(super) struct HttpArguments {
     /// Who learns of the team over the network
     #[arg(long, value_enum, default_value_t, requires = "listen")]
     pub(super) visibility: Shown,
+}
+
+/// An address with a port; `localhost` is the machine's own.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let of_itself = text.strip_prefix("localhost:");
+    let numeric = of_itself.map(|port| format!("127.0.0.1:{port}"));
+    let parsed = numeric.as_deref().unwrap_or(text).parse();
+    parsed.map_err(|_| {
+        "give an address and a port, such as 127.0.0.1:8080, or 0.0.0.0:8080 for all networks"
+            .to_owned()
+    })
 }
 
 /// A role, or a host of identities, and what it stands for.

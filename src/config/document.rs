@@ -87,6 +87,15 @@ impl Node {
         found.map(|(key, value)| (key, value))
     }
 
+    /// The keys of a mapping; those of anything else are none.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        let entries = match &self.content {
+            Content::Mapping(entries) => entries.as_slice(),
+            _ => &[],
+        };
+        entries.iter().map(|(key, _)| key.name.as_str())
+    }
+
     /// The items of a list; none for anything else.
     pub(super) fn items(&self) -> &[Node] {
         match &self.content {

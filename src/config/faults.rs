@@ -44,12 +44,13 @@ pub fn load_checked(
     let Ok(mut document) = document::read(&text) else {
         return Err(vec![first]);
     };
+    let whole = document.clone();
     let folder = std::path::absolute(path).ok();
     let folder = folder.as_deref().and_then(Path::parent);
     let origin = path.display().to_string();
     let (mut faults, mut gaps) = (Vec::new(), HashSet::new());
     while faults.len() < MOST {
-        let Err(fault) = look(document.clone(), registry, folder, &complete) else {
+        let Err(fault) = look(document.clone(), &whole, registry, folder, &complete) else {
             break;
         };
         let place = fault.place;
@@ -80,8 +81,10 @@ pub fn load_checked(
         .collect())
 }
 
+/// The first fault of `document`, which is the `whole` file without the values that were removed.
 fn look(
     document: Node,
+    whole: &Node,
     registry: &Registry,
     folder: Option<&Path>,
     complete: &impl Fn(&mut TeamSpec),
@@ -92,9 +95,10 @@ fn look(
     }
     complete(&mut spec);
     let resolved = registry.clone().resolve(&spec);
-    resolved
-        .map(drop)
-        .map_err(|error| names::locate(&error, &document))
+    resolved.map(drop).map_err(|error| {
+        let fault = names::locate(&error, &document);
+        names::with_names_of(whole, &error, fault)
+    })
 }
 
 /// Whether the fault is only that a removed value is missing.

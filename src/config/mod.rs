@@ -3,6 +3,7 @@
 mod document;
 mod fault;
 mod faults;
+mod features;
 mod names;
 mod paths;
 mod places;

@@ -5,6 +5,7 @@ use ghostlight_actors::definition::DefinitionError;
 use super::{
     document::{Node, Place},
     fault::{Fault, FaultKind, instead},
+    features,
     places::{agent_named, agents, place_of, quoted},
     settings,
 };
@@ -23,8 +24,13 @@ pub(super) fn locate(error: &DefinitionError, team: &Node) -> Fault {
             known,
         } => {
             let message = format!("{wanted_by} names the {what} `{name}`, which does not exist");
-            let known = known.split(", ").filter(|known| *known != "none");
-            Fault::new(FaultKind::UnknownName, place, message).help(instead(name, known))
+            let fault = Fault::new(FaultKind::UnknownName, place, message);
+            fault.help(match features::missing(what, name, features::is_built) {
+                Some(feature) => format!(
+                    "this program was built without the cargo feature `{feature}`, which brings it"
+                ),
+                None => instead(name, names_in(known)),
+            })
         }
         DefinitionError::Name { name, .. } if name.is_empty() && team.get("agent").is_none() => {
             Fault::new(FaultKind::Team, place, "the key `agent` is missing").help(BEGIN)
@@ -58,6 +64,32 @@ pub(super) fn locate(error: &DefinitionError, team: &Node) -> Fault {
         DefinitionError::Settings { .. } => refused(error, team, place),
         _ => Fault::new(FaultKind::Team, place, error.to_string()),
     }
+}
+
+/// The names in the list of an error.
+fn names_in(known: &str) -> impl Iterator<Item = &str> {
+    known.split(", ").filter(|known| *known != "none")
+}
+
+/// Adds to the help of an unknown name the names that the whole file defines, where entries with faults were left out of
+/// the file that was checked.
+pub(super) fn with_names_of(whole: &Node, error: &DefinitionError, fault: Fault) -> Fault {
+    let DefinitionError::Unknown {
+        what, name, known, ..
+    } = error
+    else {
+        return fault;
+    };
+    let section = match *what {
+        "model" => "models",
+        "tool" => "tools",
+        _ => return fault,
+    };
+    let mut all: Vec<&str> = names_in(known).collect();
+    all.extend(whole.get(section).into_iter().flat_map(Node::keys));
+    all.sort_unstable();
+    all.dedup();
+    fault.help(instead(name, all))
 }
 
 /// The fault of settings that the code that reads them refused.

@@ -47,7 +47,7 @@ fn from(value: &mut Value, folder: &Path) {
     match value {
         Value::String(text) if text.starts_with("./") || text.starts_with("../") => {
             // A path that is not Unicode stays as it is written.
-            if let Some(path) = folder.join(&*text).to_str() {
+            if let Some(path) = folder.join(text.trim_start_matches("./")).to_str() {
                 *text = path.to_owned();
             }
         }

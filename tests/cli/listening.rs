@@ -322,6 +322,22 @@ pub(crate) mod over_http {
             "{}",
             refused.err
         );
+        assert!(!refused.err.contains("at work"), "{}", refused.err);
+        let named = at.replace("127.0.0.1", "localhost");
+        let refused = desk
+            .run(&["serve", "team.yaml", "--listen", &named])
+            .exits(2);
+        assert!(refused.err.contains(&at), "{}", refused.err);
+        for wrong in ["8080", "localhost", "example.org:80"] {
+            let refused = desk
+                .run(&["serve", "team.yaml", "--listen", wrong])
+                .exits(2);
+            assert!(
+                refused.err.contains("such as 127.0.0.1:8080"),
+                "{}",
+                refused.err
+            );
+        }
         desk.run(&["serve", "team.yaml", "--host", "x"]).exits(2);
     }
 }

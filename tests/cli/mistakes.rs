@@ -190,6 +190,22 @@ agent:
     );
     let twice = desk.shipped(&["check", "twice.yaml"]).exits(2);
     assert!(twice.err.contains("4 faults"), "{}", twice.err);
+    // The name of a model that has a fault itself is a name all the same.
+    desk.write(
+        "near.yaml",
+        "\
+models:
+  fast: { provider: opnai }
+tools:
+  docs: { kind: docs_search, folder: ./absent }
+agent: { name: desk, model: fsat, tools: [dosc] }
+",
+    );
+    let near = desk.shipped(&["check", "near.yaml"]).exits(2);
+    for told in ["4 faults", "mean `fast`?", "mean `docs`?"] {
+        assert!(near.err.contains(told), "{told}: {}", near.err);
+    }
+    assert!(!near.err.contains("/./"), "{}", near.err);
     desk.write("wrong.yaml", "agent: { name: desk, tols: [] }\n");
     let one = desk.shipped(&["check", "wrong.yaml"]).exits(2);
     assert!(one.err.starts_with("error: wrong.yaml:1:"), "{}", one.err);

@@ -4,15 +4,44 @@ use std::process::{Command, Output};
 
 use crate::folder::Folder;
 
-fn ghostlight(folder: &Folder, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ghostlight"))
+fn command(folder: &Folder, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ghostlight"));
+    command
         .args(arguments)
         .current_dir(folder.path())
         .env_remove("GHOSTLIGHT_EMBEDDER")
         .env("GHOSTLIGHT_INDEX", folder.path().join("the.index"))
-        .env("XDG_DATA_HOME", folder.path())
-        .output()
-        .unwrap()
+        .env("XDG_DATA_HOME", folder.path());
+    command
+}
+
+fn ghostlight(folder: &Folder, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().unwrap()
+}
+
+/// A folder that is watched is told of at once, also where nothing in it is new, and Ctrl-C ends it.
+#[cfg(unix)]
+fn watches(folder: &Folder) {
+    use std::{
+        io::{BufRead as _, BufReader},
+        process::Stdio,
+    };
+    let mut command = command(folder, &["index", "docs", "--watch"]);
+    let mut watching = command.stderr(Stdio::piped()).spawn().unwrap();
+    let said = BufReader::new(watching.stderr.take().unwrap()).lines();
+    let said: Vec<String> = said
+        .map(Result::unwrap)
+        .take(2)
+        .inspect(|line| {
+            if line.starts_with("watches for changes") {
+                let id = watching.id().to_string();
+                let asked = Command::new("kill").args(["-INT", &id]).status();
+                assert!(asked.unwrap().success());
+            }
+        })
+        .collect();
+    assert!(said[0].contains("3 unchanged"), "{said:?}");
+    assert!(watching.wait().unwrap().success());
 }
 
 fn out(output: &Output) -> String {
@@ -53,6 +82,9 @@ fn a_folder_is_indexed_and_searched() {
             && err(&again).contains("0 indexed (0 chunks), 3 unchanged, 1 removed"),
         "{again:?}"
     );
+
+    #[cfg(unix)]
+    watches(&folder);
 
     let found = ghostlight(&folder, &["search", "when is a parcel brought"]);
     assert!(

@@ -6,11 +6,12 @@ use std::{fs, path::Path};
 use crate::named_tests::test_exists;
 
 /// The pages that name tests as `folder/file.rs::function`.
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/a2a-requirements.md",
     "docs/command.md",
+    "docs/engine-tests.md",
     "docs/promises.md",
     "docs/semantics.md",
     "docs/guide/testing.md",
@@ -204,7 +205,11 @@ fn what_there_is_to_read_is_counted_right() {
         ("| words of all of them |", words.iter().sum()),
     ] {
         let off = told(row).abs_diff(counted);
-        assert!(off * 10 <= counted, "{row} says {}, and it is {counted}", told(row));
+        assert!(
+            off * 10 <= counted,
+            "{row} says {}, and it is {counted}",
+            told(row)
+        );
     }
 }
 

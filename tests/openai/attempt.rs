@@ -115,6 +115,18 @@ async fn a_server_that_is_not_there_is_worth_another_attempt() {
 }
 
 #[tokio::test]
+async fn a_host_whose_name_nobody_knows_is_told_as_such() {
+    // The name is reserved: no server of names knows it.
+    let model = OpenAi::new("m").base_url("http://nowhere.invalid/v1");
+    let error = respond(&model, ask("hello")).await.unwrap_err();
+    assert!(
+        error.message.contains("its name was not found"),
+        "{}",
+        error.message
+    );
+}
+
+#[tokio::test]
 async fn an_answer_that_is_cut_off_is_worth_another_attempt() {
     let half = Act::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"cho".to_vec());
     for acts in [vec![Act::Close], vec![half, Act::Close]] {

@@ -13,6 +13,7 @@ use crate::{
         document_arguments::{Documents, IndexArguments, IndexFile, SearchArguments},
         exit::{Exit, Failure},
         follow::print_json,
+        interrupt::Interrupt,
         keeping, say,
     },
     models::EmbedderSettings,
@@ -55,53 +56,34 @@ async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
         false => Index::open(&path, embedder).await,
     };
     let index = index.map_err(failure)?;
-    let options = SyncOptions {
-        readers: readers(),
-        filter: Filter {
-            endings: arguments.only.clone(),
-            ..Filter::default()
-        },
-        ..SyncOptions::default()
+    let sources = Sources::of(&arguments)?;
+    // While a folder is watched, a request to end is heard also when it comes in the middle of an update.
+    let mut interrupt = match arguments.watch {
+        true => Some(Interrupt::new()?),
+        false => None,
     };
-    let unfiltered = SyncOptions {
-        filter: Filter::default(),
-        ..options.clone()
-    };
-    #[cfg(feature = "tools")]
-    let (web, pages) = (PathBuf::from("web"), pages(&arguments)?);
+    let mut is_first = true;
     let mut exit = Exit::Done;
     loop {
-        let mut reports = Vec::new();
-        for folder in &arguments.folders {
-            let source = Folder::open(folder).await.map_err(failure)?;
-            reports.push((folder, sync(&index, &source, &options).await?));
-        }
-        if let (Some(file), Some(select)) = (&arguments.database, &arguments.select) {
-            let rows = Rows::new(file, select);
-            reports.push((file, sync(&index, &rows, &unfiltered).await?));
-        }
-        #[cfg(feature = "tools")]
-        if let Some(pages) = &pages {
-            reports.push((&web, sync(&index, pages, &unfiltered).await?));
-        }
-        for (source, report) in reports {
-            let is_news = report.indexed + report.removed > 0 || !arguments.watch;
-            if is_news {
-                super::note(&told(source, &report));
+        for (source, report) in sources.update(&index, &arguments).await? {
+            if is_first || report.indexed + report.removed > 0 {
+                super::note(&told(&source, &report));
                 for (document, error) in &report.failed {
                     say(&format!("  {document}: {error}"));
                 }
             }
-            exit = match report.failed.is_empty() {
-                true => exit,
-                false => Exit::Failed,
-            };
+            if !report.failed.is_empty() {
+                exit = Exit::Failed;
+            }
         }
-        if !arguments.watch {
+        let Some(interrupt) = &mut interrupt else {
             break;
+        };
+        if std::mem::take(&mut is_first) {
+            super::note("watches for changes; Ctrl-C ends it");
         }
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => break,
+            () = interrupt.fired() => break,
             () = tokio::time::sleep(LOOK) => {}
         }
     }
@@ -119,6 +101,63 @@ async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
     }
     index.close().await;
     Ok(exit)
+}
+
+/// How the documents that the arguments name are read.
+struct Sources {
+    /// For folders, in which only some endings may be wanted.
+    filtered: SyncOptions,
+    /// For rows and pages, which are all wanted.
+    unfiltered: SyncOptions,
+    #[cfg(feature = "tools")]
+    pages: Option<WebPages>,
+}
+
+impl Sources {
+    fn of(arguments: &IndexArguments) -> Result<Self, Failure> {
+        let unfiltered = SyncOptions {
+            readers: readers(),
+            ..SyncOptions::default()
+        };
+        let filter = Filter {
+            endings: arguments.only.clone(),
+            ..Filter::default()
+        };
+        Ok(Self {
+            filtered: SyncOptions {
+                filter,
+                ..unfiltered.clone()
+            },
+            unfiltered,
+            #[cfg(feature = "tools")]
+            pages: pages(arguments)?,
+        })
+    }
+
+    /// Brings the index up to each source.
+    async fn update(
+        &self,
+        index: &Index,
+        arguments: &IndexArguments,
+    ) -> Result<Vec<(PathBuf, SyncReport)>, Failure> {
+        let mut reports = Vec::new();
+        for folder in &arguments.folders {
+            let source = Folder::open(folder).await.map_err(failure)?;
+            let report = sync(index, &source, &self.filtered).await?;
+            reports.push((folder.clone(), report));
+        }
+        if let (Some(file), Some(select)) = (&arguments.database, &arguments.select) {
+            let rows = Rows::new(file, select);
+            let report = sync(index, &rows, &self.unfiltered).await?;
+            reports.push((file.clone(), report));
+        }
+        #[cfg(feature = "tools")]
+        if let Some(pages) = &self.pages {
+            let report = sync(index, pages, &self.unfiltered).await?;
+            reports.push((PathBuf::from("web"), report));
+        }
+        Ok(reports)
+    }
 }
 
 /// The pages of the web that are named.

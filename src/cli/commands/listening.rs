@@ -167,6 +167,16 @@ fn has_prices(team: &TeamSpec) -> bool {
     }) || team.interceptors.iter().any(|one| one.name == "prices")
 }
 
+/// Takes the address before any run goes on, so that a port in use changes nothing.
+pub(super) async fn take_address(served: &Served) -> Result<Option<TcpListener>, Failure> {
+    let Some(address) = served.arguments.listen else {
+        return Ok(None);
+    };
+    let listener = TcpListener::bind(address).await;
+    let taken = |error| Failure::Usage(format!("{address} cannot be listened at: {error}"));
+    listener.map(Some).map_err(taken)
+}
+
 /// A running server.
 pub(super) struct Listening {
     stop: oneshot::Sender<()>,
@@ -174,14 +184,15 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Starts the server; `None` if no address was given.
-    pub(super) async fn begin(system: &System, served: &Served) -> Result<Option<Self>, Failure> {
-        let Some(address) = served.arguments.listen else {
+    /// Starts the server at the address that was taken; `None` if there is none.
+    pub(super) fn begin(
+        system: &System,
+        served: &Served,
+        listener: Option<TcpListener>,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(listener) = listener else {
             return Ok(None);
         };
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|error| Failure::Usage(format!("{address} cannot be listened at: {error}")))?;
         let server = server_of(system, served)?;
         announce(system, served, listener.local_addr()?);
         let (stop, stopped) = oneshot::channel();

@@ -14,7 +14,7 @@ use ghostlight_actors::{
 use tokio::time::{Interval, MissedTickBehavior};
 
 #[cfg(feature = "server")]
-use super::listening::{Listening, Served};
+use super::listening::{self, Listening, Served};
 use super::reloading::Watched;
 use crate::{
     cli::{
@@ -57,6 +57,8 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
     );
     #[cfg(feature = "server")]
     let served = Served::new(arguments.http, &arguments.store, &registry)?;
+    #[cfg(feature = "server")]
+    let listener = listening::take_address(&served).await?;
     let team = Team { spec, registry };
     let mut limits = Limits::default();
     limits.retention = arguments.retention.retention();
@@ -77,7 +79,7 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
         keeping.store.description(),
     ));
     #[cfg(feature = "server")]
-    let mut listening = Listening::begin(&system, &served).await?;
+    let mut listening = Listening::begin(&system, &served, listener)?;
     #[cfg(not(feature = "server"))]
     let mut listening = ();
     let watching = (&mut watch, &mut watched);

@@ -94,8 +94,11 @@ impl Failure {
         let kind = causes(error)
             .filter_map(kind_of)
             .find(|kind| *kind != io::ErrorKind::Other);
+        // The connector's own words for a name that was not resolved; the kind of that error has none.
+        let is_unknown_host = causes(error).any(|cause| cause.to_string().starts_with("dns error"));
         Self::Connect(match kind {
             _ if error.is_timeout() => String::from("timed out"),
+            _ if is_unknown_host => String::from("its name was not found"),
             Some(kind) => kind.to_string(),
             None => String::from("failed"),
         })

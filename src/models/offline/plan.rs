@@ -224,6 +224,17 @@ fn answer(questions: &[Question], steps: Vec<Step>, request: &ModelRequest) -> S
     answers.join("\n\n")
 }
 
+/// Words by which the model knows an answer of its own again: where agents read each other's answers it would quote itself.
+const OWN_WORDS: [&str; 5] = [
+    "I am the offline model",
+    "I have no tools here",
+    "I hand a task to the tool or agent whose",
+    "nothing fits \"",
+    "Choose another model for more",
+];
+/// How many questions without an answer are quoted.
+const MOST_UNFIT: usize = 2;
+
 /// An answer that says what the model is, which tools it has, and that it can do no more.
 fn limits(unfit: &[&str], request: &ModelRequest) -> String {
     let names: Vec<&str> = request.tools.iter().map(|t| t.name.as_str()).collect();
@@ -233,6 +244,8 @@ fn limits(unfit: &[&str], request: &ModelRequest) -> String {
     };
     let unfit: Vec<String> = unfit
         .iter()
+        .filter(|text| !OWN_WORDS.iter().any(|words| text.contains(words)))
+        .take(MOST_UNFIT)
         .map(|text| format!("\"{}\"", beginning(text)))
         .collect();
     let nothing = match unfit.is_empty() {
@@ -246,11 +259,13 @@ fn limits(unfit: &[&str], request: &ModelRequest) -> String {
     )
 }
 
-/// The beginning of a text that may be long.
+/// The beginning of a text that may be long or have several lines.
 fn beginning(text: &str) -> String {
     const MOST: usize = 120;
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", text[..end].trim_end()),
-        None => text.to_owned(),
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
+        None if line.len() < text.trim_end().len() => format!("{line}…"),
+        None => line.to_owned(),
     }
 }

@@ -13,6 +13,11 @@ use crate::{
 };
 
 /// A typed message to a running agent.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no message to agents: it does not implement `AgentMessage`",
+    note = "give it a stable name: `impl AgentMessage for {Self} {{ const NAME: &'static str = \"…\"; }}`, and derive \
+            serde's `Serialize` and `Deserialize`"
+)]
 pub trait AgentMessage: Serialize + DeserializeOwned + Send + 'static {
     /// The type's stable name: journals hold it.
     const NAME: &'static str;

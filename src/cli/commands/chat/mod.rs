@@ -21,9 +21,8 @@ use crate::{
         follow::Follow,
         interrupt::Interrupt,
         keeping::{self, Keeping, quoted},
-        looks,
         more_arguments::Chat as Arguments,
-        plain_text, questions,
+        plain_text, questions, style,
     },
     config::{self, TeamFile},
 };
@@ -160,7 +159,7 @@ impl Chat<'_> {
     }
 
     async fn greet(&self, model: &str) -> Result<(), Failure> {
-        if looks::chosen().quiet {
+        if style::chosen().quiet {
             return Ok(());
         }
         let key = &self.session.id().key;

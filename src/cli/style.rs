@@ -19,7 +19,7 @@ pub(super) enum Colour {
 /// Options of every command.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Everywhere")]
-pub(super) struct Looks {
+pub(super) struct Style {
     /// Show every event; twice, also what the engine notes
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(super) verbose: u8,
@@ -37,19 +37,19 @@ pub(super) struct Looks {
     pub(super) env_file: Option<PathBuf>,
 }
 
-static CHOSEN: OnceLock<Looks> = OnceLock::new();
+static CHOSEN: OnceLock<Style> = OnceLock::new();
 
 /// Makes the choice for the rest of the process.
-pub(super) fn choose(looks: Looks) {
-    let _ = CHOSEN.set(looks);
+pub(super) fn choose(style: Style) {
+    let _ = CHOSEN.set(style);
 }
 
 /// The choice.
-pub(super) fn chosen() -> &'static Looks {
-    CHOSEN.get_or_init(Looks::default)
+pub(super) fn chosen() -> &'static Style {
+    CHOSEN.get_or_init(Style::default)
 }
 
-impl Looks {
+impl Style {
     /// Whether output has colours; `terminal` tells whether it goes to a terminal.
     pub(super) fn colours(&self, terminal: bool) -> bool {
         let set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());

@@ -1,0 +1,84 @@
+//! Names that a cargo feature of this package brings, for programs that were built without it.
+
+/// What is named, its name in a team file, and the cargo feature that registers it.
+const BROUGHT: [(&str, &str, &str); 18] = [
+    ("behavior", "code", "code"),
+    ("behavior", "remote", "a2a"),
+    ("behavior", "remote_process", "acp"),
+    ("kind of tool", "a2a", "a2a"),
+    ("kind of tool", "acp", "acp"),
+    ("kind of tool", "approval_webhook", "http"),
+    ("kind of tool", "document_search", "retrieval"),
+    ("kind of tool", "files", "tools"),
+    ("kind of tool", "mcp", "mcp"),
+    ("kind of tool", "openapi", "tools"),
+    ("kind of tool", "skills", "tools"),
+    ("kind of tool", "terminal", "tools"),
+    ("kind of tool", "web", "tools"),
+    ("policy", "memory", "memory"),
+    ("policy", "recall_documents", "retrieval"),
+    ("provider", "anthropic", "anthropic"),
+    ("provider", "gemini", "gemini"),
+    ("provider", "openai", "openai"),
+];
+
+/// Whether this program was built with a feature.
+pub(super) fn is_built(feature: &str) -> bool {
+    match feature {
+        "a2a" => cfg!(feature = "a2a"),
+        "acp" => cfg!(feature = "acp"),
+        "anthropic" => cfg!(feature = "anthropic"),
+        "code" => cfg!(feature = "code"),
+        "gemini" => cfg!(feature = "gemini"),
+        "http" => cfg!(feature = "http"),
+        "mcp" => cfg!(feature = "mcp"),
+        "memory" => cfg!(feature = "memory"),
+        "openai" => cfg!(feature = "openai"),
+        "retrieval" => cfg!(feature = "retrieval"),
+        "tools" => cfg!(feature = "tools"),
+        _ => true,
+    }
+}
+
+/// The feature that brings a name, if the program was built without it.
+pub(super) fn missing(
+    what: &str,
+    name: &str,
+    is_built: impl Fn(&str) -> bool,
+) -> Option<&'static str> {
+    let brought = BROUGHT
+        .iter()
+        .find(|(of, known, _)| (*of, *known) == (what, name));
+    brought
+        .map(|(_, _, feature)| *feature)
+        .filter(|feature| !is_built(feature))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin;
+
+    #[test]
+    fn a_feature_that_is_not_built_is_named_and_one_that_is_built_is_not() {
+        assert_eq!(missing("kind of tool", "files", |_| false), Some("tools"));
+        assert_eq!(missing("kind of tool", "files", |_| true), None);
+        assert_eq!(missing("provider", "files", |_| false), None);
+    }
+
+    /// Each name is there exactly if its feature is.
+    #[cfg(unix)]
+    #[test]
+    fn features_bring_the_names_that_are_told_of_them() {
+        let registry = builtin();
+        for (what, name, feature) in BROUGHT {
+            let names = match what {
+                "behavior" => registry.behavior_names(),
+                "policy" => registry.policy_names(),
+                "provider" => registry.provider_names(),
+                _ => [registry.tool_kind_names(), registry.toolset_kind_names()].concat(),
+            };
+            assert_eq!(names.contains(&name), is_built(feature), "{what} {name}");
+        }
+    }
+}
