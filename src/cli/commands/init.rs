@@ -23,7 +23,7 @@ pub(super) fn init(arguments: &Init) -> Result<Exit, Failure> {
     let folder = &arguments.folder;
     let mut wanted = vec![("team.yaml", TEAM.to_owned())];
     if arguments.program {
-        let manifest = MANIFEST.replace("@version@", env!("CARGO_PKG_VERSION"));
+        let manifest = MANIFEST.replace("@dependency@", &dependency());
         wanted.extend([("Cargo.toml", manifest), ("src/main.rs", MAIN.to_owned())]);
     }
     let there: Vec<&str> = wanted
@@ -55,6 +55,16 @@ pub(super) fn init(arguments: &Init) -> Result<Exit, Failure> {
     };
     super::note(&format!("now try\n  {next}"));
     Ok(Exit::Done)
+}
+
+/// How the program's manifest names this package: by the checkout that the command was built from, if it is still there.
+fn dependency() -> String {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // A package from a registry is alone, without the packages below it.
+    match checkout.join("crates").is_dir() {
+        true => format!("{{ path = {:?} }}", checkout.display().to_string()),
+        false => format!("{:?}", env!("CARGO_PKG_VERSION")),
+    }
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
