@@ -1,5 +1,7 @@
 //! What the committer is asked for, and what it answers.
 
+use std::io;
+
 use ghostlight_actors::{
     contract::{Batch, Claim, Committed, InboxItem, StoreError},
     vocabulary::{JournalId, RunId},
@@ -20,8 +22,10 @@ pub(crate) enum Work {
 impl Work {
     /// About how many bytes it has; small columns are not counted.
     pub(crate) fn size(&self) -> usize {
-        let Self::Commit(batches) = self else {
-            return 0;
+        let batches = match self {
+            Self::Commit(batches) => batches,
+            Self::Claim { .. } => return 0,
+            Self::Post(_, item) => return size_of(item),
         };
         let of = |batch: &Batch| {
             let lines = batch.appends.iter().flat_map(|append| &append.lines);
@@ -29,7 +33,8 @@ impl Work {
             let lines: usize = lines.map(|line| line.text.len()).sum();
             let values: usize = values.map(|value| value.get().len()).sum();
             let blobs: usize = batch.blobs.iter().map(|(_, bytes)| bytes.len()).sum();
-            lines + values + blobs
+            let posts: usize = batch.posts.iter().map(|(_, item)| size_of(item)).sum();
+            lines + values + blobs + posts
         };
         batches.iter().map(of).sum()
     }
@@ -51,6 +56,28 @@ impl Work {
     }
 }
 
+/// How many bytes the content of an item has.
+fn size_of(item: &InboxItem) -> usize {
+    let mut counted = Counted(0);
+    // Content that cannot be written is refused later.
+    let _ = serde_json::to_writer(&mut counted, &item.body);
+    counted.0
+}
+
+/// Counts what is written to it.
+struct Counted(usize);
+
+impl io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A journal, for people.
 fn named(journal: &JournalId) -> String {
     match journal {
@@ -65,4 +92,25 @@ pub(crate) enum Told {
     Committed(Vec<Result<Committed, StoreError>>),
     Claimed(Vec<Result<Claim, StoreError>>),
     Posted(Result<bool, StoreError>),
+}
+
+#[cfg(test)]
+mod tests {
+    use ghostlight_actors::{contract::InboxBody, vocabulary::Timestamp};
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Many large answers at once would otherwise be one message that the database never takes.
+    #[test]
+    fn what_is_posted_counts_by_itself_and_in_a_batch() {
+        let run = RunId::from_random(1);
+        let value = Value::String("x".repeat(1 << 20));
+        let name = "report".to_owned();
+        let item = InboxItem::new("1", Timestamp(1), InboxBody::Message { name, value });
+        let mut batch = Batch::default();
+        batch.posts = vec![(run, item.clone()), (run, item.clone())];
+        assert!(Work::Post(run, item).size() > 1 << 20);
+        assert!(Work::Commit(vec![batch]).size() > 2 << 20);
+    }
 }
