@@ -259,7 +259,8 @@ impl ForkedRun {
     /// Its row in the index.
     fn row(&self, branch: &Branch) -> RunRow {
         let mut row = row_of(self.run, &self.start, branch.version);
-        if self.run == branch.run {
+        // The first run and the journals in which it goes on.
+        if self.start.parent.is_none() {
             row.session = Some(branch.session.clone());
         }
         if let Some(end) = &self.end {

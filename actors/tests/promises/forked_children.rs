@@ -70,3 +70,49 @@ async fn a_fork_has_no_copy_of_a_child_that_the_run_let_go() {
         .collect();
     assert_eq!(of_fork, ["a"]);
 }
+
+/// The fork of a child has a session, which its recorded start does not name. It is found there by recovery
+/// in every journal in which it goes on.
+#[tokio::test(start_paused = true)]
+async fn a_fork_of_a_child_that_goes_on_in_another_journal_outlives_its_process() {
+    let boss = || {
+        let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(10)).await?;
+            Ok(match cx.input().content().as_str() {
+                "go" => cx.continue_as("go on"),
+                _ => Outcome::answer("worked"),
+            })
+        });
+        let boss = Agent::from_fn("a", |cx: RunContext| async move {
+            Ok(Outcome::answer(cx.delegate("worker", "go").await?.text))
+        });
+        boss.agent(worker)
+    };
+    let mut stage = Stage::alone();
+    let system = stage.start(boss()).await;
+    let run = ask(&system, "a", "go").await;
+    assert_eq!(text(&run).await, "worked");
+    let rows = stage.rows().await;
+    let child = rows
+        .iter()
+        .find(|row| row.agent == "worker" && row.title == "go");
+    let child = system.run(child.unwrap().run);
+    let next = rows.iter().find(|row| row.title == "go on").unwrap();
+    let next = system.run(next.run);
+    // One goes on in the next journal by itself, and of one that journal is a copy.
+    let mut forks = Vec::new();
+    for (run, at) in [(&child, 1), (&next, 2)] {
+        forks.push(run.fork(Fork::at(at)).await.unwrap().id());
+    }
+    pause(15_000).await;
+    stage.crash(&system).await;
+    let system = stage.start(boss()).await;
+    for fork in forks {
+        assert_eq!(text(&system.run(fork)).await, "worked");
+    }
+    let rows = stage.rows().await;
+    let lost = rows
+        .iter()
+        .filter(|row| row.root == row.run && row.session.is_none());
+    assert_eq!(lost.count(), 0, "{rows:?}");
+}

@@ -196,7 +196,10 @@ impl Carrier {
             // it there, and an agent that goes on for ever is not one tree that grows for ever.
             start.root = next;
         }
-        let row = row_of(next, &start, self.driver.journal.row.version);
+        let here = &self.driver.journal.row;
+        let mut row = row_of(next, &start, here.version);
+        // The fork of a child has a session that its recorded start does not name.
+        row.session.clone_from(&here.session);
         let line = match Line::encode(now, &Entry::RunStarted(Box::new(start))) {
             Ok(line) => line,
             Err(error) => return RunExit::Store(error),
