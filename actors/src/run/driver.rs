@@ -263,6 +263,11 @@ impl Driver {
             if self.cancelled.is_cancelled() {
                 break self.hear_of_cancelling(leg).await;
             }
+            if waker.is_woken() && function.may_go_on(leg) {
+                // A call that blocks its thread may be next on it. Another thread takes this task
+                // then, before the function can yield to that call.
+                step_back().await;
+            }
             if let Polled::Returned(returned) = function.poll() {
                 break self.returned(leg, returned).await;
             }

@@ -303,3 +303,28 @@ async fn parts_that_yield_ask_in_the_same_order_in_every_life() {
         assert_eq!(text(&run).await, "hare {} snail {}", "{takes} ms, {yields}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn parts_that_yield_ask_in_the_same_order_on_several_threads() {
+    let stage = Stage::new();
+    let pair = Agent::from_fn("pair", |cx: RunContext| async move {
+        for _ in 0..50 {
+            let first = async {
+                cx.random().await?;
+                cx.tool(call("1", "hare")).await
+            };
+            let second = async {
+                tokio::task::yield_now().await;
+                cx.tool(call("2", "snail")).await
+            };
+            let (first, second) = futures_util::future::join(first, second).await;
+            (first?, second?);
+        }
+        Ok(Outcome::answer("done"))
+    })
+    .tool(stage.tool("hare", Effect::Read, 0))
+    .tool(stage.tool("snail", Effect::Read, 0));
+    let system = stage.start(pair).await;
+    // What it recorded is replayed when the test ends.
+    assert_eq!(text(&ask(&system, "pair", "go").await).await, "done");
+}

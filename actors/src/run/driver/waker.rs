@@ -164,10 +164,8 @@ impl Function {
 }
 
 /// Waits until the runtime has woken what yielded on this thread. The driver may be awake earlier
-/// for another reason.
+/// for another reason. It is polled first in the same poll as the function, and so on the same thread.
 async fn runtime_turn() {
-    // A call that blocks its thread may be next on it: another thread takes this task then.
-    step_back().await;
     let turn = FunctionWaker::new(false);
     let waker = Waker::from(turn.clone());
     // The runtime wakes all that yielded together, so this waker stands for the function's.
