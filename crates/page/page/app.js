@@ -112,7 +112,6 @@ function look(choice) {
   document.documentElement.dataset.look = choice;
   themeButton.textContent = { system: "Auto", light: "Light", dark: "Dark" }[choice];
   themeButton.title = `Colours: ${choice === "system" ? "as this device has them" : choice}`;
-  themeButton.setAttribute("aria-label", themeButton.title);
 }
 look(LOOKS.includes(localStorage.getItem("look")) ? localStorage.getItem("look") : "system");
 themeButton.addEventListener("click", () => {
