@@ -32,7 +32,9 @@ struct Table {
     roots: usize,
     /// How many places are kept for roots that are about to be live.
     kept: Arc<AtomicUsize>,
-    /// Tells the one that waits for places that a root is no longer live.
+    /// Whether interrupted runs were left because all places were taken.
+    leaves_runs: bool,
+    /// Tells the one that waits for places for them that a root is no longer live.
     root_left: Arc<Notify>,
     /// Rings when a run comes to rest, for the callers that wait for it.
     watched: HashMap<RunId, watch::Sender<Rings>>,
@@ -150,7 +152,9 @@ impl LiveRuns {
             .is_some_and(|route| route.parent.is_none())
         {
             table.roots -= 1;
-            table.root_left.notify_one();
+            if table.leaves_runs {
+                table.root_left.notify_one();
+            }
         }
         table.ring(run);
     }
@@ -236,7 +240,18 @@ impl LiveRuns {
         self.0.lock().roots
     }
 
-    /// Waits until a root is no longer live. For one that waits at a time.
+    /// Whether interrupted runs were left because all places were taken.
+    pub(crate) fn leaves_runs(&self) -> bool {
+        self.0.lock().leaves_runs
+    }
+
+    /// Notes whether interrupted runs are left because all places are taken. Only then is it told that a root leaves:
+    /// a task that is woken at each run's end goes to another thread, and takes that thread from the run's caller.
+    pub(crate) fn leave_runs(&self, left: bool) {
+        self.0.lock().leaves_runs = left;
+    }
+
+    /// Waits until a root is no longer live, while runs are left. For one that waits at a time.
     pub(crate) async fn root_left(&self) {
         let root_left = self.0.lock().root_left.clone();
         root_left.notified().await;
@@ -264,8 +279,52 @@ impl LiveRuns {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use futures_util::FutureExt;
+    use ractor::{Actor, ActorProcessingErr};
+
     use super::*;
+
+    struct Host;
+
+    impl Actor for Host {
+        type Msg = AgentMessage;
+        type State = ();
+        type Arguments = ();
+
+        async fn pre_start(
+            &self,
+            _: ActorRef<AgentMessage>,
+            (): (),
+        ) -> Result<(), ActorProcessingErr> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_end_wakes_who_waits_for_places_only_while_runs_were_left() {
+        let (host, _) = Actor::spawn(None, Host, ()).await.unwrap();
+        let (live, run) = (LiveRuns::default(), RunId::from_random(1));
+        let end_a_root = || {
+            let route = Route {
+                root: run,
+                path: Arc::new([]),
+                host: host.clone(),
+                door: RunSender::channel().0,
+                cancelled: CancellationToken::new(),
+                parent: None,
+            };
+            live.insert(run, route);
+            live.remove(run);
+            live.root_left().now_or_never()
+        };
+        assert_eq!(end_a_root(), None);
+        live.leave_runs(true);
+        assert_eq!(end_a_root(), Some(()));
+        live.leave_runs(false);
+        assert_eq!(end_a_root(), None);
+    }
 
     #[test]
     fn of_all_runs_that_were_stopped_the_last_are_remembered() {

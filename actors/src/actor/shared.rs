@@ -39,8 +39,6 @@ pub(crate) struct Shared {
     pub(super) teams: RwLock<BTreeMap<String, TeamEntry>>,
     /// Whether this System recovers runs and sends the turns of schedules by itself.
     pub(super) recovers: bool,
-    /// Whether interrupted runs were left, since as many were live as may be.
-    pub(super) leaves_runs: AtomicBool,
     /// Tells of a jump of the wall clock.
     pub(super) clock_jump: Notify,
     pub(super) agents: Mutex<HashMap<SessionId, SupervisedRef<AgentMessage>>>,

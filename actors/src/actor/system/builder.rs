@@ -227,7 +227,6 @@ impl SystemBuilder {
             limits,
             teams: RwLock::new(entries),
             recovers: recover,
-            leaves_runs: AtomicBool::new(false),
             clock_jump: Notify::new(),
             agents: Mutex::default(),
             admissions: Arc::new(Semaphore::new(limits.admissions.max(1))),

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::Duration,
 };
 
@@ -247,7 +247,7 @@ impl Shared {
         let free = live.free(self.limits.live_runs);
         let left = interrupted.len() > free;
         if left || statuses.is_empty() {
-            self.leaves_runs.store(left, Ordering::Release);
+            live.leave_runs(left);
         }
         interrupted.truncate(free);
         // While the store reads one group, others are decoded.
@@ -279,7 +279,7 @@ impl Shared {
     /// A place for a run whose time has come. Where interrupted runs were left for want of places, those that they wait
     /// for are not taken.
     pub(crate) fn place_for_sleeper(&self) -> Option<Place> {
-        let others = match self.leaves_runs.load(Ordering::Acquire) {
+        let others = match self.services.previewer.live.leaves_runs() {
             true => self.several_places(),
             false => 0,
         };
@@ -294,7 +294,7 @@ impl Shared {
         loop {
             live.root_left().await;
             let free = live.free(self.limits.live_runs);
-            if free >= self.several_places() && self.leaves_runs.load(Ordering::Acquire) {
+            if free >= self.several_places() && live.leaves_runs() {
                 return;
             }
         }
@@ -381,7 +381,7 @@ pub(super) async fn keep_recovering(shared: Arc<Shared>) {
             () = clock.sleep(shared.looks_every()) => {}
         }
         let asleep = [RunStatus::Waiting];
-        let statuses: &[RunStatus] = match shared.leaves_runs.load(Ordering::Acquire) {
+        let statuses: &[RunStatus] = match shared.services.previewer.live.leaves_runs() {
             true => &[],
             false => &asleep,
         };
