@@ -60,11 +60,12 @@ pub fn encode_checkpoint(fold: &SessionFold) -> Option<Vec<u8>> {
 }
 
 /// Whether a session of `entries` entries needs a new checkpoint, when its checkpoint covers `kept`
-/// of them: when the rest is an eighth of all entries or more, and two turns at the least. So the
-/// cost of checkpoints for each turn is bounded, however long the session is, and little is left to
-/// be read. A session of one turn has none, since its journal is read as fast.
+/// of them: when the rest is half of all entries or more, and two turns at the least. So each entry
+/// is written into two checkpoints on average, however long the session is, and half of the entries
+/// at the most are left to be read. Reading an entry takes hardly longer than its part of a checkpoint,
+/// since both hash its messages. A session of one turn has none, since its journal is read as fast.
 pub fn checkpoint_is_due(kept: u64, entries: u64) -> bool {
-    entries.saturating_sub(kept) >= LEAST.max(entries / 8)
+    entries.saturating_sub(kept) >= LEAST.max(entries / 2)
 }
 
 /// The fold of a checkpoint. `None` for a checkpoint that is damaged, foreign or of another format:
@@ -177,13 +178,13 @@ mod tests {
                     (kept, written) = (entries, written + entries);
                 }
                 assert!(
-                    entries - kept <= LEAST.max(entries / 8 + 2),
+                    entries - kept <= LEAST.max(entries / 2),
                     "{entries} entries, {kept} kept"
                 );
             }
             let each = written / turns;
             assert!(
-                each <= 40,
+                each <= 4,
                 "{each} entries are written for each of {turns} turns"
             );
         }
