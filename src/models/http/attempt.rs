@@ -55,11 +55,11 @@ impl Attempt {
             .map_err(|_| Failure::Timeout(Phase::FirstByte))?
             .map_err(|error| Failure::transport(&error))?;
         let status = response.status();
+        if status.is_success() {
+            return Ok(Body::new(self, response));
+        }
         let pause = retry_after(response.headers());
         let mut body = Body::new(self, response);
-        if status.is_success() {
-            return Ok(body);
-        }
         let report = Box::new(Report::read(&body.read_report().await));
         Err(Failure::Rejected {
             status: status.as_u16(),

@@ -7,7 +7,7 @@ use ghostlight_actors::contract::ModelError;
 use http::HeaderMap;
 use secrecy::SecretString;
 
-use super::settings::OpenAiSettings;
+use super::{encoded_tools::EncodedTools, settings::OpenAiSettings};
 use crate::models::http::{Endpoint, Key, Reach, Reaching, ServerKind, display_host, key_for};
 
 const OWN_HOST: &str = "api.openai.com";
@@ -18,6 +18,7 @@ pub(in crate::models) struct OpenAiEndpoint {
     pub(super) server: Arc<Endpoint>,
     /// Whether this is OpenAI's own server.
     pub(super) is_openai: bool,
+    pub(super) tools: Arc<EncodedTools>,
 }
 
 impl OpenAiEndpoint {
@@ -44,6 +45,7 @@ impl OpenAiEndpoint {
         Ok(Self {
             server: Arc::new(server),
             is_openai,
+            tools: Arc::default(),
         })
     }
 }

@@ -19,6 +19,7 @@ use std::{
 use async_openai::{error::OpenAIError, middleware::HttpRequestFactory};
 use futures_util::stream;
 use ghostlight_actors::contract::BoxFuture;
+use reqwest::{ResponseBuilderExt as _, Url};
 use serde_json::Value;
 use tokio::{sync::Notify, time::timeout};
 
@@ -116,19 +117,20 @@ impl Exchange {
 
     async fn send(self, request: HttpRequestFactory) -> Result<reqwest::Response, Failure> {
         let request = request.build().await.map_err(|_| Failure::Request)?;
+        let url = request.url().clone();
         let mut body = self.attempt.send(request).await?;
         if self.streaming && !body.is_json() {
-            return Ok(answer(reqwest::Body::wrap_stream(self.events(body))));
+            return answer(url, reqwest::Body::wrap_stream(self.events(body)));
         }
         let body = body.read_all().await?;
         let whole = check(&body)?;
         if self.streaming {
             self.backlog.add(1);
-            return Ok(answer(reqwest::Body::from(as_events(&body))));
+            return answer(url, reqwest::Body::from(as_events(&body)));
         }
         // The answer is parsed here, once; async-openai gets a placeholder.
         *self.lock_whole() = Some(whole);
-        Ok(answer(reqwest::Body::from("null")))
+        answer(url, reqwest::Body::from("null"))
     }
 
     /// The events of a stream, each complete and valid.
@@ -201,8 +203,10 @@ impl tower::Service<HttpRequestFactory> for Exchange {
     }
 }
 
-fn answer(body: reqwest::Body) -> reqwest::Response {
-    http::Response::new(body).into()
+/// An answer from this address. Without one, `reqwest` would read an address of its own for each answer.
+fn answer(url: Url, body: reqwest::Body) -> Result<reqwest::Response, Failure> {
+    let answer = http::Response::builder().url(url).body(body);
+    answer.map(Into::into).map_err(|_| Failure::Request)
 }
 
 #[cfg(test)]
@@ -224,10 +228,9 @@ mod tests {
         let settings = OpenAiSettings::new("m");
         let client = crate::models::client::http_client("http://127.0.0.1:9").unwrap();
         let exchange = Exchange::new(client, &settings, true);
-        let body = Body::new(
-            &exchange.attempt,
-            answer(reqwest::Body::wrap_stream(pieces)),
-        );
+        let url = Url::parse("http://127.0.0.1:9").unwrap();
+        let answer = answer(url, reqwest::Body::wrap_stream(pieces)).unwrap();
+        let body = Body::new(&exchange.attempt, answer);
         let mut events = std::pin::pin!(exchange.clone().events(body));
         let mut read = 0;
         while events.next().now_or_never().is_some() {

@@ -2,6 +2,7 @@
 
 mod answer;
 mod embeddings;
+mod encoded_tools;
 mod endpoint;
 mod exchange;
 mod message;
@@ -179,6 +180,7 @@ impl OpenAi {
             request,
             settings,
             is_openai,
+            encoded: &endpoint.tools,
         };
         let mut answer = Answer::default();
         let failed = if request.stream {
@@ -293,7 +295,7 @@ impl fmt::Debug for OpenAi {
 mod tests {
     use ghostlight_actors::vocabulary::Transcript;
 
-    use super::*;
+    use super::{encoded_tools::EncodedTools, *};
 
     fn from(variables: &[(&str, &str)]) -> Result<OpenAi, ModelError> {
         let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
@@ -353,6 +355,7 @@ mod tests {
                 request: &request,
                 settings: &settings,
                 is_openai,
+                encoded: &EncodedTools::default(),
             };
             serde_json::to_value(&body).unwrap()["stop"].is_array()
         };

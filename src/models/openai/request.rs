@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ghostlight_actors::vocabulary::{ModelRequest, OutputSchema, ToolChoice};
+use ghostlight_actors::vocabulary::{ModelRequest, OutputSchema, ToolChoice, ToolDefinition};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
-use super::{message::Messages, settings::OpenAiSettings};
+use super::{encoded_tools::EncodedTools, message::Messages, settings::OpenAiSettings};
 use crate::models::http::tools_called;
 
 /// Fields of the body that `extra` cannot replace: without them the answer would be to another
@@ -19,6 +19,7 @@ pub(super) struct Body<'a> {
     pub(super) settings: &'a OpenAiSettings,
     /// Whether the server is OpenAI's own.
     pub(super) is_openai: bool,
+    pub(super) encoded: &'a EncodedTools,
 }
 
 impl Serialize for Body<'_> {
@@ -87,13 +88,9 @@ impl Body<'_> {
             fields.put("tools", &tools)?;
             return fields.put("tool_choice", &"none");
         }
-        let tools: Vec<Tool<'_>> = self
-            .request
-            .tools
-            .iter()
-            .map(|tool| Tool::new(tool))
-            .collect();
-        fields.put("tools", &tools)?;
+        let tools = self.encoded.of(&self.request.tools);
+        let tools = tools.map_err(serde::ser::Error::custom)?;
+        fields.put("tools", &&*tools)?;
         let settings = &self.request.settings;
         let choice = settings.tool_choice.as_ref().map(|choice| match choice {
             ToolChoice::Auto => json!("auto"),
@@ -144,7 +141,7 @@ impl<M: SerializeMap> Fields<'_, M> {
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+pub(super) struct Tool<'a> {
     r#type: &'static str,
     function: Function<'a>,
 }
@@ -169,7 +166,7 @@ impl<'a> Tool<'a> {
         }
     }
 
-    fn new(tool: &'a ghostlight_actors::vocabulary::ToolDefinition) -> Self {
+    pub(super) fn new(tool: &'a ToolDefinition) -> Self {
         let function = Function {
             name: &tool.name,
             description: &tool.description,
