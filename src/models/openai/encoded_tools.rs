@@ -58,9 +58,9 @@ mod tests {
             first.get(),
             concat!(
                 r#"[{"type":"function","function":{"name":"a","description":"what it does","#,
-                r#""parameters":{"type":"object","properties":{}}}},"#,
+                r#""parameters":{"properties":{},"type":"object"}}},"#,
                 r#"{"type":"function","function":{"name":"b","description":"what it does","#,
-                r#""parameters":{"type":"object","properties":{}}}}]"#,
+                r#""parameters":{"properties":{},"type":"object"}}}]"#,
             )
         );
         let other = encoded.of(&tools(&["b".into(), "a".into()])).unwrap();
