@@ -3,6 +3,7 @@
 mod asking;
 mod children;
 mod failures;
+mod hearing;
 mod resting;
 mod session;
 mod starting;
@@ -24,7 +25,7 @@ use starting::answer;
 
 use super::{
     SystemError,
-    agent_message::{AgentMessage, Expected, Place, TurnReply, WakeReply},
+    agent_message::{AgentMessage, Place, TurnReply, WakeReply},
     launch::load_run,
     live_runs::Route,
     loaded::{Claiming, Loaded},
@@ -165,102 +166,44 @@ impl Actor for Agent {
         })
     }
 
-    async fn handle(
+    /// The future is a small one: ractor's loop keeps room for several of the largest as long as the actor lives.
+    fn handle(
         &self,
         myself: ActorRef<Self::Msg>,
         message: AgentMessage,
         state: &mut AgentState,
-    ) -> Result<(), ActorProcessingErr> {
-        state.stirred += 1;
-        while state.loads.try_join_next().is_some() {}
-        // Handlers that start an actor wait until it has started. Their futures are boxed: an actor
-        // keeps room for the largest future of its handler as long as it lives.
-        match message {
-            AgentMessage::Turn(turn, reply) => state.turn(&myself, *turn, reply),
-            AgentMessage::Asking(run, asked_before) => {
-                state.asking(&myself, run, asked_before);
+    ) -> impl Future<Output = Result<(), ActorProcessingErr>> + Send {
+        let rest = state.hear(myself, message);
+        async move {
+            if let Some(rest) = rest {
+                rest.await;
             }
-            AgentMessage::Queue(turn, reply) => state.queue(&myself, *turn, reply),
-            AgentMessage::Steered(run, turn) => state.steered(&myself, run, &turn),
-            AgentMessage::LookForUnread(run) => state.look_for_unread(&myself, run),
-            AgentMessage::Unread(run, turn) => state.unread(&myself, run, *turn),
-            AgentMessage::SessionLoaded(loaded) => state.session_loaded(&myself, *loaded),
-            AgentMessage::TurnRecorded(turn, result) => {
-                Box::pin(state.turn_recorded(&myself, *turn, result)).await;
-            }
-            AgentMessage::Wake(run, take_over, reply, place) => {
-                state.doubt_session(run);
-                state.wake(&myself, run, take_over, reply);
-                state.hold_until_read(place);
-            }
-            AgentMessage::RunLoaded(loaded) => {
-                let (run, loaded) = *loaded;
-                Box::pin(state.run_loaded(&myself, run, loaded)).await;
-            }
-            AgentMessage::Expect(run, reply) => {
-                let _ = reply.send(state.stands_by().then(|| Expected::new(&myself, run)));
-            }
-            AgentMessage::RecoveredSession(run, taken) => {
-                Box::pin(state.recovered(&myself, run, taken)).await;
-            }
-            AgentMessage::Child(child) => Box::pin(state.child(&myself, *child)).await,
-            AgentMessage::Tree(run) => state.tree(run),
-            AgentMessage::Host(child) => Box::pin(state.host(&myself, *child)).await,
-            AgentMessage::CancelChild(run, reason) => state.cancel_child(run, reason),
-            AgentMessage::CancelRun(run, reason) => state.cancel_run(&myself, run, reason),
-            AgentMessage::ChildGone(run) => {
-                state.children.remove(&run);
-            }
-            AgentMessage::Rested(run, life, rest) => state.rested(&myself, run, life, *rest),
-            AgentMessage::Again(run) => state.load(&myself, run, Claiming::Free),
-            AgentMessage::StartBelow(name) => state.start_below(&myself, &name).await,
-            AgentMessage::Retry(run) => state.retry(&myself, run),
-            AgentMessage::Retire(reply) => {
-                let retires = state.is_quiet();
-                if retires {
-                    myself.stop(None);
-                }
-                let _ = reply.send(retires);
-            }
-            AgentMessage::Recover => {
-                state.recovering = true;
-                state.load_session(&myself);
-                state.look_for_all_unread(&myself);
-            }
-            AgentMessage::Passivate(stirred) => {
-                state.idle_watched = false;
-                if !state.passivates(stirred) {
-                    state.watch_idleness(&myself);
-                } else if let Some(session) = &state.session {
-                    state.shared.passivate(&session.id, &myself);
-                }
-            }
-            AgentMessage::Leave(slot) => match &state.session {
-                Some(session) if !state.is_quiet() => state.shared.found_again(&session.id, slot),
-                _ => myself.stop(None),
-            },
+            Ok(())
         }
-        Ok(())
     }
 
-    async fn handle_supervisor_evt(
+    fn handle_supervisor_evt(
         &self,
         myself: ActorRef<Self::Msg>,
         event: SupervisionEvent,
         state: &mut AgentState,
-    ) -> Result<(), ActorProcessingErr> {
-        match event {
-            SupervisionEvent::ActorFailed(cell, error) => {
-                Box::pin(state.child_lost(&myself, &cell, error.to_string())).await;
-            }
+    ) -> impl Future<Output = Result<(), ActorProcessingErr>> + Send {
+        let lost = match event {
+            SupervisionEvent::ActorFailed(cell, error) => Some((cell, error.to_string())),
             // A life that came to rest has reported it, and stops without a reason. The report may
             // still wait in the mailbox, since supervision events overtake messages.
-            SupervisionEvent::ActorTerminated(cell, _, Some(reason)) => {
-                Box::pin(state.child_lost(&myself, &cell, reason)).await;
+            SupervisionEvent::ActorTerminated(cell, _, reason) => reason.map(|why| (cell, why)),
+            _ => None,
+        };
+        let rest = lost.map(|(cell, why)| {
+            Box::pin(async move { state.child_lost(&myself, &cell, why).await })
+        });
+        async move {
+            if let Some(rest) = rest {
+                rest.await;
             }
-            _ => {}
+            Ok(())
         }
-        Ok(())
     }
 
     async fn post_stop(
