@@ -22,22 +22,24 @@ const BROUGHT: [(&str, &str, &str); 18] = [
     ("provider", "openai", "openai"),
 ];
 
+/// The features of `BROUGHT`, and whether this program was built with them.
+const BUILT: [(&str, bool); 11] = [
+    ("a2a", cfg!(feature = "a2a")),
+    ("acp", cfg!(feature = "acp")),
+    ("anthropic", cfg!(feature = "anthropic")),
+    ("code", cfg!(feature = "code")),
+    ("gemini", cfg!(feature = "gemini")),
+    ("http", cfg!(feature = "http")),
+    ("mcp", cfg!(feature = "mcp")),
+    ("memory", cfg!(feature = "memory")),
+    ("openai", cfg!(feature = "openai")),
+    ("retrieval", cfg!(feature = "retrieval")),
+    ("tools", cfg!(feature = "tools")),
+];
+
 /// Whether this program was built with a feature.
 pub(super) fn is_built(feature: &str) -> bool {
-    match feature {
-        "a2a" => cfg!(feature = "a2a"),
-        "acp" => cfg!(feature = "acp"),
-        "anthropic" => cfg!(feature = "anthropic"),
-        "code" => cfg!(feature = "code"),
-        "gemini" => cfg!(feature = "gemini"),
-        "http" => cfg!(feature = "http"),
-        "mcp" => cfg!(feature = "mcp"),
-        "memory" => cfg!(feature = "memory"),
-        "openai" => cfg!(feature = "openai"),
-        "retrieval" => cfg!(feature = "retrieval"),
-        "tools" => cfg!(feature = "tools"),
-        _ => true,
-    }
+    BUILT.contains(&(feature, true))
 }
 
 /// The feature that brings a name, if the program was built without it.
