@@ -264,7 +264,7 @@ async fn with_an_embedder_turns_from_before_are_found_by_parts_of_words() {
         &system,
         "one",
         "ada",
-        "The heating engineer comes on Tuesday",
+        "The Heizungsmonteur comes on Tuesday",
     )
     .await;
     say(&system, "two", "ada", "All is quiet here").await;
@@ -272,7 +272,7 @@ async fn with_an_embedder_turns_from_before_are_found_by_parts_of_words() {
     let lexical = json!({ "conversations": true, "embedder": { "provider": "lexical" } });
     for (memory, is_found) in [(json!({ "conversations": true }), false), (lexical, true)] {
         let system = desk(&open(), &memory, &model).await;
-        let found = found(&system, "ada", "engineering of heatables").await;
+        let found = found(&system, "ada", "Heizungsmonteurin").await;
         assert_eq!(found.contains("comes on Tuesday"), is_found, "{found}");
         system.stop().await.unwrap();
     }

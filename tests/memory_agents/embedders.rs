@@ -26,12 +26,18 @@ async fn with_a_lexical_embedder_a_memory_is_found_by_parts_of_words() {
             .start()
             .await
             .unwrap();
-        let add = json!({ "action": "add", "content": "The heating engineer comes on Tuesday" });
+        let add = json!({ "action": "add", "content": "Heizungsmonteur, Heizungsmonteurin, Heizungsmonteurinnen" });
         say(&system, "one", "ada", &add.to_string()).await;
         // No word of it stands in the memory.
-        say(&system, "two", "ada", "engineering of heatables").await;
+        say(
+            &system,
+            "two",
+            "ada",
+            "Heizungsmonteuren Heizungsmonteurei Heizungsmonteursfrau",
+        )
+        .await;
         assert_eq!(
-            recalled(&model).contains("comes on Tuesday"),
+            recalled(&model).contains("Heizungsmonteurinnen"),
             is_found,
             "{}",
             recalled(&model)

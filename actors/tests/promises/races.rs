@@ -318,7 +318,8 @@ async fn parts_that_yield_ask_in_the_same_order_on_several_threads() {
                 cx.tool(call("2", "snail")).await
             };
             let (first, second) = futures_util::future::join(first, second).await;
-            (first?, second?);
+            first?;
+            second?;
         }
         Ok(Outcome::answer("done"))
     })

