@@ -111,7 +111,8 @@ fn a_folder_is_indexed_and_searched() {
     let other = ghostlight(&folder, &["search", "parcel", "--embedder", "openai:m:3"]);
     assert_eq!(other.status.code(), Some(2));
     assert!(
-        err(&other).contains("was made with lexical-hash-2/512"),
+        err(&other).contains("was made with lexical-hash-2/512")
+            && err(&other).contains("index --empty"),
         "{}",
         err(&other)
     );

@@ -329,8 +329,10 @@ fn place_of(file: &IndexFile) -> Result<(PathBuf, EmbedderSettings), Failure> {
 
 fn failure(error: IndexError) -> Failure {
     match error {
-        IndexError::Query(_) | IndexError::OtherVectors { .. } => Failure::Usage(error.to_string()),
-        IndexError::Rows { .. } => Failure::Usage(error.to_string()),
+        IndexError::OtherVectors { .. } => {
+            Failure::Usage(format!("{error} (`ghostlight index --empty`)"))
+        }
+        IndexError::Query(_) | IndexError::Rows { .. } => Failure::Usage(error.to_string()),
         IndexError::Folder { path, message } => {
             Failure::Usage(format!("{}: {message}", path.display()))
         }
