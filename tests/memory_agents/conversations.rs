@@ -174,78 +174,27 @@ async fn thousands_of_turns_from_before_are_searched_in_a_file_and_only_the_user
         );
     }
 
+    let hangs = async |owner: &str, text: &str| {
+        times(&system, owner, "where is the chandelier", text).await
+    };
     // A rewind takes turns back, and a deleted session is not searched; nor is one that has its name afterwards.
     let session = system.as_operator().session("desk", "ada later");
     session.rewind(0).await.unwrap();
-    assert_eq!(
-        times(
-            &system,
-            "ada",
-            "where is the chandelier",
-            "the chandelier is gone"
-        )
-        .await,
-        0
-    );
+    assert_eq!(hangs("ada", "the chandelier is gone").await, 0);
     say(&system, "ada later", "ada", "the chandelier hangs again").await;
-    assert_eq!(
-        times(
-            &system,
-            "ada",
-            "where is the chandelier",
-            "the chandelier hangs again"
-        )
-        .await,
-        1
-    );
+    assert_eq!(hangs("ada", "the chandelier hangs again").await, 1);
     session.delete().await.unwrap();
-    assert_eq!(
-        times(
-            &system,
-            "ada",
-            "where is the chandelier",
-            "the chandelier hangs again"
-        )
-        .await,
-        0
-    );
+    assert_eq!(hangs("ada", "the chandelier hangs again").await, 0);
     say(&system, "ada later", "ada", "the chandelier swings").await;
-    assert_eq!(
-        times(
-            &system,
-            "ada",
-            "where is the chandelier",
-            "the chandelier swings"
-        )
-        .await,
-        1
-    );
+    assert_eq!(hangs("ada", "the chandelier swings").await, 1);
     session.delete().await.unwrap();
     for _ in 0..3 {
         say(&system, "ada later", "bob", "the chandelier of bob").await;
     }
     let hers = found(&system, "ada", "where is the chandelier").await;
     assert!(!hers.contains("of bob"), "{hers}");
-    assert_eq!(
-        times(
-            &system,
-            "ada",
-            "where is the chandelier",
-            "the chandelier swings"
-        )
-        .await,
-        0
-    );
-    assert_eq!(
-        times(
-            &system,
-            "bob",
-            "where is the chandelier",
-            "the chandelier of bob"
-        )
-        .await,
-        3
-    );
+    assert_eq!(hangs("ada", "the chandelier swings").await, 0);
+    assert_eq!(hangs("bob", "the chandelier of bob").await, 3);
 
     // A search after the first one reads what is new.
     let begun = Instant::now();

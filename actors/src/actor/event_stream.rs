@@ -22,8 +22,8 @@ const PAGE: (usize, usize) = (16, 512);
 const PAGE_BYTES: usize = 256 << 10;
 /// How many operations that ended last are known to a stream.
 const ENDED: usize = 64;
-/// The pauses between looks at a tree, which another process may carry. What happens in this process is seen at once, so
-/// a tree on which nothing happens is looked at seldom.
+/// The shortest and the longest pause between two looks at a tree, which another process may carry. Events of this process
+/// come without a look, so a quiet tree is looked at seldom.
 const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// The events of a root run and all runs below it, in the order of their commits.

@@ -123,7 +123,7 @@ impl Shared {
         let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
         if let Some(supervisor) = supervisor {
             let id = session.to_string();
-            // What ends with the agent, such as keeping a checkpoint, ends before it is forgotten.
+            // The agent is forgotten only after its last work, such as keeping a checkpoint, has ended.
             for _ in 0..LOOKS_FOR_END {
                 let found = supervisor.find_child(&id).await.ok().flatten();
                 if found.is_none_or(|found| Some(found.get_id()) != agent) {

@@ -102,8 +102,8 @@ fn found_in(text: &str) -> Vec<(Range<usize>, &'static str)> {
 /// The least length of a text that overrules its reader, in bytes: `forget prior orders` without its last letter.
 const OVERRULING_MIN: usize = "forget prior order".len();
 
-/// What a text has without which no form is in it. Looking for these costs a hundredth of a search, and the results of
-/// most tools have none.
+/// The signs that a text must have for one of the forms to be in it. Looking for these signs costs a hundredth of a search,
+/// and the results of most tools have none.
 #[derive(Default)]
 struct Signs {
     /// A bracket with which a mark begins.

@@ -326,6 +326,6 @@ async fn parts_that_yield_ask_in_the_same_order_on_several_threads() {
     .tool(stage.tool("hare", Effect::Read, 0))
     .tool(stage.tool("snail", Effect::Read, 0));
     let system = stage.start(pair).await;
-    // What it recorded is replayed when the test ends.
+    // The stage replays the journal of this run when the test ends.
     assert_eq!(text(&ask(&system, "pair", "go").await).await, "done");
 }

@@ -203,7 +203,7 @@ impl AgentState {
                 }
             }
         }
-        // What was woken is live now, or does not go on.
+        // Each run of `wakes` is live now or does not go on, so no place is kept for it any longer.
         drop(places);
         if self.is_quiet() {
             self.watch_idleness(myself);

@@ -63,7 +63,7 @@ impl<'c> Caller<'c> {
     }
 }
 
-/// Whoever could use it would hear what its owner is told, or end it.
+/// A caller that could use the session of another would hear its messages, or end it.
 #[tokio::test]
 async fn a_session_is_as_unknown_to_others_as_one_that_there_is_not() {
     let (system, _) = desk().await;
