@@ -69,6 +69,8 @@ mod posted_turns;
 mod questions;
 mod races;
 mod reads;
+#[path = "../records/mod.rs"]
+mod records;
 mod recovery;
 mod redefined_forks;
 mod reloading;

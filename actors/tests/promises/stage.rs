@@ -1,7 +1,6 @@
 //! A store, a log of effects, and the processes that come and go over them.
 
 use std::{
-    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering::SeqCst},
@@ -9,17 +8,15 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt;
 use ghostlight_actors::{
-    actor::{Limits, Run, System, recording},
+    actor::{Limits, Run, System},
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, RunStatus, SessionFilter,
-        SessionRow, StateSlot, StateValue, Store, StoreError, StoreHandle, StoredLine, SystemClock,
-        TreeLine,
+        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
+        StateSlot, StateValue, Store, StoreError, StoredLine, SystemClock, TreeLine,
     },
-    run::{Agent, Registry, replay},
-    session::{SessionFold, Turn},
-    testing::{EffectLog, Fault, Harm, InMemoryStore, ScriptedModel, Strike, check_transcript},
+    run::{Agent, Registry},
+    session::Turn,
+    testing::{EffectLog, Fault, Harm, InMemoryStore, ScriptedModel, Strike},
     vocabulary::{
         Digest, Effect, Entry, JournalId, ModelResponse, Outcome, RunId, SessionId, ToolCall,
         ToolDefinition,
@@ -27,6 +24,8 @@ use ghostlight_actors::{
 };
 use parking_lot::Mutex;
 use serde_json::json;
+
+use crate::records::{check_conversations, check_journals};
 
 pub(crate) struct Stage {
     pub(crate) store: InMemoryStore,
@@ -98,58 +97,9 @@ impl Stage {
         self.log.tool(definition, Duration::from_millis(millis))
     }
 
-    /// The conversations that sessions keep are ones that every provider takes. The model of a
-    /// test refuses others by itself.
-    fn check_conversations(&self) {
-        let disk = self.store.another_process();
-        let rows = disk.runs(RunFilter::default()).now_or_never();
-        let rows = rows.unwrap().unwrap();
-        let sessions: BTreeSet<_> = rows.into_iter().filter_map(|row| row.session).collect();
-        for session in sessions {
-            let name = session.to_string();
-            let lines = disk.read(JournalId::Session(session), 0, usize::MAX);
-            let lines = lines.now_or_never().unwrap().unwrap();
-            let mut fold = SessionFold::default();
-            fold.extend(&lines, &name).unwrap();
-            let breach = check_transcript(&fold.transcript.messages());
-            assert_eq!(breach, Ok(()), "the conversation of {name}");
-        }
-    }
-
     /// What is left is not replayed: the functions of this test do other things in each life, on purpose.
     pub(crate) fn not_replayed(&self, _why: &str) {
         *self.code.lock() = None;
-    }
-
-    /// What every run recorded is what the code of some life asks for, from its first entry to its last.
-    fn check_journals(&self) {
-        let code = self.code.lock().take().unwrap_or_default();
-        let disk = StoreHandle::new(self.store.another_process());
-        let rows = disk.runs(RunFilter::default()).now_or_never();
-        let rows = rows.unwrap().unwrap_or_default();
-        let roots = rows.iter().filter(|row| row.run == row.root);
-        for row in roots.filter(|row| row.status != RunStatus::Parked) {
-            let read = recording(&disk, row.run).now_or_never().unwrap();
-            let Ok(recording) = read else { continue };
-            let mut told = Vec::new();
-            let is_faithful = code
-                .iter()
-                .rev()
-                .any(|code| match replay(&recording, code, None) {
-                    Ok(replay) if replay.is_faithful() => true,
-                    Ok(replay) => {
-                        told.push(format!("{replay:?}"));
-                        false
-                    }
-                    // It is another team's, or what it needs is deleted.
-                    Err(_) => false,
-                });
-            assert!(
-                is_faithful || told.is_empty(),
-                "replayed, run {} differs: {told:#?}",
-                row.run
-            );
-        }
     }
 
     pub(crate) async fn entries(&self, run: RunId) -> Vec<Entry> {
@@ -174,8 +124,8 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.check_conversations();
-            self.check_journals();
+            check_conversations(&self.store);
+            check_journals(&self.store, self.code.lock().take().unwrap_or_default());
         }
     }
 }
