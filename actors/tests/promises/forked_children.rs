@@ -116,3 +116,36 @@ async fn a_fork_of_a_child_that_goes_on_in_another_journal_outlives_its_process(
         .filter(|row| row.root == row.run && row.session.is_none());
     assert_eq!(lost.count(), 0, "{rows:?}");
 }
+
+/// A child that its parent's end stops has no entry for that. What the engine then closes was never told to the
+/// child's function, so a fork that had a part of it would be parked.
+#[tokio::test(start_paused = true)]
+async fn no_fork_of_a_child_that_was_stopped_begins_between_the_calls_that_were_closed() {
+    let stage = Stage::new();
+    let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+        cx.random().await?;
+        let second = Duration::from_secs(1);
+        let naps = [cx.sleep(second), cx.sleep(2 * second)];
+        let slept = futures_util::future::join_all(naps).await;
+        Ok(Outcome::answer(format!("{:?}", slept[1].is_ok())))
+    });
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        cx.spawn("worker", "go").await?;
+        cx.sleep(Duration::from_millis(100)).await?;
+        Ok(Outcome::answer("done"))
+    });
+    let system = stage.start(agent.agent(worker)).await;
+    assert_eq!(text(&ask(&system, "a", "go").await).await, "done");
+    let rows = stage.rows().await;
+    let child = rows.iter().find(|row| row.agent == "worker").unwrap().run;
+    let mut forked = 0;
+    for at in 1..stage.entries(child).await.len() as u64 {
+        if let Ok(fork) = system.run(child).fork(Fork::at(at)).await {
+            assert_eq!(text(&fork).await, "true", "forked at {at}");
+            forked += 1;
+        }
+    }
+    assert!(forked > 1, "it is forked before it was stopped");
+    let latest = system.run(child).fork(Fork::latest()).await.unwrap();
+    assert_eq!(text(&latest).await, "true");
+}
