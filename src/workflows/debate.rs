@@ -72,6 +72,8 @@ impl Behavior for Debate {
         let wait = limit(self.turn_timeout_ms);
         let stops = self.on_failure == OnFailure::Stop;
         let mut said: Vec<Utterance> = Vec::new();
+        // The last word of each debater, whatever became of it afterwards.
+        let mut words = vec![String::new(); debaters.len()];
         for round in 0..self.rounds {
             let asked = match round {
                 0 => task.clone(),
@@ -88,20 +90,24 @@ impl Behavior for Debate {
             })
             .await?;
             let ended = debaters.iter().zip(&ends);
-            let made = ended.filter_map(|(d, end)| Some((d, end.as_ref()?.made()?, end)));
-            let (mut answers, mut made_now) = (Vec::new(), Vec::new());
-            for (debater, text, end) in made {
-                made_now.push(Utterance::new(*debater, text));
-                if end.as_ref().is_some_and(MemberEnd::is_answer) {
+            let mut answers = Vec::new();
+            for ((debater, end), word) in ended.zip(&mut words) {
+                let Some((end, text)) = end.as_ref().and_then(|end| Some((end, end.made()?)))
+                else {
+                    continue;
+                };
+                word.clear();
+                word.push_str(text);
+                if end.is_answer() {
                     answers.push(Utterance::new(*debater, text));
                 }
             }
-            // A round in which no member made anything keeps what the round before made.
-            let made = transcript(if made_now.is_empty() {
-                &said
-            } else {
-                &made_now
-            });
+            let spoken = debaters.iter().zip(&words);
+            let spoken = spoken.filter(|(_, word)| !word.is_empty());
+            let made: Vec<Utterance> = spoken
+                .map(|(debater, word)| Utterance::new(*debater, word.as_str()))
+                .collect();
+            let made = transcript(&made);
             let ends_all = |end: &&MemberEnd| end.leaves() || stops && !end.is_answer();
             if let Some(end) = ends.iter().flatten().find(ends_all) {
                 return end.clone().into_end_of_all(made);
@@ -116,7 +122,7 @@ impl Behavior for Debate {
             said = answers;
         }
         let decided = ask(&cx, &self.judge, with_transcript(&task, &said), wait).await?;
-        decided.into_outcome(&transcript(&said))
+        decided.into_outcome_after(&self.judge, &said)
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

@@ -143,7 +143,7 @@ impl Behavior for FanOut {
         let ended = || ended().filter_map(|(part, end)| Some((part, end.as_ref()?)));
         let by = |part: &Part| format!("{}: {}", part.member, part.task);
         let made = ended().filter_map(|(part, end)| Some(Utterance::new(by(part), end.made()?)));
-        let made = transcript(&made.collect::<Vec<_>>());
+        let made: Vec<Utterance> = made.collect();
         let ends_all = |end: &&MemberEnd| end.leaves() || stops && !end.is_answer();
         if let Some(end) = ends.iter().flatten().find(ends_all) {
             let ended = ended().map(|(part, end)| (by(part), end));
@@ -153,7 +153,7 @@ impl Behavior for FanOut {
             .map(|(part, end)| Utterance::new(by(part), end.told()))
             .collect();
         let answered = ask(&cx, &self.aggregator, with_transcript(&task, &said), wait).await?;
-        answered.into_outcome(&made)
+        answered.into_outcome_after(&self.aggregator, &made)
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

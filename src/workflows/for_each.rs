@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     OnFailure,
-    member::{Part, ask_all, at_least_one, check_members, limit, members, task},
+    member::{Ends, Part, ask_all, at_least_one, check_members, limit, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -103,14 +103,23 @@ impl Behavior for ForEach {
         })
         .await?;
         let ended = || ends.iter().flatten();
+        let by = |place: usize, part: &Part| format!("{} ({})", part.member, place + 1);
         if let Some(end) = ended().find(|end| end.leaves() || stops && !end.is_answer()) {
             let parts = parts.iter().zip(&ends).enumerate();
-            let ended = parts.filter_map(|(place, (part, end))| {
-                Some((format!("{} ({})", part.member, place + 1), end.as_ref()?))
-            });
+            let ended =
+                parts.filter_map(|(place, (part, end))| Some((by(place, part), end.as_ref()?)));
             return end.clone().into_outcome_among(ended);
         }
         let answers: Value = ended().map(|end| Value::from(end.told())).collect();
+        let mut all = Ends::default();
+        for (place, (part, end)) in parts.iter().zip(ends).enumerate() {
+            if let Some(end) = end {
+                all.push(by(place, part), end);
+            }
+        }
+        if let Some(end) = all.without_answer() {
+            return end;
+        }
         Ok(Outcome::answer(answers.to_string()))
     }
 

@@ -113,6 +113,28 @@ impl MemberEnd {
         }
     }
 
+    /// The workflow's end, if it ends as this member did after the others made this. What the
+    /// member has itself stands behind it, and does not take its place.
+    pub(super) fn into_outcome_after(
+        self,
+        by: &str,
+        before: &[Utterance],
+    ) -> Result<Outcome, AgentError> {
+        let Self::Stopped(reason, own) = self else {
+            return self.into_outcome("");
+        };
+        let mut made = before.to_vec();
+        made.push(Utterance::new(by, own));
+        made.retain(|said| !said.text.is_empty());
+        Ok(stopped(
+            reason,
+            match made.as_slice() {
+                [alone] => alone.text.clone(),
+                made => transcript(made),
+            },
+        ))
+    }
+
     /// The workflow's end, if it ends as its member did; `partial` is the text to use if the member
     /// has none.
     pub(super) fn into_outcome(self, partial: &str) -> Result<Outcome, AgentError> {
@@ -128,6 +150,51 @@ impl MemberEnd {
             }
             Self::Failed(error) => Err(error.into()),
         }
+    }
+}
+
+/// How the members ended that worked so far.
+#[derive(Default)]
+pub(super) struct Ends(Vec<(String, MemberEnd)>);
+
+impl Ends {
+    pub(super) fn push(&mut self, by: impl Into<String>, end: MemberEnd) {
+        self.0.push((by.into(), end));
+    }
+
+    /// The last answer; empty if nobody answered.
+    pub(super) fn last_answer(&self) -> &str {
+        let mut answers = self.0.iter().rev().filter(|(_, end)| end.is_answer());
+        let last = answers.next().and_then(|(_, end)| end.made());
+        last.unwrap_or_default()
+    }
+
+    /// The workflow's end, if it ends as this member did.
+    pub(super) fn ended_by(&self, by: &str, end: MemberEnd) -> Result<Outcome, AgentError> {
+        let mut ends = self.0.iter().rev();
+        let answer = ends.clone().find(|(_, end)| end.is_answer());
+        let last = answer.or_else(|| ends.find(|(_, end)| end.made().is_some()));
+        let last = last.and_then(|(by, end)| Some(Utterance::new(by.as_str(), end.made()?)));
+        end.into_outcome_after(by, last.as_slice())
+    }
+
+    /// The workflow's end where nobody answered: as the last of those that stopped, or else as the
+    /// last one. `None` where somebody answered, or there was nothing to do.
+    pub(super) fn without_answer(&self) -> Option<Result<Outcome, AgentError>> {
+        if self.0.iter().any(|(_, end)| end.is_answer()) {
+            return None;
+        }
+        let mut ends = self.0.iter().rev();
+        let stopped = ends.find(|(_, end)| matches!(end, MemberEnd::Stopped(..)));
+        let (_, end) = stopped.or(self.0.last())?;
+        let ends = self.0.iter().map(|(by, end)| (by.clone(), end));
+        Some(end.clone().into_outcome_among(ends))
+    }
+
+    /// The workflow's end when all have had their turn: with the last answer.
+    pub(super) fn into_end(self) -> Result<Outcome, AgentError> {
+        let end = self.without_answer();
+        end.unwrap_or_else(|| Ok(Outcome::answer(self.last_answer())))
     }
 }
 

@@ -95,7 +95,8 @@ impl Behavior for Parallel {
             Some(aggregator) => {
                 let asked = with_transcript(&task, &said);
                 let end = ask(&cx, aggregator, asked, wait).await?;
-                end.into_outcome(&by_name(said))
+                let own = end.made().map(|text| Utterance::new(aggregator, text));
+                end.into_end_of_all(by_name(said.into_iter().chain(own).collect()))
             }
             None => Ok(Outcome::answer(by_name(said))),
         }
@@ -147,15 +148,15 @@ impl Parallel {
     }
 }
 
-/// What the members made before the work ended, each under its name; empty if none answered.
+/// What the members made before the work ended, each under its name; empty if none made anything.
 fn made(members: &[&str], ends: &[Option<MemberEnd>]) -> String {
-    if !ends.iter().flatten().any(MemberEnd::is_answer) {
-        return String::new();
-    }
     let ended = members.iter().zip(ends);
     let made =
         ended.filter_map(|(member, end)| Some(Utterance::new(*member, end.as_ref()?.made()?)));
-    by_name(made.collect())
+    match made.collect::<Vec<_>>() {
+        made if made.is_empty() => String::new(),
+        made => by_name(made),
+    }
 }
 
 /// Each answer under its member's name.

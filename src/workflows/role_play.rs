@@ -8,7 +8,10 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::member::{MemberEnd, ask, at_least_one, check_members, limit, members, task};
+use super::{
+    Utterance,
+    member::{MemberEnd, ask, at_least_one, check_members, limit, members, task},
+};
 use crate::behaviors::Prompt;
 
 const INSTRUCT: &str = "\
@@ -84,7 +87,8 @@ impl Behavior for RolePlay {
                 return Ok(Outcome::answer(result));
             }
             if !end.is_answer() {
-                return end.into_outcome(&result);
+                // What the second has done stands, whichever of them stops.
+                return end.into_outcome_after(member, &[Utterance::new(pair[1], result)]);
             }
             said = end.told();
             if does {

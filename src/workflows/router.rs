@@ -6,7 +6,7 @@ use ghostlight_actors::{
     contract::ModelError,
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    vocabulary::{AgentError, Effect, Outcome, ToolSet},
+    vocabulary::{AgentError, Effect, Outcome, StopReason, ToolSet},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -112,6 +112,21 @@ struct Choice {
     agent: String,
 }
 
+/// Whether this is a model that did not come to a choice. What a policy, a budget or a person stops
+/// ends the router.
+fn chose_nobody(error: &AgentError) -> bool {
+    matches!(
+        error.early_stop(),
+        Some(
+            StopReason::GaveUp(_)
+                | StopReason::EmptyTurns(_)
+                | StopReason::MaxSteps(_)
+                | StopReason::Truncated
+                | StopReason::ContentFilter
+        )
+    )
+}
+
 impl Router {
     fn rule(&self, task: &str) -> Option<&str> {
         let task = task.to_lowercase();
@@ -199,7 +214,7 @@ impl Behavior for Router {
             (Some(agent), _) => agent,
             (None, Some(otherwise)) if !self.ask_model => otherwise.clone(),
             (None, otherwise) => match (self.chosen(&cx).await, otherwise) {
-                (Err(AgentError::Early(_)), Some(otherwise)) => otherwise.clone(),
+                (Err(error), Some(otherwise)) if chose_nobody(&error) => otherwise.clone(),
                 (chosen, _) => chosen?,
             },
         };

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     OnFailure, Utterance,
-    conversation::{last, transcript, with_transcript},
-    member::{ask, check_members, check_name, limit, members, task},
+    conversation::{transcript, with_transcript},
+    member::{Ends, ask, check_members, check_name, limit, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -37,15 +37,17 @@ impl Behavior for Sequential {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let task = task(&cx);
         let mut said: Vec<Utterance> = Vec::new();
+        let mut ends = Ends::default();
         for member in members(cx.spec(), &self.members, &[]) {
             let asked = with_transcript(&task, &said);
             let end = ask(&cx, member, asked, limit(self.member_timeout_ms)).await?;
             if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
-                return end.into_outcome(last(&said));
+                return ends.ended_by(member, end);
             }
             said.push(Utterance::new(member, end.told()));
+            ends.push(member, end);
         }
-        Ok(Outcome::answer(last(&said)))
+        ends.into_end()
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {
@@ -183,17 +185,19 @@ impl Behavior for Pipeline {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let task = task(&cx);
         let mut said: Vec<Utterance> = Vec::new();
+        let mut ends = Ends::default();
         for stage in self.stages(cx.spec()) {
             let asked = stage.asked(&task, &said);
             let end = ask(&cx, &stage.agent, asked, limit(self.stage_timeout_ms)).await?;
             if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
-                return end.into_outcome(last(&said));
+                return ends.ended_by(&stage.agent, end);
             }
             if end.is_answer() {
-                said.push(Utterance::new(stage.agent, end.told()));
+                said.push(Utterance::new(stage.agent.as_str(), end.told()));
             }
+            ends.push(stage.agent, end);
         }
-        Ok(Outcome::answer(last(&said)))
+        ends.into_end()
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

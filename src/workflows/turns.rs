@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     run::RunContext,
-    vocabulary::{AgentError, Answer, Outcome, StopReason},
+    vocabulary::{AgentError, Outcome, StopReason},
 };
 
 use super::{
     OnFailure, Termination, Utterance,
-    conversation::{last, with_transcript},
-    member::{MemberEnd, ask},
+    conversation::with_transcript,
+    member::{Ends, MemberEnd, ask, stopped},
 };
 
 pub(super) struct Turns<'a> {
@@ -40,23 +40,31 @@ impl Turns<'_> {
         used_up: StopReason,
     ) -> Result<Outcome, AgentError> {
         let mut said: Vec<Utterance> = Vec::new();
+        let mut ends = Ends::default();
         let turns = self.members.iter().copied().cycle().enumerate();
         for (place, member) in turns.take(self.most) {
             if place % self.members.len() == 0 && !self.goes_on(task, &said) {
-                return Ok(Outcome::answer(said.last().map_or(task, |last| &last.text)));
+                return match place {
+                    0 => Ok(Outcome::answer(task)),
+                    _ => ends.into_end(),
+                };
             }
             let asked = with_transcript(task, &said[said.len().saturating_sub(self.seen)..]);
             let end = ask(cx, member, asked, self.limit).await?;
             if let MemberEnd::Stopped(StopReason::LoopExited, text) = end {
-                let answer = if text.is_empty() { last(&said) } else { &text };
+                let answer = match text.as_str() {
+                    "" => ends.last_answer(),
+                    text => text,
+                };
                 return Ok(Outcome::answer(answer));
             }
             if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
-                return end.into_outcome(last(&said));
+                return ends.ended_by(member, end);
             }
             said.push(Utterance::new(member, end.told()));
+            ends.push(member, end);
             if self.until.is_some_and(|until| until.is_met(&said)) {
-                return Ok(Outcome::answer(last(&said)));
+                return ends.into_end();
             }
         }
         let is_done = match (self.until, self.as_long_as) {
@@ -64,13 +72,10 @@ impl Turns<'_> {
             (_, Some(_)) => !self.goes_on(task, &said),
             (Some(_), None) => false,
         };
-        Ok(match is_done {
-            true => Outcome::answer(last(&said)),
-            false => Outcome::Stopped {
-                reason: used_up,
-                partial: Some(Answer::text(last(&said))),
-            },
-        })
+        match ends.without_answer() {
+            None if !is_done => Ok(stopped(used_up, ends.last_answer().to_owned())),
+            _ => ends.into_end(),
+        }
     }
 
     fn goes_on(&self, task: &str, said: &[Utterance]) -> bool {

@@ -145,7 +145,7 @@ impl Behavior for Vote {
         let voted = members.iter().zip(&ends);
         let voted =
             voted.filter_map(|(member, end)| Some(Utterance::new(*member, end.as_ref()?.made()?)));
-        let made = transcript(&voted.collect::<Vec<_>>());
+        let made: Vec<Utterance> = voted.collect();
         if let Some(end) = ends.iter().flatten().find(|end| end.leaves()) {
             let ended = members.iter().zip(&ends);
             let ended =
@@ -177,7 +177,7 @@ impl Behavior for Vote {
         };
         if cast < self.quorum {
             if let Some(reason) = out_of_budget {
-                return Ok(stopped(reason, made));
+                return Ok(stopped(reason, transcript(&made)));
             }
             return Err(failed(&format!(
                 "{cast} votes were cast, and {} are needed",
@@ -189,14 +189,14 @@ impl Behavior for Vote {
         }
         match &self.tie {
             Tie::Fail => match out_of_budget {
-                Some(reason) => Ok(stopped(reason, made)),
+                Some(reason) => Ok(stopped(reason, transcript(&made))),
                 None => Err(failed("the vote decides nothing")),
             },
             Tie::First => Ok(Outcome::answer(&self.options[leaders[0]])),
             Tie::Agent(judge) => {
                 let end = ask(&cx, judge, with_transcript(&asked, &said), wait).await?;
                 if !end.is_answer() {
-                    return end.into_outcome(&made);
+                    return end.into_outcome_after(judge, &made);
                 }
                 match self.choice(&end.told()) {
                     Some(place) => Ok(Outcome::answer(&self.options[place])),

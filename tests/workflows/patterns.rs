@@ -260,7 +260,7 @@ pub(crate) fn all() -> Vec<Pattern> {
         Pattern {
             answer: "a(b(a(go)))",
             asked: vec!["a", "b", "a"],
-            when_broken: ("a", Ok("[failed: a: it broke]")),
+            when_broken: ("a", Ok("b([failed: a: it broke])")),
             ..plain(
                 "round_robin",
                 json!({"until": {"max_turns": 3}, "on_failure": "go_on"}),

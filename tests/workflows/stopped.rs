@@ -159,3 +159,146 @@ async fn a_budget_that_ends_a_node_of_a_typed_graph_stops_it_with_its_state() {
     assert_eq!(outcome.text(), "first");
     system.stop().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_that_stops_halfway_does_not_take_the_place_of_what_it_was_given() {
+    let reason = StopReason::BudgetExhausted(Resource::ModelCalls);
+    let halfway = |name| member(name, "I begin", Some(reason.clone()));
+    let both = || vec![member("a", "yes", None), member("b", "no", None)];
+    let with = |mut members: Vec<Agent>, last| {
+        members.push(halfway(last));
+        members
+    };
+    let planner = member("planner", "a: dig\nb: fill", None);
+    let mut workers = with(both(), "aggregator");
+    workers.push(planner);
+    let votes = json!({ "options": ["yes", "no"], "tie": { "agent": "judge" } });
+    let twice = json!({ "max_rounds": 2 });
+    let instructed = vec![
+        Agent::from_fn("a", {
+            let reason = reason.clone();
+            move |cx: RunContext| {
+                let reason = reason.clone();
+                async move {
+                    Ok(match cx.input().content().contains("done it") {
+                        false => Outcome::answer("do it"),
+                        true => Outcome::Stopped {
+                            reason,
+                            partial: Some(Answer::text("I begin")),
+                        },
+                    })
+                }
+            }
+        }),
+        member("b", "done it", None),
+    ];
+    type Case = (&'static str, Value, Vec<Agent>, &'static [&'static str]);
+    let table: [Case; 9] = [
+        (
+            "parallel",
+            json!({ "aggregator": "c" }),
+            with(both(), "c"),
+            &["yes", "no"],
+        ),
+        ("fan_out", json!({}), workers, &["yes", "no"]),
+        ("vote", votes, with(both(), "judge"), &["yes", "no"]),
+        (
+            "debate",
+            json!({ "rounds": 1 }),
+            with(both(), "judge"),
+            &["yes", "no"],
+        ),
+        ("sequential", json!({}), with(both(), "c"), &["no"]),
+        ("pipeline", json!({}), with(both(), "c"), &["no"]),
+        ("loop", twice.clone(), with(both(), "c"), &["no"]),
+        ("round_robin", json!({}), with(both(), "c"), &["no"]),
+        ("role_play", json!({}), instructed, &["done it"]),
+    ];
+    for (behavior, settings, members, made) in table {
+        let outcome = partial(behavior, settings, members, "go").await;
+        assert_eq!(outcome.stop_reason(), Some(&reason), "{behavior}");
+        for text in made.iter().chain(&["I begin"]) {
+            let told = outcome.text();
+            assert!(told.contains(text), "{behavior}: no {text:?} in {told:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_answers_what_each_had_is_kept() {
+    let reason = StopReason::BudgetExhausted(Resource::ModelCalls);
+    let halves = || {
+        vec![
+            member("a", "one half", Some(reason.clone())),
+            member("b", "other half", Some(reason.clone())),
+        ]
+    };
+    for on_failure in [json!("collect_all"), json!({ "quorum": 1 })] {
+        let settings = json!({ "on_failure": on_failure });
+        let outcome = partial("parallel", settings, halves(), "go").await;
+        assert_eq!(outcome.stop_reason(), Some(&reason));
+        let said: Value = serde_json::from_str(outcome.text()).unwrap();
+        assert_eq!(said, json!({ "a": "one half", "b": "other half" }));
+    }
+    // Without an answer there is nothing to go on with, and no answer to give.
+    for behavior in ["sequential", "pipeline", "loop", "round_robin", "for_each"] {
+        let settings = json!({ "on_failure": "go_on" });
+        let outcome = partial(behavior, settings, halves(), "x\ny").await;
+        assert_eq!(outcome.stop_reason(), Some(&reason), "{behavior}");
+        for half in ["one half", "other half"] {
+            let told = outcome.text();
+            assert!(told.contains(half), "{behavior}: no {half:?} in {told:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_debate_keeps_the_last_word_of_each_debater() {
+    let reason = StopReason::BudgetExhausted(Resource::ModelCalls);
+    let stops = reason.clone();
+    let second = Agent::from_fn("b", move |cx: RunContext| {
+        let reason = stops.clone();
+        async move {
+            Ok(match cx.input().content().contains("last round") {
+                false => Outcome::answer("no"),
+                true => Outcome::stopped(reason),
+            })
+        }
+    });
+    let members = vec![
+        member("a", "yes", None),
+        second,
+        member("judge", "so be it", None),
+    ];
+    let outcome = partial("debate", json!({}), members, "go").await;
+    assert_eq!(outcome.stop_reason(), Some(&reason));
+    assert_eq!(outcome.text(), "### a\nyes\n\n### b\nno");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orchestrator_keeps_what_the_one_had_who_ends_its_work() {
+    let reason = StopReason::Escalated("help".to_owned());
+    let plan = json!({ "tasks": [
+        { "id": "1", "processor": "a", "description": "dig" },
+        { "id": "2", "processor": "b", "description": "fill", "dependencies": ["1"] },
+    ]});
+    let desk = Agent::new("desk")
+        .behavior(BehaviorSpec::new("orchestrator"))
+        .agent(member("a", "yes", None))
+        .agent(member("b", "half", Some(reason.clone())));
+    let system = System::builder(InMemoryStore::new())
+        .registry(workflows::register(Registry::new()))
+        .model("default", ScriptedModel::replies([plan.to_string()]))
+        .team(desk.into_team().unwrap());
+    let system = system.start().await.unwrap();
+    let run = system.session("desk", "s").send("go").await.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.stop_reason(), Some(&reason));
+    let told: Value = serde_json::from_str(outcome.text()).unwrap();
+    assert_eq!(told["completed"], json!({ "1": "yes" }));
+    assert_eq!(
+        told["failed"],
+        json!({ "2": "half\n[stopped: escalated: help]" })
+    );
+    system.stop().await.unwrap();
+}

@@ -411,9 +411,10 @@ impl Behavior for Orchestrator {
         let PlanEnd { ends, leaves } = schedule.run().await?;
         let report = report(&plan, &ends);
         if let Some(leaves) = leaves {
-            let is_done = |end: &TaskEnd| matches!(end, TaskEnd::Done(_));
-            let made = ends.iter().flatten().any(is_done).then_some(report);
-            return leaves.into_end_of_all(made.unwrap_or_default());
+            // What the one made that ends the work is its own answer, if nobody else made any.
+            let made = ends.iter().flatten().filter(|end| end.has_made()).count();
+            let others = made > usize::from(leaves.made().is_some());
+            return leaves.into_end_of_all(if others { report } else { String::new() });
         }
         let Some(aggregator) = &self.aggregator else {
             return Ok(match ends.iter().flatten().find_map(TaskEnd::exhausted) {
@@ -436,7 +437,7 @@ impl Behavior for Orchestrator {
             .collect();
         let asked = format!("{}\n\nThe results:\n\n{}", task(&cx), transcript(&said));
         let answered = ask(&cx, aggregator, asked, limit(self.task_timeout_ms)).await?;
-        answered.into_outcome(&report)
+        answered.into_outcome_after(aggregator, &[Utterance::new("the tasks", report)])
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

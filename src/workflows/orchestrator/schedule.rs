@@ -27,6 +27,15 @@ pub(super) enum TaskEnd {
 }
 
 impl TaskEnd {
+    /// Whether there is a result, or a part of one.
+    pub(super) fn has_made(&self) -> bool {
+        match self {
+            Self::Done(_) => true,
+            Self::Failed(end) => end.made().is_some(),
+            Self::Skipped(_) => false,
+        }
+    }
+
     /// The used-up budget that ended it.
     pub(super) fn exhausted(&self) -> Option<StopReason> {
         match self {
@@ -80,7 +89,10 @@ impl Schedule<'_> {
             };
             let end = match ended? {
                 Ok(end) => end,
-                Err(leaves) => break Some(leaves),
+                Err(leaves) => {
+                    ends[place] = Some(TaskEnd::Failed(leaves.clone()));
+                    break Some(leaves);
+                }
             };
             match &end {
                 TaskEnd::Failed(end) => self.tell(place, "failed", &end.told()),
