@@ -39,8 +39,3 @@ pub(super) fn with_transcript(task: &str, said: &[Utterance]) -> String {
     }
     format!("{task}\n\nWhat was said so far:\n\n{}", transcript(said))
 }
-
-/// The last utterance.
-pub(super) fn last(said: &[Utterance]) -> &str {
-    said.last().map_or("", |said| said.text.as_str())
-}

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     OnFailure, Utterance,
-    conversation::{transcript, with_transcript},
+    conversation::with_transcript,
     member::{MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, task},
 };
 use crate::behaviors::Prompt;
