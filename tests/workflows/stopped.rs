@@ -302,3 +302,52 @@ async fn an_orchestrator_keeps_what_the_one_had_who_ends_its_work() {
     );
     system.stop().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_aggregator_that_stops_halfway_leaves_what_an_orchestrator_has() {
+    let reason = StopReason::BudgetExhausted(Resource::ModelCalls);
+    let plan = json!({ "tasks": [{ "id": "1", "processor": "a", "description": "dig" }] });
+    let settings = json!({ "aggregator": "c" });
+    let desk = Agent::new("desk")
+        .behavior(BehaviorSpec::new("orchestrator").settings(settings))
+        .agent(member("a", "dug", None))
+        .agent(member("c", "I begin", Some(reason.clone())));
+    let system = System::builder(InMemoryStore::new())
+        .registry(workflows::register(Registry::new()))
+        .model("default", ScriptedModel::replies([plan.to_string()]))
+        .team(desk.into_team().unwrap());
+    let system = system.start().await.unwrap();
+    let run = system.session("desk", "s").send("go").await.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.stop_reason(), Some(&reason));
+    for text in ["dug", "I begin"] {
+        assert!(outcome.text().contains(text), "no {text:?}: {outcome:?}");
+    }
+    system.stop().await.unwrap();
+}
+
+/// `otherwise` is for a model that chooses nobody. A used-up budget is no choice, and nobody may go on with what is
+/// not there.
+#[tokio::test(start_paused = true)]
+async fn a_router_whose_budget_is_used_up_stops_and_does_not_ask_otherwise() {
+    let settings = json!({ "otherwise": "b" });
+    let desk = Agent::new("desk")
+        .behavior(BehaviorSpec::new("router").settings(settings))
+        .agent(member("a", "yes", None))
+        .agent(member("b", "no", None));
+    let system = System::builder(InMemoryStore::new())
+        .registry(workflows::register(Registry::new()))
+        .model("default", ScriptedModel::replies(["nobody"]))
+        .team(desk.into_team().unwrap());
+    let system = system.start().await.unwrap();
+    let budget = Budget {
+        model_calls: Some(0),
+        ..Budget::default()
+    };
+    let turn = Turn::text("go").budget(budget);
+    let run = system.session("desk", "s").send(turn).await.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    let reason = StopReason::BudgetExhausted(Resource::ModelCalls);
+    assert_eq!(outcome.stop_reason(), Some(&reason), "{outcome:?}");
+    system.stop().await.unwrap();
+}
