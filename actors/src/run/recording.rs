@@ -76,6 +76,12 @@ pub enum RecordingError {
         /// What is not there.
         what: String,
     },
+    /// The system has nothing left for a runtime, on which functions are replayed.
+    #[error("there is no runtime to replay on: {reason}; try again when fewer files are open")]
+    Runtime {
+        /// What the system says.
+        reason: String,
+    },
 }
 
 impl RecordingError {

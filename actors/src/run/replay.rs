@@ -11,6 +11,7 @@ use std::{
 };
 
 use serde::Serialize;
+use tokio::runtime::Builder;
 
 use closing::of_function;
 
@@ -18,7 +19,7 @@ use super::{
     Leg, Recorded, Recording, RecordingError, Registry, RunSender,
     driver::{
         END_OF_FUNCTION, not_asked,
-        waker::{Function, FunctionWaker, Polled},
+        waker::{Function, FunctionWaker, Polled, step_back},
     },
     leg::{CallIdentity, Delivery, Opening},
     notes::Note,
@@ -117,20 +118,22 @@ pub fn replay(
     registry: &Registry,
     team: Option<&TeamSpec>,
 ) -> Result<Replay, RecordingError> {
-    // Replay needs a thread of its own: a function that yields is woken by the runtime of this
-    // thread, which cannot run before this function returns.
-    let runtime = tokio::runtime::Handle::try_current().ok();
+    // Replay needs a thread of its own, with a runtime: parts of a function that yield go on in the order in which
+    // the runtime of their thread wakes them, and the one of this thread cannot run before this function returns.
     let rehearsed = thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            let _entered = runtime.as_ref().map(|runtime| runtime.enter());
-            rehearse(recording, registry, team)
+            let runtime = Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| RecordingError::Runtime {
+                reason: error.to_string(),
+            })?;
+            runtime.block_on(rehearse(recording, registry, team))
         });
         thread.join()
     });
     rehearsed.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-fn rehearse(
+async fn rehearse(
     recording: &Recording,
     registry: &Registry,
     team: Option<&TeamSpec>,
@@ -149,7 +152,7 @@ fn rehearse(
             places: HashMap::new(),
             drifts: Vec::new(),
         };
-        replay.runs.push(rehearsal.play()?);
+        replay.runs.push(rehearsal.play().await?);
     }
     Ok(replay)
 }
@@ -176,7 +179,7 @@ enum Came {
 }
 
 impl Rehearsal<'_> {
-    fn play(mut self) -> Result<RunReplay, RecordingError> {
+    async fn play(mut self) -> Result<RunReplay, RecordingError> {
         let journal = self.recording.journal(self.run);
         let mut recorded = Recorded::default();
         let mut divergence = None;
@@ -194,7 +197,7 @@ impl Rehearsal<'_> {
                     messages,
                     ..
                 } => {
-                    let (leg, came) = self.leg(&mut recorded, true)?;
+                    let (leg, came) = self.leg(&mut recorded, true).await?;
                     let handed = Handed {
                         agent,
                         request: request.as_deref(),
@@ -224,7 +227,7 @@ impl Rehearsal<'_> {
         }
         let begun = recorded.start.clone();
         if divergence.is_none() {
-            let (_, came) = self.leg(&mut recorded, end.is_some())?;
+            let (_, came) = self.leg(&mut recorded, end.is_some()).await?;
             divergence = compare_end(came, end);
         }
         Ok(RunReplay {
@@ -237,7 +240,7 @@ impl Rehearsal<'_> {
     }
 
     /// Plays a leg with what is recorded of it.
-    fn leg(
+    async fn leg(
         &mut self,
         recorded: &mut Recorded,
         has_ended: bool,
@@ -283,7 +286,7 @@ impl Rehearsal<'_> {
             }
         }
         let deliveries = deliveries.into_iter().map(|next| (next.op, next.result));
-        let came = self.drive(&leg, function, deliveries);
+        let came = self.drive(&leg, function, deliveries).await;
         leg.books.lock().detached = true;
         let came = match came {
             Came::Returned(Ok(outcome)) => Came::Returned(Ok(leg.onward(outcome))),
@@ -301,7 +304,7 @@ impl Rehearsal<'_> {
     }
 
     /// Does the driver's work of replay, and nothing of its later work.
-    fn drive(
+    async fn drive(
         &mut self,
         leg: &Arc<Leg>,
         function: BoxFuture<'static, Result<Outcome, AgentError>>,
@@ -320,13 +323,21 @@ impl Rehearsal<'_> {
             if let Some(divergence) = self.after_poll(leg) {
                 return Came::Diverged(divergence);
             }
+            if !matches!(polled, Polled::Returned(_)) {
+                if waker.comes_first() {
+                    step_back().await;
+                    continue;
+                }
+                if function.has_yielded(leg).await {
+                    continue;
+                }
+            }
             let next = deliveries.peek().map(|(op, _)| *op);
             match (polled, next) {
                 (Polled::Returned(returned), None) => return Came::Returned(returned),
                 (Polled::Returned(_), Some(op)) => {
                     return Came::Diverged(self.missed(leg, op, END_OF_FUNCTION));
                 }
-                (Polled::Awake, _) if !waker.is_restless() => thread::yield_now(),
                 (_, Some(op)) if leg.waits_for(op) => {
                     if let Some((op, result)) = deliveries.next() {
                         leg.deliver(op, Delivery::Recorded(result));
@@ -335,7 +346,7 @@ impl Rehearsal<'_> {
                 }
                 (_, next) => {
                     let may_go_on = function.may_go_on(leg);
-                    if goes_on(&waker, may_go_on, &mut patience) {
+                    if goes_on(&waker, may_go_on, &mut patience).await {
                         continue;
                     }
                     let Some(op) = next else {
@@ -399,7 +410,7 @@ impl Rehearsal<'_> {
 
 /// Whether a function goes on by itself that nothing recorded is left for, or that does not ask
 /// for it: it woke itself, or something that is no operation wakes it in time.
-fn goes_on(waker: &FunctionWaker, may_go_on: bool, patience: &mut Duration) -> bool {
+async fn goes_on(waker: &FunctionWaker, may_go_on: bool, patience: &mut Duration) -> bool {
     while waker.is_woken() || may_go_on {
         let Some(left) = patience.checked_sub(LOOK) else {
             return false;
@@ -408,7 +419,7 @@ fn goes_on(waker: &FunctionWaker, may_go_on: bool, patience: &mut Duration) -> b
         if waker.is_woken() {
             return true;
         }
-        thread::sleep(LOOK);
+        tokio::time::sleep(LOOK).await;
     }
     false
 }

@@ -122,7 +122,8 @@ impl Draw {
         };
         // The children come first, since a bound that is reached early would leave them empty.
         let (one, two) = (drawing.node(2, false), drawing.node(2, false));
-        let closer = drawing.node(2, true);
+        // One that a child hands its run to has no children itself: they would hand theirs to it in turn, without end.
+        let closer = drawing.node(2, false);
         let lead = Node::Seq(vec![drawing.node(3, true), drawing.node(3, true)]);
         let ends = [
             End::Answer,

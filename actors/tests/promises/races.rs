@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use ghostlight_actors::{
     actor::System,
     contract::RunStatus,
@@ -302,6 +303,33 @@ async fn parts_that_yield_ask_in_the_same_order_in_every_life() {
         assert_ne!(status, RunStatus::Parked, "{takes} ms, {yields}");
         assert_eq!(text(&run).await, "hare {} snail {}", "{takes} ms, {yields}");
     }
+}
+
+/// The runtime of a run's thread decides which of two parts that yielded goes on first, so a replay needs such a
+/// runtime too. The stage replays what is recorded when it is dropped.
+#[tokio::test(start_paused = true)]
+async fn parts_that_are_woken_one_by_one_ask_in_the_same_order_when_they_are_replayed() {
+    let stage = Stage::new();
+    let pair = Agent::from_fn("pair", |cx: RunContext| async move {
+        let part = |name: &'static str| {
+            let cx = &cx;
+            async move {
+                tokio::task::yield_now().await;
+                cx.tool(call("1", name)).await
+            }
+        };
+        let mut parts: FuturesUnordered<_> = ["hare", "snail"].map(part).into_iter().collect();
+        let mut said = Vec::new();
+        while let Some(result) = parts.next().await {
+            said.push(result?.name);
+        }
+        Ok(Outcome::answer(said.join(" ")))
+    })
+    .tool(stage.tool("hare", Effect::Read, 10))
+    .tool(stage.tool("snail", Effect::Read, 10));
+    let system = stage.start(pair).await;
+    let said = text(&ask(&system, "pair", "go").await).await;
+    assert!(said.contains("hare") && said.contains("snail"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]

@@ -68,7 +68,7 @@ impl FunctionWaker {
     }
 
     /// Whether the function can go on, and must do so before anything else happens.
-    pub(super) fn comes_first(&self) -> bool {
+    pub(in crate::run) fn comes_first(&self) -> bool {
         self.is_woken() && !self.is_restless()
     }
 }
@@ -144,7 +144,7 @@ impl Function {
     /// Gives the runtime the chance to wake a function that has yielded to other tasks. `true` if the
     /// runtime woke it: it goes on before it gets another result. Otherwise the order in which
     /// its parts go on would depend on how long the result takes, and a replay would differ.
-    pub(super) async fn has_yielded(&mut self, leg: &Leg) -> bool {
+    pub(in crate::run) async fn has_yielded(&mut self, leg: &Leg) -> bool {
         let was_polled = std::mem::take(&mut self.is_fresh);
         if !was_polled || self.yields >= TURNS || !self.may_go_on(leg) {
             return false;
@@ -186,7 +186,7 @@ async fn runtime_turn() {
 /// `tokio::task::yield_now`, and so `consume_budget`, keep a task with its thread until that thread has nothing else to
 /// do. A call that the run began in a task of its own is next on this thread. If the tool's code blocks, the run
 /// would hear nothing until the tool is done. A task that wakes itself can be taken by any thread.
-pub(super) async fn step_back() {
+pub(in crate::run) async fn step_back() {
     let mut woken = false;
     poll_fn(|cx| {
         if std::mem::replace(&mut woken, true) {
