@@ -18,6 +18,13 @@ use crate::{
 /// How long runs whose time has come wait before they ask again whether a place is free.
 const PLACES_AGAIN: Duration = Duration::from_millis(100);
 
+/// How often inboxes are looked at where the store hears of what is posted; a longer `Limits::look` replaces it. A
+/// notice may be lost, and programs of before this version send none.
+const SELDOM: Duration = Duration::from_secs(1);
+
+/// The shortest pause between two looks that notices ask for. What is posted meanwhile is found by one look.
+const NEXT_NOTICE: Duration = Duration::from_millis(5);
+
 /// The service's work, and how far inboxes were read. It outlives the lives of the service: a
 /// sleeping run whose alarm is forgotten would sleep for ever.
 pub(crate) struct TimerBook {
@@ -78,7 +85,9 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
         mark,
         turns,
     } = book;
+    let store = &shared.services.store;
     let mut look = clock.monotonic();
+    let (mut looked, mut heard) = (None, 0);
     // All agents may rest equally long, so one queue replaces a timer for each.
     let mut look_for_idle = look;
     let mut wall = WallWatch::new(&*clock);
@@ -91,6 +100,8 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
         });
         let alarm = alarm.unwrap_or_else(|| Box::pin(std::future::pending()));
         let next = look.min(look_for_idle);
+        let news = store.news(heard);
+        let news = news.unwrap_or_else(|| Box::pin(std::future::pending()));
         tokio::select! {
             biased;
             request = requests.recv() => match request {
@@ -107,6 +118,11 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
                 }
                 None => return,
             },
+            notices = news => {
+                heard = notices;
+                let soon = looked.map_or(look, |looked: Timestamp| looked.after(NEXT_NOTICE));
+                look = look.min(soon);
+            }
             () = clock.sleep(next.since(clock.monotonic())) => {}
             () = alarm => {}
         }
@@ -130,8 +146,12 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
         if now < look {
             continue;
         }
-        look = now.after(shared.limits.look);
-        match shared.services.store.posted(*mark).await {
+        looked = Some(now);
+        look = now.after(match store.news(heard).is_some() {
+            true => SELDOM.max(shared.limits.look),
+            false => shared.limits.look,
+        });
+        match store.posted(*mark).await {
             Ok((seen, runs)) => {
                 for run in runs {
                     let is_live = shared.services.previewer.live.tell(run, Command::Inbox);

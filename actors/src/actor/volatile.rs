@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::retention::Retention;
 use crate::{
     contract::{
-        Append, Batch, CarriedTeam, Claim, Committed, Deleted, Expiry, InMemoryStore, InboxItem,
-        RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError,
-        StoreHandle, StoredLine, TreeLine, artifact_scopes,
+        Append, Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, InMemoryStore,
+        InboxItem, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store,
+        StoreError, StoreHandle, StoredLine, TreeLine, artifact_scopes,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -172,6 +172,11 @@ impl Store for VolatileTeams {
 
     fn term(&self) -> Option<u64> {
         self.durable.term()
+    }
+
+    fn news(&self, seen: u64) -> Option<BoxFuture<'static, u64>> {
+        // What is posted in memory is posted by this process.
+        self.durable.news(seen)
     }
 
     async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {

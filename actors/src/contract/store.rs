@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    Deleted, Expiry, InboxItem, Inventory, Line, RunStatus, SessionFilter, SessionRow, StoreError,
+    BoxFuture, Deleted, Expiry, InboxItem, Inventory, Line, RunStatus, SessionFilter, SessionRow,
+    StoreError,
 };
 use crate::vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp};
 
@@ -203,6 +204,14 @@ pub trait Store: Send + Sync + 'static {
         &self,
         after: u64,
     ) -> impl Future<Output = Result<(u64, Vec<RunId>), StoreError>> + Send;
+
+    /// Waits for more than `seen` notices that another process posted an item, and returns how many there were. `None`
+    /// where none are heard, as by default. A notice may be lost, so a System asks [`posted`](Self::posted) anyway, but
+    /// only once a second.
+    fn news(&self, seen: u64) -> Option<BoxFuture<'static, u64>> {
+        let _ = seen;
+        None
+    }
 
     /// A session's checkpoint, if there is one.
     fn checkpoint(

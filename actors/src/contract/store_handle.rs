@@ -17,6 +17,7 @@ macro_rules! erased_store {
     ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         trait ErasedStore: Send + Sync {
             $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>>;)*
+            fn news(&self, seen: u64) -> Option<BoxFuture<'static, u64>>;
             fn term(&self) -> Option<u64>;
             fn description(&self) -> String;
         }
@@ -25,6 +26,10 @@ macro_rules! erased_store {
             $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>> {
                 Box::pin(Store::$name(self, $($argument),*))
             })*
+
+            fn news(&self, seen: u64) -> Option<BoxFuture<'static, u64>> {
+                Store::news(self, seen)
+            }
 
             fn term(&self) -> Option<u64> {
                 Store::term(self)
@@ -120,6 +125,11 @@ impl StoreHandle {
     /// Keeps a store.
     pub fn new(store: impl Store) -> Self {
         Self(Arc::new(store))
+    }
+
+    /// See [`Store::news`].
+    pub fn news(&self, seen: u64) -> Option<BoxFuture<'static, u64>> {
+        self.0.news(seen)
     }
 
     /// See [`Store::term`].

@@ -148,6 +148,9 @@ pub(crate) async fn write(
             ],
         );
     }
+    if !items.is_empty() {
+        burst.push(&sql.tell_news, vec![Box::new(group.node)]);
+    }
     let tail = &group.tail;
     burst.push(
         &sql.put_tail,

@@ -175,6 +175,7 @@ statements! {
          WHERE inbox.run = taken.run AND inbox.id = taken.id AND inbox.body IS NOT NULL";
     put_items = "INSERT INTO inbox(mark, run, id, at, body) \
          SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[])";
+    tell_news = "SELECT pg_notify(current_schema(), $1)";
     put_tail = "UPDATE tail SET commit = $1, digest = $2, position = $3, journal = $4, mark = $5";
     put_commit = "INSERT INTO commits(number, digest, node) VALUES ($1, $2, $3)";
 }

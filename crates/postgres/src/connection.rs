@@ -23,6 +23,8 @@ pub(crate) struct Address {
     pub(crate) tls: MakeRustlsConnect,
     /// The address for people, without the password.
     pub(crate) place: String,
+    /// The schema of the tables.
+    pub(crate) schema: String,
 }
 
 impl Address {
@@ -74,7 +76,13 @@ impl Address {
             .unwrap_or_default();
         let place = format!("postgres://{}/{database} ({schema})", hosts.join(","));
         let tls = tls().map_err(|reason| unread(format!("setting up TLS: {reason}")))?;
-        Ok(Self { config, tls, place })
+        let schema = schema.clone();
+        Ok(Self {
+            config,
+            tls,
+            place,
+            schema,
+        })
     }
 
     /// One connection. It ends when the client is dropped.

@@ -9,6 +9,7 @@ mod fault;
 mod group;
 mod health;
 mod inventory;
+mod news;
 mod node;
 mod reader;
 mod rows;
@@ -20,9 +21,9 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{
-        Batch, CarriedTeam, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, RunFilter,
-        RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine,
-        TreeLine,
+        Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, InboxItem, Inventory,
+        RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError,
+        StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -390,6 +391,10 @@ impl Store for PostgresStore {
 
     fn term(&self) -> Option<u64> {
         self.inner.node.term()
+    }
+
+    fn news(&self, seen: u64) -> Option<BoxFuture<'static, u64>> {
+        Some(self.inner.node.news(seen))
     }
 
     async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {

@@ -12,6 +12,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use ghostlight_actors::contract::BoxFuture;
 use parking_lot::Mutex;
 use tokio::{
     sync::{oneshot, watch},
@@ -20,10 +21,14 @@ use tokio::{
 };
 use tokio_postgres::Client;
 
-use crate::{connection::Address, fault::Fault};
+use crate::{connection::Address, fault::Fault, news::News};
 
 /// The first of the two numbers of our advisory locks; `schema/1.sql` uses it too.
 const LOCKS: i32 = 1_735_943_795;
+
+/// The pauses between two attempts to connect again.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How many commits are remembered, so that a node can find its own.
 const COMMITS_KEPT: i64 = 100_000;
@@ -35,6 +40,7 @@ pub(crate) struct Node {
     /// What this process carries, as JSON.
     carries: Arc<Mutex<String>>,
     lease: watch::Receiver<Lease>,
+    news: News,
     closing: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
     task: JoinHandle<()>,
 }
@@ -78,8 +84,10 @@ impl Node {
             term: 0,
             until: None,
         });
+        let news = News::new();
         let registration = Registration {
             id: id.clone(),
+            news: news.clone(),
             carries: carries.clone(),
             address,
             lease,
@@ -92,6 +100,7 @@ impl Node {
             id,
             carries,
             lease: lease_held,
+            news,
             closing: Mutex::new(Some(closing)),
             task,
         })
@@ -105,6 +114,12 @@ impl Node {
     /// See `Store::term`.
     pub(crate) fn term(&self) -> Option<u64> {
         self.lease.borrow().term()
+    }
+
+    /// See `Store::news`. Between two connections no notice is heard, but nothing is owned either; the next connection
+    /// counts as a notice.
+    pub(crate) fn news(&self, seen: u64) -> BoxFuture<'static, u64> {
+        self.news.after(seen)
     }
 
     /// Waits until a term has begun.
@@ -149,10 +164,11 @@ impl Drop for Line {
 /// Returns when the connection has ended; never without one.
 async fn ended(line: &mut Option<Line>) {
     match line {
-        Some(line) if !line.carrier.is_finished() => {
+        Some(line) if line.carrier.is_finished() => {}
+        Some(line) => {
             let _ = (&mut line.carrier).await;
         }
-        _ => std::future::pending().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -161,6 +177,7 @@ struct Registration {
     carries: Arc<Mutex<String>>,
     address: Address,
     lease: Duration,
+    news: News,
     held: Arc<watch::Sender<Lease>>,
 }
 
@@ -168,7 +185,13 @@ impl Registration {
     async fn keep(self, first: Line, mut close: oneshot::Receiver<oneshot::Sender<()>>) {
         let mut line = Some(first);
         let beat = self.lease / 3;
+        let mut pause = FIRST_PAUSE;
         loop {
+            // Without a connection nothing is owned and no notice is heard, so it is tried again soon.
+            let wait = match line {
+                Some(_) => beat,
+                None => pause.min(beat),
+            };
             tokio::select! {
                 asked = &mut close => {
                     self.held.send_modify(|lease| lease.until = None);
@@ -178,7 +201,7 @@ impl Registration {
                     }
                     return;
                 }
-                () = time::sleep(beat) => {}
+                () = time::sleep(wait) => {}
                 // What this process owns is free from now on, so it registers again at once.
                 () = ended(&mut line) => {}
             }
@@ -191,8 +214,9 @@ impl Registration {
                 // The old connection is closed first, which releases the lock of the old number.
                 self.held.send_modify(|lease| lease.until = None);
                 drop(line.take());
+                pause = (pause * 2).min(LONGEST_PAUSE);
                 match time::timeout(self.lease, self.connect()).await {
-                    Ok(Ok(again)) => line = Some(again),
+                    Ok(Ok(again)) => (line, pause) = (Some(again), FIRST_PAUSE),
                     Ok(Err(fault)) => tracing::warn!(node = %self.id, ?fault, "no connection"),
                     Err(_) => tracing::warn!(node = %self.id, "no connection in time"),
                 }
@@ -207,10 +231,10 @@ impl Registration {
             .config
             .connect(self.address.tls.clone())
             .await?;
-        let held = self.held.clone();
+        let (held, news, id) = (self.held.clone(), self.news.clone(), self.id.clone());
         let carrier = tokio::spawn(async move {
             // The next renewal reports why the connection broke.
-            let _ = connection.await;
+            news.hear(connection, &id).await;
             held.send_modify(|lease| lease.until = None);
         });
         let line = Line { client, carrier };
@@ -222,6 +246,8 @@ impl Registration {
                 break number;
             }
         };
+        let listen = format!("LISTEN \"{}\"", self.address.schema);
+        line.client.batch_execute(&listen).await?;
         let begin = "INSERT INTO nodes(id, number, lease_until, carries) \
              VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond', $4) \
              ON CONFLICT (id) DO UPDATE SET number = excluded.number, lease_until = excluded.lease_until";
@@ -231,6 +257,8 @@ impl Registration {
             .execute(begin, &[&self.id, &number, &lease, &carries])
             .await?;
         self.held.send_modify(|lease| lease.renewed(until));
+        // What was posted before this connection listened was told to nobody.
+        self.news.tell();
         Ok(line)
     }
 

@@ -7,6 +7,7 @@ mod copying;
 mod fleet;
 mod frozen;
 mod nodes;
+mod notices;
 mod outages;
 mod plans;
 mod proxy;

@@ -1,0 +1,196 @@
+//! A node is woken by what another node posts, and finds by itself what nobody told it of.
+
+use std::time::{Duration, Instant};
+
+use ghostlight_actors::{
+    actor::{Limits, Run, System},
+    contract::InboxBody,
+    run::{Agent, RunContext, Team},
+    session::Turn,
+    vocabulary::{AgentError, Message, Outcome, Question},
+};
+use ghostlight_postgres::{Options, PostgresStore};
+use serde_json::json;
+use tokio::{sync::mpsc, time};
+
+use crate::{
+    proxy::{Proxy, Way},
+    server::{Server, is_left_out},
+};
+
+/// Longer than any test: what arrives was told.
+const NEVER: Duration = Duration::from_secs(3_600);
+
+/// A node whose agent passes on each message that it receives, until the one that ends it.
+async fn listener(url: &str, look: Option<Duration>) -> (System, mpsc::UnboundedReceiver<String>) {
+    let (pass_on, heard) = mpsc::unbounded_channel();
+    let listen = move |cx: RunContext| {
+        let pass_on = pass_on.clone();
+        async move {
+            loop {
+                let message = cx.receive::<Message>().await?.content().to_owned();
+                let _ = pass_on.send(message.clone());
+                if message == "end" {
+                    return Ok::<_, AgentError>(Outcome::answer("ended"));
+                }
+            }
+        }
+    };
+    let agent = Agent::from_fn("listener", listen);
+    (system(url, agent.into_team().unwrap(), look).await, heard)
+}
+
+async fn system(url: &str, team: Team, look: Option<Duration>) -> System {
+    let mut options = Options::default();
+    // Nothing is found because a lease is renewed.
+    options.lease_ms = 3 * NEVER.as_millis() as u64;
+    let store = PostgresStore::open_with(url, &options).await.unwrap();
+    let mut limits = Limits::default();
+    limits.look = look.unwrap_or(limits.look);
+    let builder = System::builder(store).limits(limits).team(team);
+    builder.start().await.unwrap()
+}
+
+async fn next(heard: &mut mpsc::UnboundedReceiver<String>) -> String {
+    let next = time::timeout(Duration::from_secs(20), heard.recv()).await;
+    next.expect("it arrives").unwrap()
+}
+
+/// Begins a run at the first node, and gives the second node's handle of it.
+async fn begun(first: &System, second: &System) -> Run {
+    let session = first.session("listener", "1");
+    let run = session.send(Turn::text("listen")).await.unwrap();
+    second.run(run.id())
+}
+
+async fn tell(run: &Run, text: &str) {
+    run.tell(&Message::user(text)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_from_another_node_wakes_the_owner_that_never_looks_by_itself() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let (first, mut heard) = listener(&server.url(), Some(NEVER)).await;
+    let (second, _) = listener(&server.url(), Some(NEVER)).await;
+    let run = begun(&first, &second).await;
+    let mut took = Vec::new();
+    for number in 0..50 {
+        let sent = Instant::now();
+        tell(&run, &number.to_string()).await;
+        assert_eq!(next(&mut heard).await, number.to_string());
+        took.push(sent.elapsed());
+    }
+    took.sort_unstable();
+    println!(
+        "from the call at one node to the agent at the other: median {:?}, worst {:?}",
+        took[25], took[49]
+    );
+    // A turn for a session of the first node is posted to it too.
+    let session = second.session("listener", "1");
+    let queued = tokio::spawn(async move { session.send(Turn::text("again")).await });
+    tell(&run, "end").await;
+    assert_eq!(next(&mut heard).await, "end");
+    let after = time::timeout(Duration::from_secs(20), queued).await;
+    let after = after.expect("the turn begins").unwrap().unwrap();
+    assert!(after.cancel("enough").await.unwrap());
+    let ended = time::timeout(Duration::from_secs(20), after.outcome()).await;
+    ended.expect("the cancellation arrives").unwrap();
+    for system in [second, first] {
+        system.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_and_a_word_in_between_reach_a_run_that_another_node_carries() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let asking = |cx: RunContext| async move {
+        let told = cx.ask(Question::new("well?")).await?;
+        Ok::<_, AgentError>(Outcome::answer(told.to_string()))
+    };
+    let team = || Agent::from_fn("listener", asking).into_team().unwrap();
+    let first = system(&server.url(), team(), Some(NEVER)).await;
+    let second = system(&server.url(), team(), Some(NEVER)).await;
+    let run = begun(&first, &second).await;
+    let operation = loop {
+        if let Some((_, operation, _)) = run.questions().await.unwrap().pop() {
+            break operation;
+        }
+        time::sleep(Duration::from_millis(5)).await;
+    };
+    run.answer(operation, json!("yes")).await.unwrap();
+    let outcome = time::timeout(Duration::from_secs(20), run.outcome()).await;
+    let outcome = outcome.expect("the answer arrives").unwrap();
+    assert!(outcome.text().contains("yes"), "{outcome:?}");
+    for system in [second, first] {
+        system.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_posted_while_nobody_listened_is_found_when_the_connection_is_back() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let proxy = Proxy::to(server.port()).await;
+    let (first, mut heard) = listener(&server.url_at(proxy.port), Some(NEVER)).await;
+    // A node with another team, which does not take the run when its owner's connection ends.
+    let other = Agent::from_fn("other", |_: RunContext| async move {
+        Ok::<_, AgentError>(Outcome::answer("nothing"))
+    });
+    let second = system(&server.url(), other.into_team().unwrap(), Some(NEVER)).await;
+    let run = begun(&first, &second).await;
+    let client = server.client().await;
+    let listening = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+         WHERE pid <> pg_backend_pid() AND application_name = 'ghostlight'";
+    for number in 0..5 {
+        // The message is told while the first node connects again, or before or after it.
+        client.query_one(listening, &[]).await.unwrap();
+        time::sleep(Duration::from_millis(number * 3)).await;
+        tell(&run, &format!("killed {number}")).await;
+        assert_eq!(next(&mut heard).await, format!("killed {number}"));
+        // And while it cannot connect.
+        proxy.set(Way::Cut);
+        tell(&run, &format!("cut {number}")).await;
+        proxy.set(Way::Open);
+        assert_eq!(next(&mut heard).await, format!("cut {number}"));
+    }
+    tell(&run, "end").await;
+    assert_eq!(next(&mut heard).await, "end");
+    for system in [second, first] {
+        system.stop().await.unwrap();
+    }
+}
+
+/// As programs of before this version post, and as a notice is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_tells_is_found_by_the_next_look() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let (first, mut heard) = listener(&server.url(), None).await;
+    let run = begun(&first, &first).await;
+    let client = server.client().await;
+    let body = InboxBody::Message {
+        name: "message".to_owned(),
+        value: serde_json::to_value(Message::user("end")).unwrap(),
+    };
+    let post = format!(
+        "SET search_path = ghostlight; \
+         BEGIN; UPDATE tail SET mark = mark + 1; \
+         INSERT INTO inbox(mark, run, id, at, body) SELECT mark, '{}', 'silent', 0, '{}' FROM tail; \
+         COMMIT;",
+        run.id(),
+        serde_json::to_string(&body).unwrap()
+    );
+    client.batch_execute(&post).await.unwrap();
+    assert_eq!(next(&mut heard).await, "end");
+    first.stop().await.unwrap();
+}
