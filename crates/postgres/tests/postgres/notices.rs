@@ -104,7 +104,7 @@ async fn a_message_from_another_node_wakes_the_owner_that_never_looks_by_itself(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_and_a_word_in_between_reach_a_run_that_another_node_carries() {
+async fn an_answer_reaches_a_run_that_another_node_carries() {
     if is_left_out() {
         return;
     }
