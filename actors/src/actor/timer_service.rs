@@ -22,7 +22,7 @@ const PLACES_AGAIN: Duration = Duration::from_millis(100);
 /// notice may be lost, and programs of before this version send none.
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// The shortest pause between two looks that notices ask for. What is posted meanwhile is found by one look.
+/// The shortest pause between two looks that notices ask for. One look finds all messages that were posted during it.
 const NEXT_NOTICE: Duration = Duration::from_millis(5);
 
 /// The service's work, and how far inboxes were read. It outlives the lives of the service: a
@@ -101,6 +101,10 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
         let alarm = alarm.unwrap_or_else(|| Box::pin(std::future::pending()));
         let next = look.min(look_for_idle);
         let news = store.news(heard);
+        let every = match news.is_some() {
+            true => SELDOM.max(shared.limits.look),
+            false => shared.limits.look,
+        };
         let news = news.unwrap_or_else(|| Box::pin(std::future::pending()));
         tokio::select! {
             biased;
@@ -147,10 +151,7 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
             continue;
         }
         looked = Some(now);
-        look = now.after(match store.news(heard).is_some() {
-            true => SELDOM.max(shared.limits.look),
-            false => shared.limits.look,
-        });
+        look = now.after(every);
         match store.posted(*mark).await {
             Ok((seen, runs)) => {
                 for run in runs {

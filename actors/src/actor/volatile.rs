@@ -175,7 +175,7 @@ impl Store for VolatileTeams {
     }
 
     fn news(&self, seen: u64) -> Option<BoxFuture<'static, u64>> {
-        // What is posted in memory is posted by this process.
+        // No other process can post to a run that is kept in memory.
         self.durable.news(seen)
     }
 

@@ -1,4 +1,4 @@
-//! What people and programs outside do to runs that are under way.
+//! The disturbances of a run: steering, messages, answers, cancellations and forks, as people and other programs make them.
 
 use ghostlight_actors::{
     actor::{Fork, System},
@@ -12,7 +12,7 @@ use crate::{drawing::Draw, functions::Order, lives::World};
 /// How many forks one seed has at the most.
 const FORKS: u32 = 4;
 
-/// Does one thing to one run. What the System refuses is no fault.
+/// Disturbs one run in one way. The System may refuse the disturbance, which is no fault.
 pub(crate) async fn disturb(system: &System, draw: &Draw, world: &mut World) {
     let rows = world.rows().await;
     let open: Vec<_> = rows.iter().filter(|row| !row.status.is_ended()).collect();

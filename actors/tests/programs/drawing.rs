@@ -1,4 +1,4 @@
-//! What the functions of a team are made of, drawn from a seed.
+//! The plan of a team, drawn from a seed: a tree of operations and combinators for each agent's function.
 
 use ghostlight_actors::{
     contract::{Entropy, SeededEntropy},

@@ -1,5 +1,5 @@
-//! What holds at the end of each seed, whatever happened. That no run is parked, and that all end, is seen by who
-//! leads the last life.
+//! The promises that are checked at the end of each seed. Two others are checked in the last life itself
+//! (`World::come_to_an_end`): every run ends, and none is parked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
