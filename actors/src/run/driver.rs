@@ -68,7 +68,7 @@ pub(crate) enum LegEnd {
     /// It asked for another operation than the recorded one.
     Diverged(AgentError),
     /// It is to be cancelled, with this reason as its end.
-    Cancel { stop: StopReason, record: bool },
+    Cancel(StopReason),
     /// The host told the run to stop in this process, without an end.
     LetGo,
     /// The store failed, or somebody else owns the run.

@@ -12,7 +12,6 @@ use super::{
     operations::{Spawned, recorded_change},
     read_result,
     recording::decode,
-    replay::closing::first_closed,
 };
 pub(crate) use copies::Copies;
 use copies::calls;
@@ -216,9 +215,7 @@ impl Copier<'_> {
                 Entry::RunEnded(_) | Entry::CancelRequested { .. }
             )
         });
-        let over = over.unwrap_or(entries.len());
-        let mut at = first_closed(entries.iter().map(|placed| &placed.entry))
-            .map_or(over, |closing| over.min(closing));
+        let mut at = over.unwrap_or(entries.len());
         let parked = entries.iter().rev().find_map(|placed| match &placed.entry {
             Entry::Parked {
                 reason: AgentError::Diverged { at, .. },
@@ -407,24 +404,13 @@ impl Copier<'_> {
         }
         for placed in entries {
             let what = match placed.entry {
-                Entry::CancelRequested { .. } => "the wish to cancel it",
+                // The copy of a child that is being cancelled closes by itself.
+                Entry::CancelRequested { .. } if !below => "the wish to cancel it",
                 Entry::RunEnded(_) => "its end",
                 _ => continue,
             };
             let entry = placed.sequence;
             return Err(ForkError::Over { run, entry, what });
-        }
-        if !below {
-            let all = self.entries(run)?;
-            if let Some(first) = first_closed(all.iter().map(|placed| &placed.entry))
-                .filter(|first| *first < entries.len())
-            {
-                let (entry, what) = (
-                    all[first].sequence,
-                    "the first that its cancellation closed",
-                );
-                return Err(ForkError::Over { run, entry, what });
-            }
         }
         let standing = Standing::of(entries);
         let first = standing.under_way.into_iter();

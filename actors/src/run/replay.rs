@@ -1,5 +1,5 @@
 //! Running a recorded run again, against today's code, with no effects.
-pub(super) mod closing;
+mod closing;
 mod text;
 
 use std::{

@@ -325,7 +325,7 @@ impl Carrier {
         if !std::mem::take(&mut self.life.inbox_is_empty) {
             match self.driver.read_inbox().await {
                 None => {}
-                Some(LegEnd::Cancel { stop, .. }) => self.record_cancel(stop),
+                Some(LegEnd::Cancel(stop)) => self.record_cancel(stop),
                 Some(LegEnd::Store(error)) => return Err(RunExit::Store(error)),
                 Some(_) => return Err(RunExit::LetGo),
             }
@@ -362,7 +362,7 @@ impl Carrier {
     }
 
     fn record_cancel(&mut self, stop: StopReason) {
-        if self.cancelling().is_none() {
+        if self.recorded.cancel.is_none() {
             let (reason, stop) = match stop.clone() {
                 StopReason::Cancelled(reason) => (reason, None),
                 stop => (stop.to_string(), Some(stop)),
@@ -404,12 +404,7 @@ impl Carrier {
             }
             LegEnd::Returned(returned) => self.finish(leg, returned).await,
             LegEnd::Diverged(error) => self.park(error).await,
-            LegEnd::Cancel { stop, record } => {
-                if record {
-                    self.record_cancel(stop.clone());
-                }
-                self.close(leg, stop).await
-            }
+            LegEnd::Cancel(stop) => self.close(leg, stop).await,
             LegEnd::Asleep { wake_at, told } => match self.driver.journal.settle().await {
                 Ok(()) => RunExit::Asleep { wake_at, told },
                 Err(error) => RunExit::Store(error),

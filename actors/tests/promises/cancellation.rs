@@ -11,12 +11,13 @@ use std::{
 use ghostlight_actors::{
     actor::{Run, System},
     contract::{ModelError, RunStatus},
-    run::{Agent, RunContext},
-    testing::{Reply, ScriptedModel},
+    run::{Agent, RunContext, Team},
+    session::Turn,
+    testing::{FaultyStore, InMemoryStore, Reply, ScriptedModel},
     vocabulary::{Effect, Entry, ErrorKind, Outcome, Question, RunId, StopReason, ToolStatus},
 };
 
-use crate::stage::{Stage, ask, call, outcome, pause, silent, text};
+use crate::stage::{Stage, ask, call, crash, outcome, pause, silent, text};
 
 /// An agent of each thing that can be waited for.
 pub(crate) fn waiting(stage: &Stage, what: &'static str) -> (Agent, ScriptedModel) {
@@ -374,5 +375,78 @@ async fn a_call_that_an_earlier_life_began_and_this_one_ended_has_one_result() {
         }
         assert_eq!(ends.len(), 4);
         assert!(ends.values().all(|times| *times == 1), "{ends:?}");
+    }
+}
+
+/// A child that its parent's end stops is not run again where the process dies while it is closed: what its function
+/// would do next it must not do, and what it would register as an undo step was never done.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_was_stopped_does_nothing_more_wherever_a_crash_strikes() {
+    for number in 0.. {
+        let mut stage = Stage::alone();
+        let team = |stage: &Stage| {
+            let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+                cx.on_cancel(call("1", "undo"));
+                let second = Duration::from_secs(1);
+                let naps = [cx.sleep(second), cx.sleep(2 * second)];
+                let _ = futures_util::future::join_all(naps).await;
+                cx.on_cancel(call("2", "undo"));
+                cx.tool(call("3", "late")).await?;
+                Ok(Outcome::answer("worked"))
+            });
+            let worker = worker
+                .tool(stage.tool("late", Effect::Idempotent, 10))
+                .tool(stage.tool("undo", Effect::Idempotent, 10));
+            let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+                cx.spawn("worker", "go").await?;
+                cx.sleep(Duration::from_millis(100)).await?;
+                // In its next life the child comes first.
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
+                Ok(Outcome::answer("done"))
+            });
+            boss.agent(worker).into_team().unwrap()
+        };
+        let store = FaultyStore::at_commit(stage.store.clone(), crash(number));
+        let start = async |store: FaultyStore<InMemoryStore>, team: Team| {
+            let builder = System::builder(store).model("default", silent());
+            builder.team(team).start().await.unwrap()
+        };
+        let system = start(store.clone(), team(&stage)).await;
+        let work = async {
+            let session = system.session("boss", "s");
+            let run = session.send(Turn::text("go").id("1")).await.unwrap();
+            assert_eq!(text(&run).await, "done");
+            pause(10_000).await;
+        };
+        let died = tokio::select! {
+            biased;
+            () = store.crashed() => true,
+            () = work => false,
+        };
+        stage.crash(&system).await;
+        let system = start(FaultyStore::new(stage.store.clone()), team(&stage)).await;
+        let session = system.session("boss", "s");
+        let run = session.send(Turn::text("go").id("1")).await.unwrap();
+        assert_eq!(text(&run).await, "done");
+        pause(10_000).await;
+        let rows = stage.rows().await;
+        let open: Vec<_> = rows.iter().filter(|row| !row.status.is_ended()).collect();
+        assert!(open.is_empty(), "crash {number}: {open:?}");
+        let worker = rows.iter().find(|row| row.agent == "worker").unwrap();
+        let entries = stage.entries(worker.run).await;
+        let undone = |entry: &&Entry| matches!(entry, Entry::UndoRegistered { .. });
+        assert_eq!(entries.iter().filter(undone).count(), 1, "crash {number}");
+        let late = stage
+            .log
+            .effects()
+            .into_iter()
+            .any(|effect| effect.name == "late");
+        assert!(!late, "crash {number}");
+        if !died {
+            assert!(number > 6, "{number}");
+            break;
+        }
     }
 }

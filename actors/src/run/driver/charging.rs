@@ -68,7 +68,6 @@ impl Driver {
         } else {
             StopReason::BudgetExhausted(Resource::WallTime)
         };
-        let record = true;
-        Some(LegEnd::Cancel { stop, record })
+        Some(LegEnd::Cancel(stop))
     }
 }

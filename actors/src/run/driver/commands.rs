@@ -37,10 +37,7 @@ impl Driver {
     ) -> Option<LegEnd> {
         match command {
             None | Some(Command::LetGo) => Some(LegEnd::LetGo),
-            Some(Command::Cancel { reason }) => Some(LegEnd::Cancel {
-                stop: StopReason::Cancelled(reason),
-                record: false,
-            }),
+            Some(Command::Cancel { reason }) => Some(LegEnd::Cancel(StopReason::Cancelled(reason))),
             Some(Command::ChildFailed(error)) => Some(LegEnd::Store(error)),
             Some(Command::Inbox) => self.read_inbox().await,
             Some(Command::Reattached) => {

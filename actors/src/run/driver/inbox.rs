@@ -75,10 +75,7 @@ impl Driver {
             self.inbox.read = self.inbox.read.max(mark);
             if let InboxBody::Cancel { reason } = item.body {
                 self.journal.strike(item.id);
-                return Some(LegEnd::Cancel {
-                    stop: StopReason::Cancelled(reason),
-                    record: true,
-                });
+                return Some(LegEnd::Cancel(StopReason::Cancelled(reason)));
             }
             self.inbox.new.push_back(item);
         }

@@ -32,8 +32,10 @@ const NEVER_HEARD_OF: &str = "its start is recorded, its end was never heard of"
 
 impl Carrier {
     /// Closes a run that is being cancelled: every open call gets its end, children end first,
-    /// then the undo steps run in reverse, then the run ends.
+    /// then the undo steps run in reverse, then the run ends. The cancellation is recorded first, since the function
+    /// is not told of these ends, and so must not run again in a later life.
     pub(super) async fn close(&mut self, leg: &Arc<Leg>, stop: StopReason) -> RunExit {
+        self.record_cancel(stop.clone());
         let reason = match &stop {
             StopReason::Cancelled(reason) => reason.clone(),
             other => other.to_string(),
