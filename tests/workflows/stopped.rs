@@ -28,13 +28,25 @@ fn member(name: &'static str, text: &'static str, stops: Option<StopReason>) -> 
 }
 
 async fn partial(behavior: &str, settings: Value, members: Vec<Agent>, task: &str) -> Outcome {
+    asked(Turn::text(task), "", behavior, settings, members).await
+}
+
+/// The outcome of a turn at a desk of this behavior, whose model says this.
+async fn asked(
+    turn: Turn,
+    model: &str,
+    behavior: &str,
+    settings: Value,
+    members: Vec<Agent>,
+) -> Outcome {
     let desk = Agent::new("desk").behavior(BehaviorSpec::new(behavior).settings(settings));
     let desk = members.into_iter().fold(desk, Agent::agent);
     let system = System::builder(InMemoryStore::new())
         .registry(workflows::register(Registry::new()))
+        .model("default", ScriptedModel::replies([model.to_owned()]))
         .team(desk.into_team().unwrap());
     let system = system.start().await.unwrap();
-    let run = system.session("desk", "s").send(task).await.unwrap();
+    let run = system.session("desk", "s").send(turn).await.unwrap();
     let outcome = run.outcome().await.unwrap();
     system.stop().await.unwrap();
     outcome
@@ -282,17 +294,12 @@ async fn an_orchestrator_keeps_what_the_one_had_who_ends_its_work() {
         { "id": "1", "processor": "a", "description": "dig" },
         { "id": "2", "processor": "b", "description": "fill", "dependencies": ["1"] },
     ]});
-    let desk = Agent::new("desk")
-        .behavior(BehaviorSpec::new("orchestrator"))
-        .agent(member("a", "yes", None))
-        .agent(member("b", "half", Some(reason.clone())));
-    let system = System::builder(InMemoryStore::new())
-        .registry(workflows::register(Registry::new()))
-        .model("default", ScriptedModel::replies([plan.to_string()]))
-        .team(desk.into_team().unwrap());
-    let system = system.start().await.unwrap();
-    let run = system.session("desk", "s").send("go").await.unwrap();
-    let outcome = run.outcome().await.unwrap();
+    let members = vec![
+        member("a", "yes", None),
+        member("b", "half", Some(reason.clone())),
+    ];
+    let turn = Turn::text("go");
+    let outcome = asked(turn, &plan.to_string(), "orchestrator", json!({}), members).await;
     assert_eq!(outcome.stop_reason(), Some(&reason));
     let told: Value = serde_json::from_str(outcome.text()).unwrap();
     assert_eq!(told["completed"], json!({ "1": "yes" }));
@@ -300,7 +307,6 @@ async fn an_orchestrator_keeps_what_the_one_had_who_ends_its_work() {
         told["failed"],
         json!({ "2": "half\n[stopped: escalated: help]" })
     );
-    system.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -308,22 +314,16 @@ async fn an_aggregator_that_stops_halfway_leaves_what_an_orchestrator_has() {
     let reason = StopReason::BudgetExhausted(Resource::ModelCalls);
     let plan = json!({ "tasks": [{ "id": "1", "processor": "a", "description": "dig" }] });
     let settings = json!({ "aggregator": "c" });
-    let desk = Agent::new("desk")
-        .behavior(BehaviorSpec::new("orchestrator").settings(settings))
-        .agent(member("a", "dug", None))
-        .agent(member("c", "I begin", Some(reason.clone())));
-    let system = System::builder(InMemoryStore::new())
-        .registry(workflows::register(Registry::new()))
-        .model("default", ScriptedModel::replies([plan.to_string()]))
-        .team(desk.into_team().unwrap());
-    let system = system.start().await.unwrap();
-    let run = system.session("desk", "s").send("go").await.unwrap();
-    let outcome = run.outcome().await.unwrap();
+    let members = vec![
+        member("a", "dug", None),
+        member("c", "I begin", Some(reason.clone())),
+    ];
+    let turn = Turn::text("go");
+    let outcome = asked(turn, &plan.to_string(), "orchestrator", settings, members).await;
     assert_eq!(outcome.stop_reason(), Some(&reason));
     for text in ["dug", "I begin"] {
         assert!(outcome.text().contains(text), "no {text:?}: {outcome:?}");
     }
-    system.stop().await.unwrap();
 }
 
 /// `otherwise` is for a model that chooses nobody. A used-up budget is no choice, and nobody may go on with what is
@@ -331,23 +331,13 @@ async fn an_aggregator_that_stops_halfway_leaves_what_an_orchestrator_has() {
 #[tokio::test(start_paused = true)]
 async fn a_router_whose_budget_is_used_up_stops_and_does_not_ask_otherwise() {
     let settings = json!({ "otherwise": "b" });
-    let desk = Agent::new("desk")
-        .behavior(BehaviorSpec::new("router").settings(settings))
-        .agent(member("a", "yes", None))
-        .agent(member("b", "no", None));
-    let system = System::builder(InMemoryStore::new())
-        .registry(workflows::register(Registry::new()))
-        .model("default", ScriptedModel::replies(["nobody"]))
-        .team(desk.into_team().unwrap());
-    let system = system.start().await.unwrap();
+    let members = vec![member("a", "yes", None), member("b", "no", None)];
     let budget = Budget {
         model_calls: Some(0),
         ..Budget::default()
     };
     let turn = Turn::text("go").budget(budget);
-    let run = system.session("desk", "s").send(turn).await.unwrap();
-    let outcome = run.outcome().await.unwrap();
+    let outcome = asked(turn, "nobody", "router", settings, members).await;
     let reason = StopReason::BudgetExhausted(Resource::ModelCalls);
     assert_eq!(outcome.stop_reason(), Some(&reason), "{outcome:?}");
-    system.stop().await.unwrap();
 }

@@ -14,13 +14,16 @@ use ghostlight_actors::{
         operations::{AgentMessage, Scope, Subscription},
     },
     testing::EffectLog,
-    vocabulary::{AgentError, Effect, Message, ParentPolicy, Question, Resource, ToolCall},
+    vocabulary::{AgentError, Effect, ParentPolicy, Question, Resource, ToolCall},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::drawing::{Act, Leaf, Node};
+use crate::{
+    drawing::{Act, Leaf, Node},
+    drawn::talk,
+};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order(pub(crate) u64);
@@ -271,25 +274,4 @@ async fn spawn(cx: &RunContext, agent: &str, task: String, policy: ParentPolicy)
     let task = Task::from(task).when_parent_ends(policy);
     cx.spawn(agent, task).await?;
     Ok("spawned".to_owned())
-}
-
-/// The loop that agents with tools are made of.
-async fn talk(cx: &RunContext) -> Said {
-    let mut conversation = cx.conversation();
-    for _ in 0..4 {
-        let response = cx.model(cx.model_request(conversation.clone())).await?;
-        conversation.push(response.message.clone());
-        let calls: Vec<ToolCall> = response.message.tool_calls().cloned().collect();
-        let over = calls.is_empty();
-        if !over {
-            conversation.push(Message::results(cx.tools(calls).await?));
-        }
-        for said in &response.steering {
-            conversation.push(said.clone());
-        }
-        if over && response.steering.is_empty() {
-            return Ok(response.message.content());
-        }
-    }
-    Ok("talked".to_owned())
 }

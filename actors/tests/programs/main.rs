@@ -15,6 +15,8 @@
 
 mod disturbances;
 mod drawing;
+#[path = "../drawn/mod.rs"]
+mod drawn;
 mod functions;
 mod lives;
 mod promises;

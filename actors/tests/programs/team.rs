@@ -3,16 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
-    run::{Agent, BeforeTool, Policy, PolicyContext, RunContext, Verdict},
+    run::{Agent, RunContext},
     testing::{EffectLog, ScriptedModel},
     vocabulary::{
-        AgentError, Answer, Budget, Effect, Message, ModelResponse, Outcome, Question, Role,
-        ToolCall, ToolDefinition, ToolResult, Transfer,
+        AgentError, Answer, Budget, Effect, Message, ModelResponse, Outcome, Role, ToolDefinition,
+        Transfer,
     },
 };
 
 use crate::{
     drawing::{End, Node, Plan},
+    drawn::Counting,
     functions::{Work, call, follow},
 };
 
@@ -39,55 +40,6 @@ pub(crate) fn model() -> ScriptedModel {
         })
     });
     model.delay(Duration::from_millis(20))
-}
-
-/// Holds back each fourth call, has a person decide some others, changes each third result, and objects to each
-/// second answer.
-#[derive(Default)]
-struct Counting {
-    calls: u32,
-    results: u32,
-    answers: u32,
-}
-
-impl Policy for Counting {
-    async fn before_tool(
-        &mut self,
-        cx: &PolicyContext<'_>,
-        call: &ToolCall,
-    ) -> Result<BeforeTool, AgentError> {
-        self.calls += 1;
-        let drawn = cx.random().await?;
-        Ok(match self.calls % 4 {
-            0 => BeforeTool::blocked(call, format!("held back, {drawn:.3}")),
-            2 if drawn < 0.4 => BeforeTool::ask(Question::approval("May it?", call.clone())),
-            _ => BeforeTool::Go,
-        })
-    }
-
-    async fn after_tool(
-        &mut self,
-        _cx: &PolicyContext<'_>,
-        call: &ToolCall,
-        result: &ToolResult,
-    ) -> Result<Option<ToolResult>, AgentError> {
-        self.results += 1;
-        let text = format!("{}, {}", result.text, self.results);
-        let is_third = self.results.is_multiple_of(3);
-        Ok(is_third.then(|| ToolResult::new(call, result.status, text)))
-    }
-
-    async fn before_answer(
-        &mut self,
-        _cx: &PolicyContext<'_>,
-        _draft: &str,
-    ) -> Result<Verdict, AgentError> {
-        self.answers += 1;
-        Ok(match self.answers.is_multiple_of(2) {
-            true => Verdict::Flag("twice".to_owned()),
-            false => Verdict::Pass,
-        })
-    }
 }
 
 /// The team as the code of one life has it.

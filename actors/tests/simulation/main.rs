@@ -12,6 +12,8 @@
 )]
 
 mod defects;
+#[path = "../drawn/mod.rs"]
+mod drawn;
 mod plan;
 mod team;
 

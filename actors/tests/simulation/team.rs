@@ -13,19 +13,22 @@ use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 use ghostlight_actors::{
     contract::{Reconciled, SeededEntropy, Tool, ToolContext, ToolError, ToolOutput},
     run::{
-        Agent, BeforeTool, Policy, PolicyContext, RunContext, Task, Verdict,
+        Agent, RunContext, Task,
         operations::{AgentMessage, Scope, Subscription},
     },
     testing::{EffectLog, LoggedTool, Scenario, ScriptedModel},
     vocabulary::{
         AgentError, Answer, Arguments, Effect, InDoubt, Message, ModelRequest, ModelResponse,
-        Outcome, Question, Role, ToolCall, ToolDefinition, ToolResult, Transfer, Usage,
+        Outcome, Question, Role, ToolCall, ToolDefinition, Transfer, Usage,
     },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::plan::{Draw, End, Plan, Step, TOOLS};
+use crate::{
+    drawn::{Counting, talk},
+    plan::{Draw, End, Plan, Step, TOOLS},
+};
 
 /// What a parent tells its child; 0 is the last.
 #[derive(Debug, Serialize, Deserialize)]
@@ -84,60 +87,6 @@ struct Work {
     log: EffectLog,
     /// Whether its code has what was added.
     is_changed: bool,
-}
-
-/// Holds back each fourth call, has a person decide another one, changes each third result, and
-/// objects to each second answer.
-#[derive(Default)]
-struct Counting {
-    calls: u32,
-    results: u32,
-    answers: u32,
-}
-
-impl Policy for Counting {
-    async fn before_tool(
-        &mut self,
-        cx: &PolicyContext<'_>,
-        call: &ToolCall,
-    ) -> Result<BeforeTool, AgentError> {
-        self.calls += 1;
-        let drawn = cx.random().await?;
-        Ok(match self.calls % 4 {
-            0 => BeforeTool::blocked(call, format!("held back, {drawn:.3}")),
-            2 if drawn < 0.5 => {
-                let question = format!("May it be {}?", call.id);
-                BeforeTool::ask(Question::approval(question, call.clone()))
-            }
-            _ => BeforeTool::Go,
-        })
-    }
-
-    async fn after_tool(
-        &mut self,
-        _cx: &PolicyContext<'_>,
-        call: &ToolCall,
-        result: &ToolResult,
-    ) -> Result<Option<ToolResult>, AgentError> {
-        self.results += 1;
-        let text = format!("{}, result {}", result.text, self.results);
-        let is_third = self.results.is_multiple_of(3);
-        Ok(is_third.then(|| ToolResult::new(call, result.status, text)))
-    }
-
-    async fn before_answer(
-        &mut self,
-        _cx: &PolicyContext<'_>,
-        _draft: &str,
-    ) -> Result<Verdict, AgentError> {
-        self.answers += 1;
-        let flagged = Verdict::Flag(format!("the answer {}", self.answers));
-        Ok(if self.answers.is_multiple_of(2) {
-            flagged
-        } else {
-            Verdict::Pass
-        })
-    }
 }
 
 fn watched(agent: Agent, plan: &Plan) -> Agent {
@@ -437,28 +386,6 @@ async fn take(
             String::from("left")
         }
     })
-}
-
-/// The loop that agents with tools are made of.
-async fn talk(cx: &RunContext) -> Result<String, AgentError> {
-    let mut conversation = cx.conversation();
-    for _ in 0..4 {
-        let request = cx.model_request(conversation.clone()).streaming();
-        let response: ModelResponse = cx.model(request).await?;
-        conversation.push(response.message.clone());
-        let calls: Vec<ToolCall> = response.message.tool_calls().cloned().collect();
-        let over = calls.is_empty();
-        if !over {
-            conversation.push(Message::results(cx.tools(calls).await?));
-        }
-        for said in &response.steering {
-            conversation.push(said.clone());
-        }
-        if over && response.steering.is_empty() {
-            return Ok(response.message.content());
-        }
-    }
-    Ok(String::from("talked enough"))
 }
 
 /// Asks for tools at first, one of which does not exist and one with arguments that are no JSON,
