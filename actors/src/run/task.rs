@@ -372,7 +372,6 @@ impl Carrier {
             self.driver
                 .journal
                 .change_row(|row| row.status = RunStatus::Cancelling);
-            self.driver.journal.flush();
         }
         self.recorded.cancel.get_or_insert(stop);
     }

@@ -35,13 +35,13 @@ impl Carrier {
     /// then the undo steps run in reverse, then the run ends. The cancellation is recorded first, since the function
     /// is not told of these ends, and so must not run again in a later life.
     pub(super) async fn close(&mut self, leg: &Arc<Leg>, stop: StopReason) -> RunExit {
-        self.record_cancel(stop.clone());
         let reason = match &stop {
             StopReason::Cancelled(reason) => reason.clone(),
             other => other.to_string(),
         };
         self.driver.cancelled.cancel();
         self.driver.journal.flush();
+        self.record_cancel(stop.clone());
         self.driver.end_unsaved(leg, &interrupted(&reason));
         let mut open = self.driver.take_open();
         let mut recorded: Vec<_> = {
@@ -85,6 +85,10 @@ impl Carrier {
         for (op, identity, spent) in open {
             let made = Completion::failed(interrupted(&reason));
             self.close_call(op, &identity, made, spent);
+        }
+        if !aborts.is_empty() {
+            // The cancellation is seen while they take their time.
+            self.driver.journal.flush();
         }
         // The grace periods of the calls run side by side.
         for (op, identity, spent, end) in join_all(aborts).await {
