@@ -450,3 +450,48 @@ async fn a_child_that_was_stopped_does_nothing_more_wherever_a_crash_strikes() {
         }
     }
 }
+
+/// The message that cancels a run is taken in the commit that records the cancellation, so that no crash loses it.
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_that_was_taken_is_carried_out_wherever_a_crash_strikes() {
+    for what in ALL {
+        for number in 0.. {
+            let mut stage = Stage::alone();
+            let (agent, model) = waiting(&stage, what);
+            let store = FaultyStore::at_commit(stage.store.clone(), crash(number));
+            let builder = System::builder(store.clone()).model("default", model.clone());
+            let system = builder.team(agent.into_team().unwrap()).start().await;
+            let system = system.unwrap();
+            let session = system.session("a", "s");
+            let told = AtomicBool::new(false);
+            let work = async {
+                let run = session.send(Turn::text("go").id("1")).await.unwrap();
+                pause(700).await;
+                assert!(run.cancel("enough").await.unwrap());
+                told.store(true, Ordering::SeqCst);
+                outcome(&run).await;
+            };
+            let died = tokio::select! {
+                biased;
+                () = store.crashed() => true,
+                () = work => false,
+            };
+            stage.crash(&system).await;
+            let (agent, _) = waiting(&stage, what);
+            let system = stage.start_with(agent, model).await;
+            let run = system
+                .session("a", "s")
+                .send(Turn::text("go").id("1"))
+                .await;
+            let run = run.unwrap();
+            if told.load(Ordering::SeqCst) {
+                assert_cancelled(&stage, &run, &format!("{what}, crash {number}")).await;
+            }
+            if !died {
+                assert!(number > 4, "{what}: {number}");
+                assert!(told.load(Ordering::SeqCst), "{what}");
+                break;
+            }
+        }
+    }
+}

@@ -39,11 +39,11 @@ impl Carrier {
             StopReason::Cancelled(reason) => reason.clone(),
             other => other.to_string(),
         };
-        self.driver.cancelled.cancel();
-        self.driver.journal.flush();
+        // In one batch with the taking of the message that asked for it, which would be lost otherwise.
         self.record_cancel(stop.clone());
+        self.driver.cancelled.cancel();
         self.driver.end_unsaved(leg, &interrupted(&reason));
-        let mut open = self.driver.take_open();
+        let open = self.driver.take_open();
         let mut recorded: Vec<_> = {
             let books = leg.books.lock();
             let unfinished = books
@@ -52,13 +52,19 @@ impl Carrier {
                 .filter(|(_, call)| !call.completed && !call.dropped && call.begun.is_some());
             // Undo steps are handled in `undo`.
             let unfinished = unfinished.filter(|(op, _)| op.leg != UNDO_LEG);
+            let unfinished = unfinished.filter(|(op, _)| open.iter().all(|(id, ..)| id != *op));
             unfinished.map(|(op, call)| (*op, call.clone())).collect()
         };
         recorded.sort_unstable_by_key(|(op, _)| *op);
+        let children: Vec<RunId> = self.driver.children.keys().copied().collect();
+        let (tools, open): (Vec<_>, Vec<_>) = open
+            .into_iter()
+            .partition(|(_, identity, _)| Family::of(&identity.kind).is_aborted());
+        if !(recorded.is_empty() && children.is_empty() && tools.is_empty()) {
+            // It is written before anyone else is told of it, and seen while they take their time.
+            self.driver.journal.flush();
+        }
         for (op, call) in recorded {
-            if open.iter().any(|(id, ..)| *id == op) {
-                continue;
-            }
             self.driver.cancel_recorded_child(leg, op, &call, &reason);
             let in_doubt = matches!(call.begun, Some(Begun::Effect));
             let error = if in_doubt {
@@ -69,14 +75,11 @@ impl Carrier {
             let spent = Family::of(&call.identity.kind).consumed();
             self.close_call(op, &call.identity, Completion::failed(error), spent);
         }
-        let children: Vec<RunId> = self.driver.children.keys().copied().collect();
         for run in children {
             self.driver.cancel_child(run, &reason);
         }
-        let tools = open.extract_if(.., |(_, identity, _)| {
-            Family::of(&identity.kind).is_aborted()
-        });
         let aborts: Vec<_> = tools
+            .into_iter()
             .map(|(op, identity, spent)| {
                 let abort = self.driver.ports.abort_tool(self.run, op);
                 async move { (op, identity, spent, abort.await) }
@@ -85,10 +88,6 @@ impl Carrier {
         for (op, identity, spent) in open {
             let made = Completion::failed(interrupted(&reason));
             self.close_call(op, &identity, made, spent);
-        }
-        if !aborts.is_empty() {
-            // The cancellation is seen while they take their time.
-            self.driver.journal.flush();
         }
         // The grace periods of the calls run side by side.
         for (op, identity, spent, end) in join_all(aborts).await {
