@@ -32,6 +32,14 @@ pub(super) fn transcript(said: &[Utterance]) -> String {
     transcript
 }
 
+/// The text that several have made: one alone as it is, more of them each under its speaker's name.
+pub(super) fn together(said: &[Utterance]) -> String {
+    match said {
+        [alone] => alone.text.clone(),
+        said => transcript(said),
+    }
+}
+
 /// A task, with the earlier members' answers to it.
 pub(super) fn with_transcript(task: &str, said: &[Utterance]) -> String {
     if said.is_empty() {

@@ -9,7 +9,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::member::{MemberEnd, Part, ask_all, at_least_one, check_members, limit, members};
+use super::{
+    Utterance,
+    conversation::transcript,
+    ends::MemberEnd,
+    member::{Part, ask_all, at_least_one, check_members, limit, members},
+};
 use crate::behaviors::{AgentLoop, LoopLimits, Prompt, below_instructions};
 
 const LEAD: &str = "\
@@ -114,29 +119,28 @@ impl Coordinator {
         let beyond = tasks.split_off(tasks.len().min(self.max_tasks as usize));
         let parts: Vec<Part> = tasks
             .into_iter()
-            .map(|handed| Part::new(handed.worker, handed.task))
+            .map(|Handed { worker, task }| {
+                let name = format!("{worker}: {task}");
+                Part::new(&worker, task).named(name)
+            })
             .collect();
         let wait = limit(self.task_timeout_ms);
         // An escalation of a worker goes to the model that assigned the task.
         let leaves = |end: &MemberEnd| matches!(end, MemberEnd::Stopped(StopReason::LoopExited, _));
-        let ends = ask_all(cx, &parts, Some(self.max_at_once), wait, leaves).await?;
-        let ended = || parts.iter().zip(&ends);
-        let ended = || ended().filter_map(|(part, end)| Some((part, end.as_ref()?)));
-        let line = |part: &Part, text: &str| format!("### {}: {}\n{text}", part.member, part.task);
-        if let Some(end) = ends.iter().flatten().find(|end| leaves(end)) {
-            let made = ended().filter_map(|(part, end)| Some(line(part, end.made()?)));
-            let made: Vec<String> = made.collect();
-            return Ok(Err((end.clone(), made.join("\n\n"))));
+        let ends = ask_all(cx, parts, Some(self.max_at_once), wait, leaves).await?;
+        if let Some(end) = ends.iter().find(|end| leaves(end)) {
+            return Ok(Err((end.clone(), transcript(&ends.made()))));
         }
-        let mut told: Vec<String> = ended().map(|(part, end)| line(part, &end.told())).collect();
+        let mut told = ends.told();
         for handed in beyond {
             let Handed { worker, task } = handed;
             let bound = self.max_tasks;
-            told.push(format!(
-                "### {worker}: {task}\n[not done: a round has at most {bound} tasks]"
+            told.push(Utterance::new(
+                format!("{worker}: {task}"),
+                format!("[not done: a round has at most {bound} tasks]"),
             ));
         }
-        Ok(Ok(told.join("\n\n")))
+        Ok(Ok(transcript(&told)))
     }
 }
 
@@ -207,7 +211,7 @@ impl Behavior for Coordinator {
                 Ok(results) => results,
                 Err((end, made)) => {
                     done.extend((!made.is_empty()).then_some(made));
-                    return end.into_end_of_all(done.join("\n\n"));
+                    return end.into_outcome(done.join("\n\n"));
                 }
             };
             done.push(results.clone());

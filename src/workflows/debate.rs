@@ -10,11 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     OnFailure, Utterance,
-    conversation::{transcript, with_transcript},
-    member::{
-        MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, out_of_budget,
-        stopped, task,
-    },
+    conversation::{together, transcript, with_transcript},
+    ends::{Ends, stopped},
+    member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -70,10 +68,9 @@ impl Behavior for Debate {
         let task = task(&cx);
         let debaters = members(cx.spec(), &self.members, &[Some(&self.judge)]);
         let wait = limit(self.turn_timeout_ms);
-        let stops = self.on_failure == OnFailure::Stop;
         let mut said: Vec<Utterance> = Vec::new();
         // The last word of each debater, whatever became of it afterwards.
-        let mut words = vec![String::new(); debaters.len()];
+        let mut words = Ends::default();
         for round in 0..self.rounds {
             let asked = match round {
                 0 => task.clone(),
@@ -83,46 +80,25 @@ impl Behavior for Debate {
             };
             let parts: Vec<Part> = debaters
                 .iter()
-                .map(|debater| Part::new(*debater, asked.as_str()))
+                .map(|debater| Part::new(debater, asked.as_str()))
                 .collect();
-            let ends = ask_all(&cx, &parts, None, wait, |end| {
-                end.leaves() || stops && !end.is_answer()
-            })
-            .await?;
-            let ended = debaters.iter().zip(&ends);
-            let mut answers = Vec::new();
-            for ((debater, end), word) in ended.zip(&mut words) {
-                let Some((end, text)) = end.as_ref().and_then(|end| Some((end, end.made()?)))
-                else {
-                    continue;
-                };
-                word.clear();
-                word.push_str(text);
-                if end.is_answer() {
-                    answers.push(Utterance::new(*debater, text));
-                }
+            let ends = ask_all(&cx, parts, None, wait, |end| self.on_failure.ends_by(end)).await?;
+            words.take_over(&ends);
+            let made = || together(&words.made());
+            if let Some(end) = ends.iter().find(|end| self.on_failure.ends_by(end)) {
+                return end.clone().into_outcome(made());
             }
-            let spoken = debaters.iter().zip(&words);
-            let spoken = spoken.filter(|(_, word)| !word.is_empty());
-            let made: Vec<Utterance> = spoken
-                .map(|(debater, word)| Utterance::new(*debater, word.as_str()))
-                .collect();
-            let made = transcript(&made);
-            let ends_all = |end: &&MemberEnd| end.leaves() || stops && !end.is_answer();
-            if let Some(end) = ends.iter().flatten().find(ends_all) {
-                return end.clone().into_end_of_all(made);
-            }
-            if answers.is_empty() {
-                if let Some(reason) = out_of_budget(ends.iter().flatten()) {
-                    return Ok(stopped(reason, made));
+            said = ends.answers();
+            if said.is_empty() {
+                if let Some(reason) = ends.stop_reason() {
+                    return Ok(stopped(reason.clone(), made()));
                 }
                 let message = format!("every debater failed in round {}", round + 1);
                 return Err(OperationError::new(ErrorKind::Delegation, message).into());
             }
-            said = answers;
         }
         let decided = ask(&cx, &self.judge, with_transcript(&task, &said), wait).await?;
-        decided.into_outcome_after(&self.judge, &said)
+        decided.into_outcome_after(&self.judge, said)
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

@@ -9,15 +9,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Utterance,
-    conversation::{transcript, with_transcript},
-    member::{MemberEnd, ask, check_members, limit, members, out_of_budget, stopped, task},
+    conversation::with_transcript,
+    ends::{Ends, MemberEnd},
+    member::{ask, check_members, limit, members, task},
 };
 
 /// Asks the members one after the other until one answers; that is the workflow's answer. After a
 /// member that fails, escalates or stops early, the next one is asked, and told how the earlier
 /// ones ended; only a member that exits the loop ends the workflow. If none answers, the workflow
-/// escalates if a member did, stops if a budget stopped one, and fails otherwise.
+/// escalates if a member did, stops if one stopped early, with what all of them made, and fails
+/// otherwise.
 ///
 /// ```yaml
 /// behavior: { name: fallback, member_timeout_ms: 30_000 }
@@ -35,39 +36,21 @@ pub struct Fallback {
 impl Behavior for Fallback {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let task = task(&cx);
-        let mut said: Vec<Utterance> = Vec::new();
-        let (mut escalated, mut exhausted) = (None, None);
-        let mut made: Vec<Utterance> = Vec::new();
+        let mut ends = Ends::default();
         for member in members(cx.spec(), &self.members, &[]) {
-            let asked = with_transcript(&task, &said);
+            let asked = with_transcript(&task, &ends.told());
             let end = ask(&cx, member, asked, limit(self.member_timeout_ms)).await?;
-            match &end {
-                MemberEnd::Answered(_) | MemberEnd::Stopped(StopReason::LoopExited, _) => {
-                    return end.into_outcome("");
-                }
-                MemberEnd::Stopped(StopReason::Escalated(_), _) => escalated = Some(end.clone()),
-                _ => {}
+            if end.is_answer() || matches!(end, MemberEnd::Stopped(StopReason::LoopExited, _)) {
+                return end.into_outcome(String::new());
             }
-            exhausted = exhausted.or_else(|| out_of_budget([&end]));
-            made.extend(end.made().map(|text| Utterance::new(member, text)));
-            said.push(Utterance::new(member, end.told()));
+            ends.push(member, end);
         }
-        if let Some(escalated) = escalated {
-            return escalated.into_end_of_all(transcript(&made));
-        }
-        if let Some(reason) = exhausted {
-            return Ok(stopped(reason, transcript(&made)));
-        }
-        let reasons: Vec<String> = said
-            .iter()
-            .map(|said| format!("{}: {}", said.by, said.text))
-            .collect();
-        let message = format!(
-            "none of {} members answered: {}",
-            said.len(),
-            reasons.join("; ")
-        );
-        Err(OperationError::new(ErrorKind::Delegation, message).into())
+        ends.stopped().ok_or_else(|| {
+            let members = ends.iter().count();
+            let reasons = ends.reasons();
+            let message = format!("none of {members} members answered: {reasons}");
+            OperationError::new(ErrorKind::Delegation, message).into()
+        })
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

@@ -11,9 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    OnFailure, Utterance,
+    OnFailure,
     conversation::with_transcript,
-    member::{MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, task},
+    ends::MemberEnd,
+    member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -86,10 +87,11 @@ fn parts(plan: &str, workers: &[&str]) -> Vec<Part> {
             let named = line.split_once(':').and_then(|(name, task)| {
                 let name = name.trim_matches(['`', '*', ' ']);
                 let worker = workers.iter().find(|worker| **worker == name)?;
-                Some(Part::new(*worker, task.trim_matches(['`', '*', ' '])))
+                Some((*worker, task.trim_matches(['`', '*', ' '])))
             });
-            named.or_else(|| Some(Part::new(*in_turn.next()?, line)))
+            named.or_else(|| Some((*in_turn.next()?, line)))
         })
+        .map(|(worker, task)| Part::new(worker, task).named(format!("{worker}: {task}")))
         .collect()
 }
 
@@ -117,7 +119,7 @@ impl Behavior for FanOut {
         let wait = limit(self.part_timeout_ms);
         let planned = ask(&cx, &self.planner, asked, wait).await?;
         if !planned.is_answer() {
-            return planned.into_outcome("");
+            return planned.into_outcome(String::new());
         }
         let parts = parts(&planned.told(), &workers);
         if parts.is_empty() || parts.len() > self.max_parts as usize {
@@ -134,26 +136,14 @@ impl Behavior for FanOut {
             .map(|part| serde_json::json!({"worker": part.member, "task": part.task}))
             .collect();
         cx.emit("plan", &serde_json::json!({ "parts": told }));
-        let stops = self.on_failure == OnFailure::Stop;
-        let ends = ask_all(&cx, &parts, Some(self.max_at_once), wait, |end| {
-            end.leaves() || stops && !end.is_answer()
-        })
-        .await?;
-        let ended = || parts.iter().zip(&ends);
-        let ended = || ended().filter_map(|(part, end)| Some((part, end.as_ref()?)));
-        let by = |part: &Part| format!("{}: {}", part.member, part.task);
-        let made = ended().filter_map(|(part, end)| Some(Utterance::new(by(part), end.made()?)));
-        let made: Vec<Utterance> = made.collect();
-        let ends_all = |end: &&MemberEnd| end.leaves() || stops && !end.is_answer();
-        if let Some(end) = ends.iter().flatten().find(ends_all) {
-            let ended = ended().map(|(part, end)| (by(part), end));
-            return end.clone().into_outcome_among(ended);
+        let stops = |end: &MemberEnd| self.on_failure.ends_by(end);
+        let ends = ask_all(&cx, parts, Some(self.max_at_once), wait, stops).await?;
+        if let Some(end) = ends.ending(stops) {
+            return end;
         }
-        let said: Vec<Utterance> = ended()
-            .map(|(part, end)| Utterance::new(by(part), end.told()))
-            .collect();
-        let answered = ask(&cx, &self.aggregator, with_transcript(&task, &said), wait).await?;
-        answered.into_outcome_after(&self.aggregator, &made)
+        let asked = with_transcript(&task, &ends.told());
+        let answered = ask(&cx, &self.aggregator, asked, wait).await?;
+        answered.into_outcome_after(&self.aggregator, ends.made())
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::{
     OnFailure,
-    member::{Ends, Part, ask_all, at_least_one, check_members, limit, members, task},
+    ends::MemberEnd,
+    member::{Part, ask_all, at_least_one, check_members, limit, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -93,33 +94,17 @@ impl Behavior for ForEach {
             .map(|(place, (item, member))| {
                 let number = (place + 1).to_string();
                 let texts = [("item", item.as_str()), ("number", &number)];
-                Part::new(*member, self.prompt.fill(&texts))
+                let name = format!("{member} ({number})");
+                Part::new(member, self.prompt.fill(&texts)).named(name)
             })
             .collect();
-        let stops = self.on_failure == OnFailure::Stop;
+        let stops = |end: &MemberEnd| self.on_failure.ends_by(end);
         let wait = limit(self.item_timeout_ms);
-        let ends = ask_all(&cx, &parts, Some(self.max_at_once), wait, |end| {
-            end.leaves() || stops && !end.is_answer()
-        })
-        .await?;
-        let ended = || ends.iter().flatten();
-        let by = |place: usize, part: &Part| format!("{} ({})", part.member, place + 1);
-        if let Some(end) = ended().find(|end| end.leaves() || stops && !end.is_answer()) {
-            let parts = parts.iter().zip(&ends).enumerate();
-            let ended =
-                parts.filter_map(|(place, (part, end))| Some((by(place, part), end.as_ref()?)));
-            return end.clone().into_outcome_among(ended);
-        }
-        let answers: Value = ended().map(|end| Value::from(end.told())).collect();
-        let mut all = Ends::default();
-        for (place, (part, end)) in parts.iter().zip(ends).enumerate() {
-            if let Some(end) = end {
-                all.push(by(place, part), end);
-            }
-        }
-        if let Some(end) = all.without_answer() {
+        let ends = ask_all(&cx, parts, Some(self.max_at_once), wait, stops).await?;
+        if let Some(end) = ends.ending(stops).or_else(|| ends.without_answer()) {
             return end;
         }
+        let answers: Value = ends.iter().map(|end| Value::from(end.told())).collect();
         Ok(Outcome::answer(answers.to_string()))
     }
 

@@ -48,6 +48,7 @@
 mod conversation;
 mod coordinator;
 mod debate;
+mod ends;
 mod fallback;
 mod fan_out;
 mod for_each;
@@ -71,6 +72,7 @@ use ghostlight_actors::run::Registry;
 pub use conversation::Utterance;
 pub use coordinator::Coordinator;
 pub use debate::Debate;
+pub use ends::OnFailure;
 pub use fallback::Fallback;
 pub use fan_out::FanOut;
 pub use for_each::ForEach;
@@ -78,7 +80,7 @@ pub use graph::{
     Choice, END, Graph, GraphEnd, GraphError, GraphNode, GraphSpec, Reducer, Rule, StateGraph, Then,
 };
 pub use looping::Loop;
-pub use member::OnFailure;
+
 pub use orchestrator::{
     Orchestrator, PlanError, PlanFormat, PlannedTask, TaskPlan, XmlError, read_xml,
 };

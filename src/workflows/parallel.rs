@@ -12,10 +12,8 @@ use serde_json::{Map, Value};
 use super::{
     Utterance,
     conversation::with_transcript,
-    member::{
-        MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, out_of_budget,
-        stopped, task,
-    },
+    ends::MemberEnd,
+    member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
 };
 
 /// Gives all members the same task at once. No member sees the others' answers. The answer is that
@@ -61,7 +59,7 @@ impl Behavior for Parallel {
         let members = members(cx.spec(), &self.members, &[aggregator]);
         let parts: Vec<Part> = members
             .iter()
-            .map(|member| Part::new(*member, task.as_str()))
+            .map(|member| Part::new(member, task.as_str()))
             .collect();
         let mut answered = 0;
         let enough = |end: &MemberEnd| {
@@ -74,32 +72,33 @@ impl Behavior for Parallel {
                 }
         };
         let wait = limit(self.member_timeout_ms);
-        let ends = ask_all(&cx, &parts, self.max_at_once, wait, enough).await?;
+        let ends = ask_all(&cx, parts, self.max_at_once, wait, enough).await?;
         let fails = |end: &MemberEnd| {
             end.leaves() || self.on_failure == ParallelFailure::FailFast && !end.is_answer()
         };
-        if let Some(end) = ends.iter().flatten().find(|end| fails(end)) {
-            let ended = members.iter().zip(&ends);
-            let ended =
-                ended.filter_map(|(member, end)| Some(((*member).to_owned(), end.as_ref()?)));
-            return end.clone().into_outcome_among(ended);
+        if let Some(end) = ends.ending(fails) {
+            return end;
         }
-        let said = match self.results(&members, &ends) {
-            Ok(said) => said,
-            Err(error) => {
-                let reason = out_of_budget(ends.iter().flatten()).ok_or(error)?;
-                return Ok(stopped(reason, made(&members, &ends)));
-            }
+        let needed = match self.on_failure {
+            ParallelFailure::Quorum(quorum) => quorum as usize,
+            _ => 1,
         };
-        match aggregator {
-            Some(aggregator) => {
-                let asked = with_transcript(&task, &said);
-                let end = ask(&cx, aggregator, asked, wait).await?;
-                let own = end.made().map(|text| Utterance::new(aggregator, text));
-                end.into_end_of_all(by_name(said.into_iter().chain(own).collect()))
-            }
-            None => Ok(Outcome::answer(by_name(said))),
+        let answered = ends.iter().filter(|end| end.is_answer()).count();
+        if answered < needed {
+            return ends.stopped().ok_or_else(|| {
+                let (members, reasons) = (members.len(), ends.reasons());
+                let message = format!(
+                    "{answered} of {members} members answered, and {needed} are needed: {reasons}"
+                );
+                OperationError::new(ErrorKind::Delegation, message).into()
+            });
         }
+        let Some(aggregator) = aggregator else {
+            return Ok(Outcome::answer(by_name(ends.told())));
+        };
+        let asked = with_transcript(&task, &ends.told());
+        let end = ask(&cx, aggregator, asked, wait).await?;
+        end.into_outcome_after(aggregator, ends.made())
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {
@@ -113,49 +112,6 @@ impl Behavior for Parallel {
             ),
             _ => Ok(()),
         }
-    }
-}
-
-impl Parallel {
-    /// The answers of all members that ended, if enough of them answered.
-    fn results(
-        &self,
-        members: &[&str],
-        ends: &[Option<MemberEnd>],
-    ) -> Result<Vec<Utterance>, AgentError> {
-        let answered = ends.iter().flatten().filter(|end| end.is_answer()).count();
-        let needed = match self.on_failure {
-            ParallelFailure::Quorum(quorum) => quorum as usize,
-            _ => 1,
-        };
-        let ended = members.iter().zip(ends);
-        let ended = ended.filter_map(|(member, end)| Some((member, end.as_ref()?)));
-        if answered < needed {
-            let reasons = ended.filter(|(_, end)| !end.is_answer());
-            let reasons: Vec<String> = reasons
-                .map(|(member, end)| format!("{member}: {}", end.told()))
-                .collect();
-            let message = format!(
-                "{answered} of {} members answered, and {needed} are needed: {}",
-                members.len(),
-                reasons.join("; ")
-            );
-            return Err(OperationError::new(ErrorKind::Delegation, message).into());
-        }
-        Ok(ended
-            .map(|(member, end)| Utterance::new(*member, end.told()))
-            .collect())
-    }
-}
-
-/// What the members made before the work ended, each under its name; empty if none made anything.
-fn made(members: &[&str], ends: &[Option<MemberEnd>]) -> String {
-    let ended = members.iter().zip(ends);
-    let made =
-        ended.filter_map(|(member, end)| Some(Utterance::new(*member, end.as_ref()?.made()?)));
-    match made.collect::<Vec<_>>() {
-        made if made.is_empty() => String::new(),
-        made => by_name(made),
     }
 }
 

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Utterance,
-    member::{MemberEnd, ask, at_least_one, check_members, limit, members, task},
+    ends::MemberEnd,
+    member::{ask, at_least_one, check_members, limit, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -88,7 +89,8 @@ impl Behavior for RolePlay {
             }
             if !end.is_answer() {
                 // What the second has done stands, whichever of them stops.
-                return end.into_outcome_after(member, &[Utterance::new(pair[1], result)]);
+                let before = (!result.is_empty()).then(|| Utterance::new(pair[1], result));
+                return end.into_outcome_after(member, before.into_iter().collect());
             }
             said = end.told();
             if does {

@@ -222,7 +222,7 @@ impl Behavior for Router {
         let wait = limit(self.member_timeout_ms);
         ask(&cx, &chosen, task.as_str(), wait)
             .await?
-            .into_outcome("")
+            .into_outcome(String::new())
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

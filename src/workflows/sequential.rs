@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     OnFailure, Utterance,
     conversation::{transcript, with_transcript},
-    member::{Ends, ask, check_members, check_name, limit, members, task},
+    ends::Ends,
+    member::{ask, check_members, check_name, limit, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -41,7 +42,7 @@ impl Behavior for Sequential {
         for member in members(cx.spec(), &self.members, &[]) {
             let asked = with_transcript(&task, &said);
             let end = ask(&cx, member, asked, limit(self.member_timeout_ms)).await?;
-            if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
+            if self.on_failure.ends_by(&end) {
                 return ends.ended_by(member, end);
             }
             said.push(Utterance::new(member, end.told()));
@@ -189,7 +190,7 @@ impl Behavior for Pipeline {
         for stage in self.stages(cx.spec()) {
             let asked = stage.asked(&task, &said);
             let end = ask(&cx, &stage.agent, asked, limit(self.stage_timeout_ms)).await?;
-            if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
+            if self.on_failure.ends_by(&end) {
                 return ends.ended_by(&stage.agent, end);
             }
             if end.is_answer() {

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::{
     OnFailure,
-    member::{MemberEnd, called, task},
+    ends::MemberEnd,
+    member::{called, task},
 };
 use crate::behaviors::Prompt;
 
@@ -191,7 +192,7 @@ impl Behavior for ToolChain {
                     error.message = format!("step {number}, the tool {tool:?}: {}", error.message);
                     return Err(error.into());
                 }
-                stopped @ MemberEnd::Stopped(..) => return stopped.into_outcome(&last(results)),
+                stopped @ MemberEnd::Stopped(..) => return stopped.into_outcome(last(results)),
             }
         }
         Ok(Outcome::answer(last(results)))

@@ -10,7 +10,8 @@ use ghostlight_actors::{
 use super::{
     OnFailure, Termination, Utterance,
     conversation::with_transcript,
-    member::{Ends, MemberEnd, ask, stopped},
+    ends::{Ends, MemberEnd, stopped},
+    member::ask,
 };
 
 pub(super) struct Turns<'a> {
@@ -58,7 +59,7 @@ impl Turns<'_> {
                 };
                 return Ok(Outcome::answer(answer));
             }
-            if !end.is_answer() && (end.leaves() || self.on_failure == OnFailure::Stop) {
+            if self.on_failure.ends_by(&end) {
                 return ends.ended_by(member, end);
             }
             said.push(Utterance::new(member, end.told()));

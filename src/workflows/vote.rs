@@ -9,12 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Utterance,
-    conversation::{transcript, with_transcript},
-    member::{
-        MemberEnd, Part, ask, ask_all, at_least_one, check_members, limit, members, out_of_budget,
-        stopped, task,
-    },
+    conversation::with_transcript,
+    ends::MemberEnd,
+    member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -138,28 +135,18 @@ impl Behavior for Vote {
         let members = members(cx.spec(), &self.members, &[self.judge()]);
         let parts: Vec<Part> = members
             .iter()
-            .map(|member| Part::new(*member, asked.as_str()))
+            .map(|member| Part::new(member, asked.as_str()))
             .collect();
         let wait = limit(self.member_timeout_ms);
-        let ends = ask_all(&cx, &parts, self.max_at_once, wait, MemberEnd::leaves).await?;
-        let voted = members.iter().zip(&ends);
-        let voted =
-            voted.filter_map(|(member, end)| Some(Utterance::new(*member, end.as_ref()?.made()?)));
-        let made: Vec<Utterance> = voted.collect();
-        if let Some(end) = ends.iter().flatten().find(|end| end.leaves()) {
-            let ended = members.iter().zip(&ends);
-            let ended =
-                ended.filter_map(|(member, end)| Some(((*member).to_owned(), end.as_ref()?)));
-            return end.clone().into_outcome_among(ended);
+        let ends = ask_all(&cx, parts, self.max_at_once, wait, MemberEnd::leaves).await?;
+        if let Some(end) = ends.ending(MemberEnd::leaves) {
+            return end;
         }
-        let out_of_budget = out_of_budget(ends.iter().flatten());
         let mut votes = vec![0_u32; self.options.len()];
-        let mut said = Vec::new();
-        for (member, end) in members.iter().zip(ends.into_iter().flatten()) {
-            if let Some(place) = end.is_answer().then(|| self.choice(&end.told())).flatten() {
+        for end in ends.iter().filter(|end| end.is_answer()) {
+            if let Some(place) = self.choice(&end.told()) {
                 votes[place] += 1;
             }
-            said.push(Utterance::new(*member, end.told()));
         }
         let counted: Vec<String> = self
             .options
@@ -176,27 +163,22 @@ impl Behavior for Vote {
             AgentError::from(OperationError::new(ErrorKind::Delegation, message))
         };
         if cast < self.quorum {
-            if let Some(reason) = out_of_budget {
-                return Ok(stopped(reason, transcript(&made)));
-            }
-            return Err(failed(&format!(
-                "{cast} votes were cast, and {} are needed",
-                self.quorum
-            )));
+            let needed = self.quorum;
+            let error = failed(&format!("{cast} votes were cast, and {needed} are needed"));
+            return ends.stopped().ok_or(error);
         }
         if leaders.len() == 1 && (!self.majority || most * 2 > cast) {
             return Ok(Outcome::answer(&self.options[leaders[0]]));
         }
         match &self.tie {
-            Tie::Fail => match out_of_budget {
-                Some(reason) => Ok(stopped(reason, transcript(&made))),
-                None => Err(failed("the vote decides nothing")),
-            },
+            Tie::Fail => ends
+                .stopped()
+                .ok_or_else(|| failed("the vote decides nothing")),
             Tie::First => Ok(Outcome::answer(&self.options[leaders[0]])),
             Tie::Agent(judge) => {
-                let end = ask(&cx, judge, with_transcript(&asked, &said), wait).await?;
+                let end = ask(&cx, judge, with_transcript(&asked, &ends.told()), wait).await?;
                 if !end.is_answer() {
-                    return end.into_outcome_after(judge, &made);
+                    return end.into_outcome_after(judge, ends.made());
                 }
                 match self.choice(&end.told()) {
                     Some(place) => Ok(Outcome::answer(&self.options[place])),

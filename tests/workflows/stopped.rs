@@ -126,8 +126,7 @@ async fn what_is_made_of_all_that_was_said_loses_nothing_either() {
     };
     let parallel = json!({ "aggregator": "editor" });
     let outcome = partial("parallel", parallel, members("editor"), "go").await;
-    let said: Value = serde_json::from_str(outcome.text()).unwrap();
-    assert_eq!(said, json!({ "a": "yes", "b": "no" }));
+    assert_eq!(outcome.text(), "### a\nyes\n\n### b\nno");
     let mut workers = members("aggregator");
     workers.push(member("planner", "a: dig\nb: fill", None));
     let outcome = partial("fan_out", json!({}), workers, "go").await;
@@ -239,18 +238,29 @@ async fn one_that_stops_halfway_does_not_take_the_place_of_what_it_was_given() {
 #[tokio::test(start_paused = true)]
 async fn where_nobody_answers_what_each_had_is_kept() {
     let reason = StopReason::BudgetExhausted(Resource::ModelCalls);
-    let halves = || {
+    let ending_with = |reason: &StopReason| {
         vec![
             member("a", "one half", Some(reason.clone())),
             member("b", "other half", Some(reason.clone())),
         ]
     };
-    for on_failure in [json!("collect_all"), json!({ "quorum": 1 })] {
-        let settings = json!({ "on_failure": on_failure });
-        let outcome = partial("parallel", settings, halves(), "go").await;
-        assert_eq!(outcome.stop_reason(), Some(&reason));
-        let said: Value = serde_json::from_str(outcome.text()).unwrap();
-        assert_eq!(said, json!({ "a": "one half", "b": "other half" }));
+    let halves = || ending_with(&reason);
+    let table = [
+        ("parallel", json!({ "on_failure": "collect_all" })),
+        ("parallel", json!({ "on_failure": { "quorum": 1 } })),
+        ("vote", json!({ "options": ["yes", "no"] })),
+        ("fallback", json!({})),
+        ("debate", json!({ "on_failure": "go_on" })),
+    ];
+    for (behavior, settings) in table {
+        for reason in [&reason, &StopReason::MaxSteps(3)] {
+            let mut members = ending_with(reason);
+            members.extend((behavior == "debate").then(|| member("judge", "", None)));
+            let outcome = partial(behavior, settings.clone(), members, "go").await;
+            assert_eq!(outcome.stop_reason(), Some(reason), "{behavior}");
+            let halves = "### a\none half\n\n### b\nother half";
+            assert_eq!(outcome.text(), halves, "{behavior}, {reason}");
+        }
     }
     // Without an answer there is nothing to go on with, and no answer to give.
     for behavior in ["sequential", "pipeline", "loop", "round_robin", "for_each"] {

@@ -162,7 +162,7 @@ async fn a_cancel_or_a_bound_on_time_leaves_what_was_made_by_then_in_any_workflo
 #[tokio::test(start_paused = true)]
 async fn what_several_made_says_who_made_it() {
     let expected = [
-        ("parallel", "last", r#"{"a":"a(go)","b":"b(go)"}"#),
+        ("parallel", "last", "### a\na(go)\n\n### b\nb(go)"),
         ("for_each", "b", "### a (1)\na(1 x)\n\n### a (3)\na(3 z)"),
         ("fan_out", "sum", "### b: one\nb(one)\n\n### a: two\na(two)"),
         (

@@ -18,7 +18,8 @@ use super::{Graph, GraphEnd, GraphError, Halt, StateGraph, Walked, so_far};
 use crate::{
     behaviors::{Prompt, task},
     workflows::{
-        member::{MemberEnd, ask, called, check_name, limit, stopped},
+        ends::{MemberEnd, stopped},
+        member::{ask, called, check_name, limit},
         tool_chain::filled,
     },
 };

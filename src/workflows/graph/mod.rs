@@ -28,7 +28,8 @@ use serde_json::{Value, json};
 
 use super::{
     conversation::{Utterance, transcript},
-    member::{exhausted, stopped},
+    ends::stopped,
+    member::exhausted,
 };
 
 pub use check::GraphError;

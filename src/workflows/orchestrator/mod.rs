@@ -22,7 +22,8 @@ use self::schedule::{PlanEnd, Schedule, TaskEnd};
 use super::{
     Utterance,
     conversation::{transcript, with_transcript},
-    member::{MemberEnd, ask, at_least_one, called, check_name, limit, stopped, task},
+    ends::{MemberEnd, stopped},
+    member::{ask, at_least_one, called, check_name, limit, task},
     tool_chain::{filled, first_argument},
 };
 use crate::behaviors::{AgentLoop, LoopLimits, Prompt, below_instructions};
@@ -414,7 +415,7 @@ impl Behavior for Orchestrator {
             // What the one made that ends the work is its own answer, if nobody else made any.
             let made = ends.iter().flatten().filter(|end| end.has_made()).count();
             let others = made > usize::from(leaves.made().is_some());
-            return leaves.into_end_of_all(if others { report } else { String::new() });
+            return leaves.into_outcome(if others { report } else { String::new() });
         }
         let Some(aggregator) = &self.aggregator else {
             return Ok(match ends.iter().flatten().find_map(TaskEnd::exhausted) {
@@ -437,7 +438,7 @@ impl Behavior for Orchestrator {
             .collect();
         let asked = format!("{}\n\nThe results:\n\n{}", task(&cx), transcript(&said));
         let answered = ask(&cx, aggregator, asked, limit(self.task_timeout_ms)).await?;
-        answered.into_outcome_after(aggregator, &[Utterance::new("the tasks", report)])
+        answered.into_outcome_after(aggregator, vec![Utterance::new("the tasks", report)])
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

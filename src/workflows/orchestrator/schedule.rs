@@ -13,7 +13,7 @@ use ghostlight_actors::{
 use serde_json::json;
 
 use super::{Orchestrator, TaskPlan};
-use crate::workflows::member::MemberEnd;
+use crate::workflows::ends::MemberEnd;
 
 /// The end of a task.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::node::{Goal, NodeEnd};
-use super::member::{at_least_one, stopped};
+use super::{ends::stopped, member::at_least_one};
 use crate::behaviors::{Prompt, task};
 
 const NODE: &str = "\
