@@ -31,7 +31,11 @@ pub(crate) async fn disturb(system: &System, draw: &Draw, world: &mut World) {
             }
         }
         5 if world.forks < FORKS => fork(system, draw, world, &rows).await,
-        6 if draw.below(8) == 0 => drop(run.cancel("drawn").await),
+        6 if draw.below(8) == 0 => {
+            if run.cancel("drawn").await.is_ok_and(|heard| heard) {
+                world.cancelled.push((row.run, world.now()));
+            }
+        }
         _ => answer(system, draw).await,
     }
 }

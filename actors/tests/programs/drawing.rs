@@ -43,6 +43,10 @@ pub(crate) enum Act {
     SpawnJoin(&'static str),
     TellSelf,
     Topic,
+    /// A word on the topic that all agents share.
+    Publish,
+    /// The wait for such a word.
+    Hear,
     Allowance,
     Save,
     Unpolled,
@@ -90,6 +94,8 @@ pub(crate) struct Plan {
     pub(crate) is_watched: bool,
     /// Whether the budget has an end.
     pub(crate) is_bounded: bool,
+    /// The time after which a run is stopped amid whatever it does then.
+    pub(crate) wall_time_ms: Option<u64>,
     pub(crate) turns: u64,
 }
 
@@ -142,13 +148,14 @@ impl Draw {
             one_end: self.one_of(&[End::Answer, End::Answer, End::GoOn, End::Transfer]),
             is_watched: self.below(2) == 0,
             is_bounded: self.below(3) == 0,
+            wall_time_ms: (self.below(4) == 0).then(|| 50 + self.below(1_500)),
             turns: 1 + self.below(2),
         }
     }
 
     fn act(&self, has_children: bool) -> Act {
         let agents = ["one", "two"];
-        match self.below(if has_children { 37 } else { 25 }) {
+        match self.below(if has_children { 39 } else { 27 }) {
             0..4 => Act::Tool(self.one_of(&["look", "put", "charge", "wipe"])),
             4 | 5 => Act::Batch,
             6 => Act::Think,
@@ -167,9 +174,11 @@ impl Draw {
             22 => Act::Yield,
             23 => Act::Unpolled,
             24 => Act::Now,
-            25..28 => Act::Delegate(self.one_of(&agents)),
-            28 => Act::Share(10),
-            29 | 30 => Act::Spawn(
+            25 => Act::Publish,
+            26 => Act::Hear,
+            27..30 => Act::Delegate(self.one_of(&agents)),
+            30 => Act::Share(10),
+            31 | 32 => Act::Spawn(
                 self.one_of(&agents),
                 self.one_of(&[
                     ParentPolicy::Stop,
@@ -177,10 +186,10 @@ impl Draw {
                     ParentPolicy::Adopt,
                 ]),
             ),
-            31..33 => Act::SpawnJoin(self.one_of(&agents)),
-            33 => Act::TellSelf,
-            34 => Act::Topic,
-            35 => Act::Allowance,
+            33..35 => Act::SpawnJoin(self.one_of(&agents)),
+            35 => Act::TellSelf,
+            36 => Act::Topic,
+            37 => Act::Allowance,
             _ => Act::Save,
         }
     }

@@ -246,6 +246,19 @@ async fn take(cx: &RunContext, leaf: Leaf, work: &Work) -> Said {
             topic.publish(&number).await?;
             queue.next().await?.event.to_string()
         }
+        Act::Publish => {
+            cx.topic::<u32>("news").publish(&number).await?;
+            "published".to_owned()
+        }
+        Act::Hear => {
+            let topic = cx.topic::<u32>("news");
+            let queue = Subscription::new(format!("q{number}"));
+            let mut queue = topic.subscribe(queue).await?;
+            match cx.timeout(Duration::from_millis(300), queue.next()).await {
+                Ok(word) => format!("heard {}", word?.event),
+                Err(_) => "silence".to_owned(),
+            }
+        }
         Act::Allowance => format!("{:?}", cx.budget().await?.left(Resource::ToolCalls)),
         Act::Save => {
             let name = format!("a{number}");

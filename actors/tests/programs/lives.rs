@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
 use ghostlight_actors::{
     actor::System,
-    contract::{RunFilter, RunRow, SeededEntropy, Store},
+    contract::{Clock, RunFilter, RunRow, SeededEntropy, Store},
     run::Registry,
     session::Turn,
     testing::{EffectLog, Fault, FaultyStore, Harm, InMemoryStore, SimulatedClock, Strike},
@@ -34,12 +34,18 @@ pub(crate) struct World {
     /// were recorded.
     pub(crate) recorded: Vec<(usize, BTreeSet<String>)>,
     pub(crate) forks: u32,
+    /// The runs whose cancellation was acknowledged, and when.
+    pub(crate) cancelled: Vec<(RunId, Timestamp)>,
     life: u64,
 }
 
 impl World {
     pub(crate) async fn rows(&self) -> Vec<RunRow> {
         self.store.runs(RunFilter::default()).await.unwrap()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     pub(crate) async fn entries(&self, run: RunId) -> Vec<Entry> {
@@ -163,6 +169,13 @@ fn say(system: &System, number: u64) {
 
 /// Lives through all that is drawn from a seed, checks what was promised, and tells what happened.
 pub(crate) async fn live_through(seed: u64, shows: bool) -> String {
+    let mut world = live_all(seed, shows).await;
+    promises::check(&mut world).await;
+    world.story().await
+}
+
+/// Lives through all that is drawn from a seed.
+pub(crate) async fn live_all(seed: u64, shows: bool) -> World {
     let draw = Draw::new(seed);
     let plan = draw.plan();
     if shows {
@@ -177,6 +190,7 @@ pub(crate) async fn live_through(seed: u64, shows: bool) -> String {
         code: Vec::new(),
         recorded: Vec::new(),
         forks: 0,
+        cancelled: Vec::new(),
         life: 0,
     };
     let lives = 1 + draw.below(4);
@@ -186,15 +200,13 @@ pub(crate) async fn live_through(seed: u64, shows: bool) -> String {
     }
     let ended = std::panic::AssertUnwindSafe(world.come_to_an_end(&draw));
     let ended = futures_util::FutureExt::catch_unwind(ended).await;
-    let story = world.story().await;
     if shows {
-        println!("{story}");
+        println!("{}", world.story().await);
     }
-    let system = match ended {
-        Ok(system) => system,
+    match ended {
+        Ok(system) => system.stop().await.unwrap(),
         Err(panic) => std::panic::resume_unwind(panic),
-    };
-    promises::check(&mut world);
-    system.stop().await.unwrap();
-    story
+    }
+    world.store = world.store.another_process();
+    world
 }

@@ -19,6 +19,7 @@ mod drawing;
 mod drawn;
 mod functions;
 mod lives;
+mod planted;
 mod promises;
 #[path = "../records/mod.rs"]
 mod records;

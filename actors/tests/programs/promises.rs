@@ -1,16 +1,26 @@
 //! The promises that are checked at the end of each seed. Two others are checked in the last life itself
 //! (`World::come_to_an_end`): every run ends, and none is parked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use ghostlight_actors::vocabulary::{Effect, Entry};
+use ghostlight_actors::{
+    contract::Store,
+    vocabulary::{Effect, Entry, JournalId},
+};
 
 use crate::{
     lives::World,
     records::{check_conversations, check_journals},
 };
 
-pub(crate) fn check(world: &mut World) {
+/// How long a run that is not disturbed may take to hear of its cancellation.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
+
+pub(crate) async fn check(world: &mut World) {
+    every_cancellation_is_carried_out(world).await;
     no_once_effect_happens_twice(world);
     nothing_recorded_is_done_again(world);
     check_conversations(&world.store);
@@ -26,6 +36,21 @@ fn no_once_effect_happens_twice(world: &World) {
     }
     begun.retain(|_, times| *times > 1);
     assert!(begun.is_empty(), "these happened more than once: {begun:?}");
+}
+
+/// A run may come to its end before it hears of its cancellation.
+async fn every_cancellation_is_carried_out(world: &World) {
+    for (run, told) in &world.cancelled {
+        let entries = world.entries(*run).await;
+        let is_recorded = |entry: &Entry| matches!(entry, Entry::CancelRequested { .. });
+        let lines = world.store.read(JournalId::Run(*run), 0, usize::MAX).await;
+        let ended = lines.unwrap().last().map(|last| last.line.at.since(*told));
+        assert!(
+            entries.iter().any(is_recorded) || ended.is_none_or(|after| after < HEARD_WITHIN),
+            "{run} was cancelled and went on to {:?}",
+            entries.last()
+        );
+    }
 }
 
 fn nothing_recorded_is_done_again(world: &World) {

@@ -66,13 +66,11 @@ pub(crate) fn team(plan: &Plan, log: &EffectLog, is_changed: bool) -> Agent {
         };
         agent.tool(log.tool(definition, Duration::from_millis(*millis)))
     });
-    let lead = match plan.is_bounded {
-        true => lead.budget(Budget {
-            tool_calls: Some(25),
-            ..Budget::default()
-        }),
-        false => lead,
-    };
+    let lead = lead.budget(Budget {
+        tool_calls: plan.is_bounded.then_some(25),
+        wall_time_ms: plan.wall_time_ms,
+        ..Budget::default()
+    });
     lead.agent(member("one", &plan.one, plan.one_end))
         .agent(member("two", &plan.two, End::Answer))
         .agent(member("closer", &plan.closer, End::Answer))
