@@ -21,6 +21,7 @@ mod model;
 mod origin;
 mod run_status;
 mod session_row;
+mod state;
 mod store;
 mod store_error;
 mod store_handle;
@@ -50,9 +51,9 @@ pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use origin::Origin;
 pub use run_status::RunStatus;
 pub use session_row::{SessionFilter, SessionRow};
+pub use state::{Expected, StateSlot, StateValue, StateWrite};
 pub use store::{
-    Append, Batch, CarriedTeam, Claim, Committed, Expected, RunFilter, RunRow, StateSlot,
-    StateValue, StateWrite, Store, StoredLine, TreeLine,
+    Append, Batch, CarriedTeam, Claim, Committed, RunFilter, RunRow, Store, StoredLine, TreeLine,
 };
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;

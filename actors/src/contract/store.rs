@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
 
 use super::{
     BoxFuture, Deleted, Expiry, InboxItem, Inventory, Line, RunStatus, SessionFilter, SessionRow,
-    StoreError,
+    StateSlot, StateValue, StateWrite, StoreError,
 };
 use crate::vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp};
 
@@ -528,71 +527,4 @@ pub struct RunFilter {
     pub after: Option<RunRow>,
     /// The most rows; 0 means no bound.
     pub limit: usize,
-}
-
-/// A value of shared state with its version.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StateValue {
-    /// The value.
-    pub value: Value,
-    /// How often it was changed; 1 after the first time.
-    pub version: u64,
-}
-
-/// A place of shared state: the value that is there, if one is, and how often it was changed.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct StateSlot {
-    /// The value; `None` where it was deleted or never written. `None` is not the value `null`.
-    pub value: Option<Value>,
-    /// How often the value was written or deleted; 0 where it never was. The count goes on after a deletion, so that
-    /// a later value is never mistaken for an earlier one.
-    pub version: u64,
-}
-
-impl StateSlot {
-    /// The value, if it is there.
-    pub fn present(self) -> Option<StateValue> {
-        let version = self.version;
-        self.value.map(|value| StateValue { value, version })
-    }
-}
-
-/// A change of shared state.
-#[derive(Clone, Debug)]
-pub struct StateWrite {
-    /// The scope, such as `user:42` or a run's working memory.
-    pub scope: String,
-    /// The key of the value.
-    pub key: String,
-    /// The new value; `None` deletes it.
-    pub value: Option<Box<RawValue>>,
-    /// What must be there before.
-    pub expected: Expected,
-}
-
-/// What must be there before a write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Expected {
-    /// Anything or nothing: the last write wins.
-    #[default]
-    Any,
-    /// No value: it was deleted or never written.
-    Absent,
-    /// The value, or the absence of one, that this version left: see [`StateSlot::version`].
-    Version(u64),
-    /// Anything or nothing. The write copies a value: the copy has the version of its source, or
-    /// the next version here where that is higher.
-    Copy(u64),
-}
-
-impl Expected {
-    /// The version of the value after a write to a value of this version.
-    pub fn next(self, version: u64) -> u64 {
-        let next = version.saturating_add(1);
-        match self {
-            Self::Copy(copied) => copied.max(next),
-            _ => next,
-        }
-    }
 }

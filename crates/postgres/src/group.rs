@@ -4,9 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ghostlight_actors::{
-    contract::{
-        Append, Batch, Claim, Committed, Expected, InboxItem, Line, RunRow, StateWrite, StoreError,
-    },
+    contract::{Append, Batch, Claim, Committed, InboxItem, Line, RunRow, StateWrite, StoreError},
     vocabulary::{Digest, Entry, JournalId, RunId},
 };
 
@@ -221,34 +219,10 @@ impl<'r> Group<'r> {
 
     /// The versions that the writes will create. Each write sees the earlier writes of its batch.
     fn check_writes(&self, writes: &[StateWrite]) -> Result<Vec<u64>, StoreError> {
-        let mut staged: HashMap<(&str, &str), (bool, u64)> = HashMap::new();
-        let mut versions = Vec::with_capacity(writes.len());
-        for write in writes {
-            let at = (write.scope.as_str(), write.key.as_str());
-            let (present, version) = match staged.get(&at) {
-                Some(staged) => *staged,
-                None => {
-                    let place = (write.scope.clone(), write.key.clone());
-                    self.slots.get(&place).copied().unwrap_or_default()
-                }
-            };
-            let fits = match write.expected {
-                Expected::Any | Expected::Copy(_) => true,
-                Expected::Absent => !present,
-                Expected::Version(expected) => version == expected,
-            };
-            if !fits {
-                return Err(StoreError::Conflict {
-                    scope: write.scope.clone(),
-                    key: write.key.clone(),
-                    version: present.then_some(version),
-                });
-            }
-            let next = write.expected.next(version);
-            staged.insert(at, (write.value.is_some(), next));
-            versions.push(next);
-        }
-        Ok(versions)
+        StateWrite::versions(writes, |scope, key| {
+            let place = (scope.to_owned(), key.to_owned());
+            Ok(self.slots.get(&place).copied().unwrap_or_default())
+        })
     }
 
     fn check_appends(&self, appends: &[Append]) -> Result<(), StoreError> {

@@ -304,33 +304,11 @@ impl Writer {
 
     /// The versions that the writes will make; each write sees the earlier ones of its batch.
     fn check_writes(&self, writes: &[StateWrite]) -> Result<Vec<u64>, Stop> {
-        let mut staged: HashMap<(&str, &str), (bool, u64)> = HashMap::new();
-        let mut versions = Vec::with_capacity(writes.len());
-        for write in writes {
-            let at = (write.scope.as_str(), write.key.as_str());
-            let (present, version) = match staged.get(&at) {
-                Some(staged) => *staged,
-                None => StateRow::find(&self.connection, at.0, at.1)
-                    .map_err(|fault| self.unreadable(fault))?
-                    .map_or((false, 0), |row| (row.value.is_some(), row.version)),
-            };
-            let fits = match write.expected {
-                Expected::Any | Expected::Copy(_) => true,
-                Expected::Absent => !present,
-                Expected::Version(expected) => version == expected,
-            };
-            if !fits {
-                return Err(Stop::Refused(StoreError::Conflict {
-                    scope: write.scope.clone(),
-                    key: write.key.clone(),
-                    version: present.then_some(version),
-                }));
-            }
-            let next = write.expected.next(version);
-            staged.insert(at, (write.value.is_some(), next));
-            versions.push(next);
-        }
-        Ok(versions)
+        StateWrite::versions(writes, |scope, key| {
+            let found = StateRow::find(&self.connection, scope, key);
+            let found = found.map_err(|fault| self.unreadable(fault))?;
+            Ok(found.map_or((false, 0), |row| (row.value.is_some(), row.version)))
+        })
     }
 
     fn check_appends(&mut self, appends: &[Append]) -> Result<(), Stop> {

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use super::deletion::{Deletions, Ended};
 use crate::{
     contract::{
-        Append, Batch, Claim, Committed, Expected, InboxItem, Inventory, RunFilter, RunRow,
-        SessionFilter, SessionRow, StateSlot, StateWrite, StoreError, StoredLine, TreeLine,
+        Append, Batch, Claim, Committed, InboxItem, Inventory, RunFilter, RunRow, SessionFilter,
+        SessionRow, StateSlot, StateWrite, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -163,7 +163,7 @@ impl Memory {
             taken,
             posts,
         } = batch;
-        self.check_writes(&writes)?;
+        let versions = self.check_writes(&writes)?;
         let before = self.position;
         let mut undo = Vec::with_capacity(appends.len());
         let mut rows = Vec::new();
@@ -175,7 +175,9 @@ impl Memory {
             }
         }
         rows.into_iter().for_each(|row| self.index(row));
-        writes.into_iter().for_each(|write| self.write(write));
+        for (write, version) in writes.into_iter().zip(versions) {
+            self.write(write, version);
+        }
         for (digest, bytes) in blobs {
             self.blobs.entry(digest).or_insert(bytes);
         }
@@ -285,42 +287,18 @@ impl Memory {
         }
     }
 
-    /// Each write sees those before it in its batch.
-    fn check_writes(&self, writes: &[StateWrite]) -> Result<(), StoreError> {
-        let mut staged: HashMap<(&str, &str), (bool, u64)> = HashMap::new();
-        for write in writes {
-            let at = (write.scope.as_str(), write.key.as_str());
-            let (present, version) = staged.get(&at).copied().unwrap_or_else(|| {
-                let keys = self.scopes.get(at.0);
-                let found = keys.and_then(|keys| keys.get(at.1));
-                found.map_or((false, 0), |found| (found.value.is_some(), found.version))
-            });
-            let fits = match write.expected {
-                Expected::Any | Expected::Copy(_) => true,
-                Expected::Absent => !present,
-                Expected::Version(expected) => version == expected,
-            };
-            if !fits {
-                return Err(StoreError::Conflict {
-                    scope: write.scope.clone(),
-                    key: write.key.clone(),
-                    version: present.then_some(version),
-                });
-            }
-            let next = write.expected.next(version);
-            staged.insert(at, (write.value.is_some(), next));
-        }
-        Ok(())
+    /// The versions that the writes will make; each write sees those before it in its batch.
+    fn check_writes(&self, writes: &[StateWrite]) -> Result<Vec<u64>, StoreError> {
+        StateWrite::versions(writes, |scope, key| {
+            let found = self.scopes.get(scope).and_then(|keys| keys.get(key));
+            Ok(found.map_or((false, 0), |found| (found.value.is_some(), found.version)))
+        })
     }
 
-    fn write(&mut self, write: StateWrite) {
+    fn write(&mut self, write: StateWrite, version: u64) {
+        let value = write.value;
         let keys = self.scopes.entry(write.scope).or_default();
-        let slot = keys.entry(write.key).or_insert(Versioned {
-            value: None,
-            version: 0,
-        });
-        slot.value = write.value;
-        slot.version = write.expected.next(slot.version);
+        keys.insert(write.key, Versioned { value, version });
     }
 
     pub(super) fn read(&self, id: &JournalId, from: u64, limit: usize) -> Vec<StoredLine> {
