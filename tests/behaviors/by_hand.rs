@@ -11,7 +11,7 @@ use ghostlight_actors::{
     },
 };
 
-use crate::stage::{Stage, echo, echo_call};
+use crate::stage::{Stage, echo, echo_call, said};
 
 /// Scenario 1 of the conformance list: the first of two calls is overridden before it runs, the
 /// second after it ran.
@@ -71,13 +71,15 @@ async fn calls_that_the_driver_forgets_are_closed_before_the_next_request() {
     assert_eq!(stage.last(2), results);
 }
 
-/// Answers in capitals, and asks at a low temperature.
+/// Answers in capitals, and asks at a low temperature with the last message alone.
 struct Loud;
 
 impl TurnFormat for Loud {
-    fn request(&self, request: ModelRequest) -> ModelRequest {
+    fn request(&self, mut request: ModelRequest) -> ModelRequest {
         let mut settings = (*request.settings).clone();
         settings.temperature = Some(0.0);
+        let last = request.conversation.last();
+        request.conversation = last.into_iter().collect();
         request.settings(settings)
     }
 
@@ -92,7 +94,19 @@ async fn a_strategy_changes_how_a_request_is_built_and_a_response_is_read() {
     async fn loud(cx: RunContext) -> Result<Outcome, AgentError> {
         AgentLoop::new(&cx)?.format(Loud).run().await
     }
-    let stage = Stage::of(Agent::from_fn("desk", loud), ["quiet"]).await;
+    let stage = Stage::of(Agent::from_fn("desk", loud), ["quiet", "still"]).await;
     assert_eq!(stage.ask("go").await.text(), "QUIET");
     assert_eq!(stage.request(0).settings.temperature, Some(0.0));
+    // The conversation is transformed in the request and nowhere else.
+    assert_eq!(stage.ask("and on").await.text(), "STILL");
+    assert_eq!(stage.said(1), ["user: and on"]);
+    let session = stage.system.session("desk", "session");
+    let kept = said(&session.transcript().await.unwrap().messages());
+    let whole = [
+        "user: go",
+        "assistant: quiet",
+        "user: and on",
+        "assistant: still",
+    ];
+    assert_eq!(kept, whole);
 }

@@ -1,8 +1,12 @@
-//! Whole runs over the engine, against the server that none of us wrote.
+//! Whole runs over the engine, against the server that none of us wrote, and against one that breaks off.
 
 use std::time::Duration;
 
-use ghostlight::{behaviors, tool};
+use ghostlight::{
+    behaviors,
+    models::{OpenAi, openai::Timeouts},
+    tool,
+};
 use ghostlight_actors::{
     actor::{Limits, Run, System},
     contract::ToolError,
@@ -13,7 +17,10 @@ use ghostlight_actors::{
 };
 use serde_json::{Value, json};
 
-use crate::aimock::Aimock;
+use crate::{
+    aimock::Aimock,
+    fake::{Act, Fake, events, json as answered, piece, stream_head},
+};
 
 /// Tells the weather of a city.
 #[tool(effect = "read")]
@@ -39,17 +46,30 @@ async fn system(server: &Aimock, streaming: bool) -> System {
     if streaming {
         agent = agent.streaming();
     }
+    started(agent, server.model()).await
+}
+
+async fn started(agent: Agent, model: OpenAi) -> System {
     let mut limits = Limits::default();
     limits.gateway.base_pause = Duration::from_millis(5);
     limits.gateway.max_pause = Duration::from_millis(20);
     System::builder(InMemoryStore::new())
         .registry(behaviors::register(Registry::new()))
-        .model("default", server.model())
+        .model("default", model)
         .team(agent.into_team().unwrap())
         .limits(limits)
         .start()
         .await
         .unwrap()
+}
+
+/// A desk without tools that asks this model, with short pauses between the attempts.
+async fn desk(model: OpenAi, streaming: bool) -> System {
+    let mut agent = Agent::new("desk");
+    if streaming {
+        agent = agent.streaming();
+    }
+    started(agent, model).await
 }
 
 async fn ask(system: &System, text: &str) -> Run {
@@ -144,6 +164,74 @@ async fn every_fault_that_stays_ends_in_a_clear_error_after_retries() {
             system.stop().await.unwrap();
         }
     }
+}
+
+#[tokio::test]
+async fn broken_connections_are_tried_again_and_each_attempt_is_closed_and_counted() {
+    let half = "{\"choices\": [{\"message\": {\"content\": \"lost";
+    let head = format!("HTTP/1.1 200 X\r\ncontent-length: 999\r\n\r\n{half}");
+    let said = "data: {\"choices\":[{\"delta\":{\"content\":\"lost\"}}]}\n\n";
+    for streaming in [false, true] {
+        let (begun, answer) = match streaming {
+            true => (
+                vec![stream_head(), piece(said)],
+                events([
+                    r#"{"choices":[{"delta":{"content":"well"},"finish_reason":"stop"}]}"#,
+                    "[DONE]",
+                ]),
+            ),
+            false => {
+                let whole = json!({"choices": [{"message": {"content": "well"}}]});
+                (
+                    vec![Act::Send(head.clone().into_bytes())],
+                    vec![answered(200, &whole.to_string())],
+                )
+            }
+        };
+        // Closed before a word of the answer, closed in the middle of it, silent in the middle of it.
+        let broken = [begun.clone(), vec![Act::Close]].concat();
+        let silent = [begun, vec![Act::Silence]].concat();
+        let mut fake = Fake::start([vec![Act::Close], broken, silent, answer]).await;
+        let model = fake.model().timeouts(Timeouts {
+            idle_ms: 300,
+            first_byte_ms: 5_000,
+            ..Timeouts::default()
+        });
+        let system = desk(model, streaming).await;
+        let run = ask(&system, "hello").await;
+        assert_eq!(run.outcome().await.unwrap().text(), "well");
+        let records = run.events().so_far().await.unwrap();
+        let counted: Vec<u32> = records
+            .iter()
+            .filter_map(|record| match record.event {
+                Event::ModelCalled { attempts, .. } => Some(attempts),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(counted, [4]);
+        assert_eq!((fake.received().len(), fake.connections()), (4, 4));
+        // The server sees that the client has left the connection that fell silent.
+        let left = tokio::time::timeout(Duration::from_secs(60), fake.client_left());
+        left.await.unwrap();
+        system.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_asked_as_often_as_may_be() {
+    // Nobody listens there, and the port is nobody else's while it is bound.
+    let bound = tokio::net::TcpSocket::new_v4().unwrap();
+    bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = bound.local_addr().unwrap();
+    let model = OpenAi::new("m").base_url(format!("http://{address}/v1"));
+    let system = desk(model, false).await;
+    let run = ask(&system, "hello").await;
+    let failure = run.outcome().await.unwrap_err().to_string();
+    assert!(
+        failure.contains("connection refused") && failure.contains("after 4 attempts"),
+        "{failure}"
+    );
+    system.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -30,9 +30,9 @@ use ghostlight_actors::{
     actor::{Run, System},
     contract::{RunFilter, RunStatus, Store},
     definition::{BehaviorSpec, Reach},
-    run::{Agent, Registry},
+    run::{Agent, Registry, RunContext},
     testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},
-    vocabulary::{Event, ModelResponse, Outcome, StopReason, ToolCall},
+    vocabulary::{Event, ModelResponse, Outcome, StopReason, ToolCall, ToolStatus},
 };
 use serde_json::json;
 
@@ -279,6 +279,45 @@ async fn an_escalation_reaches_the_model_above_which_reasons_about_it() {
     let results = said.iter().flat_map(|message| message.tool_results());
     let told: Vec<&str> = results.map(|result| result.text.as_str()).collect();
     assert_eq!(told, ["Stopped before the end: escalated: no access."]);
+    system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_dies_is_an_error_result_which_the_model_above_reads_and_goes_on() {
+    let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+        assert_ne!(cx.input().content(), "die", "the machine is on fire");
+        Ok(Outcome::answer("done"))
+    });
+    let desk = Agent::new("desk").agent(worker.reach(Reach::Delegate));
+    let task =
+        |id: &str, task: &str| ToolCall::new(id, "delegate_to_worker", json!({ "task": task }));
+    let model = ScriptedModel::turns([
+        Reply::from(ModelResponse::tool_calls([
+            task("1", "die"),
+            task("2", "go"),
+        ])),
+        "Half of it is done.".into(),
+    ]);
+    let system = System::builder(InMemoryStore::new())
+        .registry(ghostlight::builtin())
+        .model("default", model.clone())
+        .team(desk.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let run = system.session("desk", "s").send("go").await.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome, Outcome::answer("Half of it is done."));
+    let last = model.requests()[1].conversation.last().unwrap();
+    let results: Vec<_> = last.tool_results().collect();
+    let statuses: Vec<ToolStatus> = results.iter().map(|result| result.status).collect();
+    assert_eq!(statuses, [ToolStatus::Error, ToolStatus::Success]);
+    let died = &results[0].text;
+    assert!(
+        died.contains("crashed") && died.contains("the machine is on fire"),
+        "{died}"
+    );
+    assert_eq!(results[1].text, "done");
     system.stop().await.unwrap();
 }
 

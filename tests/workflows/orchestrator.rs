@@ -118,6 +118,37 @@ async fn a_plan_with_a_fault_is_given_back_with_what_is_wrong() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn tasks_begin_by_their_priority_and_of_equal_priority_in_the_order_of_the_plan() {
+    let task = |id: &str, priority: i64| json!({"id": id, "processor": "f", "description": "d", "priority": priority});
+    let tasks = [
+        task("z", 1),
+        task("a", 1),
+        task("m", 0),
+        task("b", 1),
+        task("y", 0),
+        task("c", -1),
+        task("k", 2),
+    ];
+    let plan = json!({ "tasks": tasks }).to_string();
+    for (cap, phases) in [(1, false), (1, true), (2, false), (3, true), (9, false)] {
+        let orchestrator = settings(json!({"max_at_once": cap, "phases": phases}));
+        let orchestrator = orchestrator.function("f", |cx: RunContext, task, _| async move {
+            cx.sleep(Duration::from_secs(1)).await?;
+            Ok(task.id)
+        });
+        let (outcome, told, _) = orchestrated(orchestrator, vec![plan.clone()], Vec::new()).await;
+        outcome.unwrap();
+        let begun: Vec<&str> = told
+            .iter()
+            .filter(|(name, data)| name == "task" && data.get("begun").is_some())
+            .map(|(_, data)| data["id"].as_str().unwrap())
+            .collect();
+        // One that has to wait for room takes nobody's place who comes first.
+        assert_eq!(begun, ["c", "m", "y", "z", "a", "b", "k"], "{cap} at once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_plan_in_xml_reaches_its_processors_with_what_they_need() {
     let xml = "I think:\n```xml\n<tasks>\n\
         <task id=\"1\" type=\"t\" processor=\"f\"><description>R&D</description></task>\n\

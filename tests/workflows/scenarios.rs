@@ -264,7 +264,7 @@ async fn a_fallback_within_a_sequence_reaches_its_goal_after_a_declared_failure_
 
 /// Scenario 14 of the conformance list.
 #[tokio::test(start_paused = true)]
-async fn of_parallel_goals_more_than_half_decide_or_the_quorum_that_is_set() {
+async fn of_parallel_goals_more_than_half_decide_or_the_vote_that_is_set() {
     let majority = || json!({});
     let quorum = |quorum: u32| json!({"vote": {"quorum": quorum}});
     for (settings, goals, reached) in [
@@ -274,6 +274,10 @@ async fn of_parallel_goals_more_than_half_decide_or_the_quorum_that_is_set() {
         (quorum(2), &["yes 1", "yes 2", "no 3", "no 4"], true),
         (quorum(3), &["yes 1", "yes 2", "no 3", "no 4"], false),
         (quorum(1), &["no 1", "no 2", "yes 3"], true),
+        (json!({"vote": "all"}), &["yes 1", "yes 2", "yes 3"], true),
+        (json!({"vote": "all"}), &["yes 1", "yes 2", "no 3"], false),
+        (json!({"vote": "any"}), &["no 1", "no 2", "yes 3"], true),
+        (json!({"vote": "any"}), &["no 1", "no 2", "no 3"], false),
     ] {
         let (outcome, ..) = tree(settings.clone(), |goal| match goal {
             "goal" => expand("parallel", goals),
@@ -289,23 +293,30 @@ async fn of_parallel_goals_more_than_half_decide_or_the_quorum_that_is_set() {
 #[tokio::test(start_paused = true)]
 async fn parallel_goals_are_worked_on_at_the_same_time() {
     let goals = ["one", "two", "three", "four"];
-    let model = ScriptedModel::from_reply_fn(move |request, _| {
-        match request.conversation.messages()[0].content().as_str() {
-            "goal" => expand("parallel", &goals),
-            _ => done("yes"),
-        }
-    })
-    .delay(Duration::from_secs(10));
-    let desk = Agent::new("desk").behavior(BehaviorSpec::new("reactree"));
-    let system = started(&InMemoryStore::new(), desk, model.clone()).await;
-    let began = tokio::time::Instant::now();
-    let run = system.session("desk", "s").send("goal").await.unwrap();
-    assert!(run.outcome().await.unwrap().stop_reason().is_none());
-    assert_eq!(model.calls(), 5);
-    // One call for the goal, and one time for those of all four below it.
-    let took = began.elapsed().as_secs();
-    assert!((20..22).contains(&took), "{took} s");
-    system.stop().await.unwrap();
+    // One call for the goal, and then those of the four below it, as many at once as may be.
+    for (settings, took) in [
+        (json!({}), 20),
+        (json!({"max_at_once": 2}), 30),
+        (json!({"max_at_once": 1}), 50),
+    ] {
+        let model = ScriptedModel::from_reply_fn(move |request, _| {
+            match request.conversation.messages()[0].content().as_str() {
+                "goal" => expand("parallel", &goals),
+                _ => done("yes"),
+            }
+        })
+        .delay(Duration::from_secs(10));
+        let behavior = BehaviorSpec::new("reactree").settings(settings.clone());
+        let desk = Agent::new("desk").behavior(behavior);
+        let system = started(&InMemoryStore::new(), desk, model.clone()).await;
+        let began = tokio::time::Instant::now();
+        let run = system.session("desk", "s").send("goal").await.unwrap();
+        assert!(run.outcome().await.unwrap().stop_reason().is_none());
+        assert_eq!(model.calls(), 5);
+        let found = began.elapsed().as_secs();
+        assert!((took..took + 2).contains(&found), "{settings}: {found} s");
+        system.stop().await.unwrap();
+    }
 }
 
 /// Scenario 15 of the conformance list.

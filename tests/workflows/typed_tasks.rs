@@ -6,10 +6,10 @@ use ghostlight_actors::{
     definition::{DefinitionError, Reach},
     run::{Agent, Registry, RunContext},
     testing::{InMemoryStore, ScriptedModel},
-    vocabulary::{AgentError, ErrorKind, Event, Outcome},
+    vocabulary::{AgentError, ErrorKind, Event, ModelResponse, Outcome},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::patterns::acts;
 
@@ -29,6 +29,60 @@ fn booker() -> Agent {
     })
     .reach(Reach::Delegate)
     .input::<Trip>()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_model_of_a_called_agent_reads_its_task_and_nothing_of_its_callers_conversation() {
+    let counter = Agent::new("counter").model("below").reach(Reach::Delegate);
+    let planner = Agent::new("planner").model("below").input::<Trip>();
+    let desk = Agent::new("desk")
+        .agent(counter)
+        .agent(planner.reach(Reach::Delegate));
+    let above = ScriptedModel::turns([
+        acts([
+            ("delegate_to_counter", json!({"task": "Count the mugs."})),
+            ("delegate_to_planner", json!({"city": "Ulm", "nights": 2})),
+        ]),
+        "All is well.".into(),
+    ]);
+    let below = ScriptedModel::from_fn(|request, _| {
+        let asked = request.conversation.last().unwrap().content();
+        Ok(ModelResponse::text(format!("I was asked: {asked}")))
+    });
+    let system = System::builder(InMemoryStore::new())
+        .registry(behaviors::register(Registry::new()))
+        .model("default", above.clone())
+        .model("below", below.clone())
+        .team(desk.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let session = system.session("desk", "s");
+    let run = session.send("My code is 4711. How many?").await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().text(), "All is well.");
+    let mut asked: Vec<String> = Vec::new();
+    for request in below.requests() {
+        let [task] = &request.conversation.messages()[..] else {
+            panic!("more than the task: {:?}", request.conversation);
+        };
+        assert!(task.is_from_user(), "{task:?}");
+        asked.push(task.content());
+    }
+    asked.sort();
+    let [text, trip] = &asked[..] else {
+        panic!("{asked:?}");
+    };
+    assert_eq!(text, "Count the mugs.");
+    let trip: Value = serde_json::from_str(trip).unwrap();
+    assert_eq!(trip, json!({"city": "Ulm", "nights": 2}));
+    // What the model below said is what the model above reads.
+    let last = above.requests()[1].conversation.last().unwrap();
+    let told: Vec<&str> = last
+        .tool_results()
+        .map(|result| result.text.as_str())
+        .collect();
+    assert_eq!(told[0], "I was asked: Count the mugs.");
+    system.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -86,6 +86,7 @@ mod sessions;
 mod sleeping;
 mod slots;
 mod stage;
+mod stages;
 mod state;
 mod steering;
 mod steps;
