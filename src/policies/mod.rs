@@ -8,6 +8,7 @@
 //! | `cited_answers` | [`CitedAnswers`]: what an answer cites was found in its run, and supports what it says |
 //! | `verification` | [`Verification`]: enough distinct evidence of enough weight before an answer |
 //! | `repetition` | [`Repetition`]: going round in circles is noticed, told, and ended |
+//! | `self_reflection` | [`SelfReflection`]: patterns in what the agent really did, in this turn and before, are told to its model |
 //! | `todos` | [`Todos`]: the tool `todo_write`, whose list lives in the session |
 //! | `control` | [`Control`]: the tools `exit_loop` and `escalate` |
 //! | `instructions` | [`Instructions`]: instructions as templates over state and artifacts, a provider, the order of their parts |
@@ -41,6 +42,7 @@ mod plan;
 mod planning;
 mod recovery;
 mod repetition;
+mod self_reflection;
 mod soft_budget;
 mod synthesis;
 mod throttle;
@@ -66,6 +68,7 @@ pub use plan::{CREATE_TASKS, Plan, PlanDifference, PlanTask, TaskStatus};
 pub use planning::{Planning, PlanningEvent, PlanningState};
 pub use recovery::{Attempt, Failure, Recovery, RecoveryEvent, RecoveryState};
 pub use repetition::{Repetition, RepetitionState};
+pub use self_reflection::{Finding, SelfReflection, SelfReflectionState};
 pub use soft_budget::{AfterSoftBudget, Overrun, SoftBudget, SoftBudgetState};
 pub use synthesis::{Observation, Synthesis, SynthesisState};
 pub use throttle::Throttle;
@@ -77,7 +80,7 @@ pub use verification::{EvidenceItem, Verification, VerificationState};
 type Make = fn(&Value) -> Result<PolicyHandle, String>;
 
 /// Every policy that is built in, by its name.
-const BUILT_IN: [(&str, Make); 16] = [
+const BUILT_IN: [(&str, Make); 17] = [
     ("cited_answers", make::<CitedAnswers>),
     ("control", make::<Control>),
     ("input_files", make::<InputFiles>),
@@ -88,6 +91,7 @@ const BUILT_IN: [(&str, Make); 16] = [
     ("planning", make::<Planning>),
     ("recovery", make::<Recovery>),
     ("repetition", make::<Repetition>),
+    ("self_reflection", make::<SelfReflection>),
     ("soft_budget", make::<SoftBudget>),
     ("synthesis", make::<Synthesis>),
     ("todos", make::<Todos>),
@@ -245,6 +249,12 @@ mod tests {
                 "stop_after",
             ),
             ("repetition", json!({"stop_after": 2000}), "at most 1000"),
+            (
+                "self_reflection",
+                json!({"least_answered": 2}),
+                "from 0 to 1",
+            ),
+            ("self_reflection", json!({"after_turns": 21}), "at most 20"),
             ("output_key", json!({"key": ""}), "cannot be read"),
             ("output_key", json!({"key": "my-plan"}), "cannot be read"),
             (

@@ -25,6 +25,7 @@ mod reflection;
 mod restarts;
 mod rewoo;
 mod scenarios;
+mod self_reflection;
 mod simulated;
 mod soft_budgets;
 mod stage;

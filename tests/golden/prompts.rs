@@ -192,6 +192,12 @@ fn policies(plan: impl Fn(&str) -> Reply, todo: &Value) -> Vec<Script> {
             "done",
         ),
         policy(
+            "self_reflection",
+            json!({ "same_calls": 1, "similar_errors": 1 }),
+            vec![echo("a"), echo("a"), echo("fail a"), "done".into()],
+            "done",
+        ),
+        policy(
             "todos",
             json!({}),
             vec![

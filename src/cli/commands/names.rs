@@ -115,6 +115,10 @@ pub(super) const POLICIES: &[(&str, &str)] = &[
         "going round in circles is noticed, told, and ended",
     ),
     (
+        "self_reflection",
+        "patterns in what the agent really did are told to its model",
+    ),
+    (
         "todos",
         "the tool `todo_write`, whose list lives in the session",
     ),
