@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use ghostlight_actors::{
-    contract::RunStatus,
+    contract::{RunStatus, ToolHandle},
     run::{Agent, BeforeTool, Policy, PolicyContext, Verdict},
     session::Turn,
     testing::{InMemoryStore, Reply, ScriptedModel},
-    vocabulary::{AgentError, Question, ToolCall, ToolDefinition},
+    vocabulary::{AgentError, Question, ToolCall, ToolDefinition, ToolResult, ToolStatus},
 };
 use serde_json::json;
 
@@ -40,23 +40,25 @@ impl Policy for Asks {
     }
 }
 
+/// A tool that keeps what it was called with.
+fn counted(ran: &Arc<Mutex<Vec<String>>>) -> ToolHandle {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Echo {
+        text: String,
+    }
+    let ran = ran.clone();
+    let definition = ToolDefinition::new("echo", "Says it again.");
+    ghostlight::tools::tool_fn(definition, move |echo: Echo| {
+        ran.lock().unwrap().push(echo.text.clone());
+        async move { Ok(echo.text) }
+    })
+}
+
 /// Scenarios 2 and 16: asked in the middle of a batch, killed, and answered in another process.
 async fn asked_across_a_kill(inside: bool, before_the_answer: usize) {
     let ran: Arc<Mutex<Vec<String>>> = Arc::default();
-    let counted = || {
-        let ran = ran.clone();
-        #[derive(serde::Deserialize, schemars::JsonSchema)]
-        struct Echo {
-            text: String,
-        }
-        let definition = ToolDefinition::new("echo", "Says it again.");
-        ghostlight::tools::tool_fn(definition, move |echo: Echo| {
-            ran.lock().unwrap().push(echo.text.clone());
-            async move { Ok(echo.text) }
-        })
-    };
     let agent = || {
-        let agent = desk("function_calling", json!({})).tool(counted());
+        let agent = desk("function_calling", json!({})).tool(counted(&ran));
         agent.policy("asks", move || Asks { inside })
     };
     let store = InMemoryStore::new();
@@ -121,6 +123,69 @@ async fn several_questions_of_a_batch_have_mixed_answers_in_any_order() {
         stage.last(1),
         format!("tool: echo=success:ask one | echo=denied:{refused} | echo=success:x")
     );
+}
+
+/// Shows results to a person before the model reads them.
+struct Reviews;
+
+impl Policy for Reviews {
+    async fn after_tool(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        call: &ToolCall,
+        result: &ToolResult,
+    ) -> Result<Option<ToolResult>, AgentError> {
+        if !result.text.contains("review") {
+            return Ok(None);
+        }
+        let prompt = format!("Pass on {:?}?", result.text);
+        let answer = cx.ask(Question::confirmation(prompt)).await?;
+        let withheld = || ToolResult::new(call, ToolStatus::Denied, "withheld");
+        Ok((answer != true).then(withheld))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_asks_after_a_tool_suspends_the_run_and_no_tool_is_called_again() {
+    let ran: Arc<Mutex<Vec<String>>> = Arc::default();
+    let agent = || {
+        let tool = counted(&ran);
+        let agent = desk("function_calling", json!({})).tool(tool);
+        agent.policy("reviews", || Reviews)
+    };
+    let calls = vec![
+        echo_call("1", "one"),
+        echo_call("2", "review two"),
+        echo_call("3", "review three"),
+    ];
+    let mut store = InMemoryStore::new();
+    let mut stage = Stage::on(&store, agent(), ScriptedModel::replies([calls])).await;
+    let mut run = stage.say(Turn::text("go").id("turn")).await;
+    // One result after the other, each for a process that is no more when the answer comes.
+    for (prompt, answer) in [("review two", false), ("review three", true)] {
+        let row = run.wait().await.unwrap();
+        assert_eq!(row.status, RunStatus::Waiting);
+        store.crash();
+        store = store.another_process();
+        stage = Stage::on(&store, agent(), ScriptedModel::replies(["done"])).await;
+        run = stage.system.run(run.id());
+        run.wait().await.unwrap();
+        let mut questions = run.questions().await.unwrap();
+        let (_, operation, question) = questions.remove(0);
+        assert!(
+            questions.is_empty() && question.prompt.contains(prompt),
+            "{question:?}"
+        );
+        run.answer(operation, json!(answer)).await.unwrap();
+    }
+    assert_eq!(run.outcome().await.unwrap().text(), "done");
+    stage.check();
+    assert_eq!(
+        stage.last(0),
+        "tool: echo=success:one | echo=denied:withheld | echo=success:review three"
+    );
+    ran.lock().unwrap().sort();
+    assert_eq!(*ran.lock().unwrap(), ["one", "review three", "review two"]);
 }
 
 /// Lets no answer out that a person has not released.

@@ -52,6 +52,39 @@ async fn a_sliding_window_counts_peoples_turns_where_results_are_text() {
     );
 }
 
+/// Six turns, of which the request of the last has eleven messages before it is cut.
+#[tokio::test(start_paused = true)]
+async fn a_window_in_messages_and_the_last_messages_of_a_window_in_tokens_are_what_the_model_reads()
+{
+    let sliding = |messages| {
+        let window = ContextStrategy::SlidingWindow(SlidingWindow {
+            messages,
+            ..SlidingWindow::default()
+        });
+        ContextSpec::new(10_000).strategy(window).between(100, 0)
+    };
+    // Any two messages are more than the window of tokens is to come to.
+    let tokens = |last| window(10_000).between(1, 2).preserve_recent(last);
+    for (context, kept) in [
+        (sliding(None), 11),
+        (sliding(Some(5)), 5),
+        (tokens(0), 1),
+        (tokens(7), 7),
+    ] {
+        let model = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("answer ".repeat(80))));
+        let agent = bounded(desk("function_calling", json!({})), context.clone());
+        let stage = Stage::with(agent, model).await;
+        for turn in 0..6 {
+            stage
+                .ask(format!("question{turn} {}", "word ".repeat(80)))
+                .await;
+        }
+        let read = stage.said(5);
+        assert_eq!(read.len(), kept, "{context:?}: {read:#?}");
+        assert!(read.last().is_some_and(|last| last.contains("question5")));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_observation_is_parted_from_its_action() {
     let model = ScriptedModel::from_fn(|_, number| {

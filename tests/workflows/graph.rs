@@ -91,6 +91,55 @@ async fn forks_meet_circles_end_and_a_walk_survives_a_crash_anywhere() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn branches_are_walked_at_once_and_each_node_is_told_when_it_begins() {
+    let second = |cx: RunContext, log: Log| async move {
+        cx.sleep(Duration::from_secs(1)).await?;
+        Ok(log)
+    };
+    let graph = StateGraph::new("a")
+        .node("a", second)
+        .node("b", second)
+        .node("c", second)
+        .node("d", second)
+        .node("e", second)
+        .fork("a", ["b", "c", "d"], "e", |log: Log, _| log)
+        .edge("b", "e")
+        .edge("c", "e")
+        .edge("d", "e")
+        .edge("e", END)
+        .compile()
+        .unwrap();
+    let system = System::builder(InMemoryStore::new())
+        .team(walker(graph).into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let began = tokio::time::Instant::now();
+    let run = system.session("desk", "s").send("go").await.unwrap();
+    run.outcome().await.unwrap();
+    let took = began.elapsed().as_millis();
+    assert!(
+        (3_000..3_900).contains(&took),
+        "{took} ms for a, the branches, and e"
+    );
+    let events = run.events().recorded().so_far().await.unwrap();
+    let nodes: Vec<_> = events
+        .into_iter()
+        .filter_map(|record| match record.event {
+            Event::Custom { name, data } if name == "node" => Some(data),
+            _ => None,
+        })
+        .collect();
+    let node = |(place, name)| json!({ "node": name, "step": place + 1 });
+    let expected: Vec<_> = ["a", "b", "c", "d", "e"]
+        .into_iter()
+        .enumerate()
+        .map(node)
+        .collect();
+    assert_eq!(nodes, expected);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_walk_waits_for_the_person_that_a_node_asks_for() {
     for (answer, expected) in [
         (true, Ok("a b e c d a b e c d x")),

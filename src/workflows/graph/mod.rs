@@ -80,7 +80,10 @@ type Merge<S> = Arc<dyn Fn(S, Vec<S>) -> S + Send + Sync>;
 ///
 /// A node is an async function of its own context and the state. Everything that it does through
 /// the context is recorded, so after a crash the graph continues in the node that it had reached. A
-/// node that [asks](RunContext::ask) suspends the graph.
+/// node that [asks](RunContext::ask) suspends the graph. The branches of a fork are walked at once.
+///
+/// A node that begins is an event ([`Event::Custom`](ghostlight_actors::vocabulary::Event::Custom)) with the name `node`
+/// and the fields `node` and `step`, the number of the step from 1.
 pub struct StateGraph<S> {
     entry: String,
     nodes: BTreeMap<String, Work<S>>,
