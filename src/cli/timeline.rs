@@ -9,8 +9,8 @@ use ghostlight_actors::{
     definition::{DELEGATE_PREFIX, TRANSFER_PREFIX},
     safety::{self, Redaction},
     vocabulary::{
-        Arguments, ErrorKind, Event, EventRecord, RunId, RunResult, Spent, ToolCall, ToolResult,
-        ToolStatus, Usage,
+        AnsweredBy, Arguments, ErrorKind, Event, EventRecord, RunId, RunResult, Spent, ToolCall,
+        ToolResult, ToolStatus, Usage,
     },
 };
 use serde_json::Value;
@@ -155,7 +155,15 @@ impl Timeline {
             Event::ToolStarted { operation, tool } => {
                 self.everything(|| format!("begins {} ({operation})", self.short(tool)))
             }
-            Event::ToolCalled { result, .. } => self.tool_called(result),
+            // The operation of such a call has a line, or the end of its run.
+            Event::ToolCalled {
+                result,
+                call: Some(call),
+                ..
+            } if result.status == ToolStatus::Interrupted && call.by == AnsweredBy::Engine => {
+                self.everything(|| self.called(result))
+            }
+            Event::ToolCalled { result, .. } => one(self.tone(result), self.called(result)),
             Event::Delegated {
                 operation,
                 agent,
@@ -306,21 +314,28 @@ impl Timeline {
         told
     }
 
-    fn tool_called(&self, result: &ToolResult) -> Vec<(Tone, String)> {
-        let (tone, verb) = match result.status {
-            ToolStatus::Success => (Tone::Quiet, "gave"),
-            ToolStatus::Error => (Tone::Alarm, "failed"),
-            ToolStatus::Denied => (Tone::Alarm, "was refused"),
-            ToolStatus::Blocked => (Tone::Alarm, "was held back"),
-            ToolStatus::Interrupted => (Tone::Alarm, "was interrupted"),
-            _ => (Tone::Alarm, "may or may not have happened"),
+    fn tone(&self, result: &ToolResult) -> Tone {
+        match result.status {
+            ToolStatus::Success => Tone::Quiet,
+            _ => Tone::Alarm,
+        }
+    }
+
+    fn called(&self, result: &ToolResult) -> String {
+        let verb = match result.status {
+            ToolStatus::Success => "gave",
+            ToolStatus::Error => "failed",
+            ToolStatus::Denied => "was refused",
+            ToolStatus::Blocked => "was held back",
+            ToolStatus::Interrupted => "was interrupted",
+            _ => "may or may not have happened",
         };
         let cut = match result.truncated {
             0 => String::new(),
             cut => format!(" ({cut} characters cut off)"),
         };
         let (name, text) = (self.short(&result.name), self.short(&result.text));
-        vec![(tone, format!("{name} {verb}: {text}{cut}"))]
+        format!("{name} {verb}: {text}{cut}")
     }
 
     fn ended(&self, end: &RunResult, spent: &Spent) -> Vec<(Tone, String)> {

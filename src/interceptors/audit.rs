@@ -2,15 +2,18 @@ use std::{
     fs::{self, File, Metadata, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use ghostlight_actors::{
     contract::{
-        Interceptor, ModelContext, ModelError, NextModel, NextTool, Origin, ToolContext, ToolError,
-        ToolOutput, Unattempted,
+        Clock, Interceptor, ModelContext, ModelError, NextModel, NextTool, Origin, ToolContext,
+        ToolError, ToolOutput, Unattempted,
     },
     safety,
-    vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse},
+    vocabulary::{
+        Arguments, ErrorKind, ModelRequest, ModelResponse, OperationId, RunId, Timestamp,
+    },
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -23,8 +26,9 @@ use crate::files;
 /// the run, operation, session, user (the session's owner) and agent. For a call that needed
 /// approval it also contains the `approver` and the `decision` (`approved`, `edited` or
 /// `remembered`). A call that gets its result without an attempt (denied, refused, answered by a
-/// policy, unknown tool) has one line, with `answered_by` and its outcome. If the line before an
-/// attempt cannot be written, the attempt is not made.
+/// policy, unknown tool) has one line, with `answered_by` and its outcome. The second line of an
+/// attempt that is cut off (by a cancellation or a bound on time) has the `end` `interrupted`. If the
+/// line before an attempt cannot be written, the attempt is not made.
 ///
 /// A file that has reached its bound is renamed by adding `.1`, and a new one is begun, so both
 /// together hold at most twice the bound. The file must be a regular file: a link, device, FIFO or
@@ -149,7 +153,7 @@ fn is_at(path: &Path, about: &Metadata) -> io::Result<bool> {
     }
 }
 
-/// The fields that both lines of an attempt share.
+/// A line, with the fields that all lines have.
 fn line(at: u64, what: Value, run: String, operation: String, origin: Option<&Origin>) -> Value {
     let mut line = json!({ "at_ms": at, "run": run, "operation": operation });
     if let Some(origin) = origin {
@@ -167,6 +171,77 @@ fn line(at: u64, what: Value, run: String, operation: String, origin: Option<&Or
     line
 }
 
+/// An attempt whose first line is written. It writes its second line when it is dropped, since nobody comes back to an
+/// attempt that is cut off.
+struct Attempt<'a> {
+    audit: &'a Audit,
+    clock: &'a Arc<dyn Clock>,
+    began: Timestamp,
+    run: String,
+    operation: String,
+    origin: Option<Origin>,
+    /// The fields of the second line, beside those that all lines have and the duration.
+    end: Value,
+}
+
+impl<'a> Attempt<'a> {
+    /// Writes the first line. The second begins with the same name.
+    fn begin(
+        (audit, clock): (&'a Audit, &'a Arc<dyn Clock>),
+        (run, operation): (RunId, OperationId),
+        origin: Option<&Origin>,
+        (kind, name): (&str, &str),
+        mut begins: Value,
+    ) -> Result<Self, String> {
+        begins[kind] = name.into();
+        begins["begins"] = true.into();
+        let (run, operation) = (run.to_string(), operation.to_string());
+        let first = line(
+            clock.now().0,
+            begins,
+            run.clone(),
+            operation.clone(),
+            origin,
+        );
+        audit.write(&first)?;
+        Ok(Self {
+            audit,
+            clock,
+            began: clock.monotonic(),
+            run,
+            operation,
+            origin: origin.cloned(),
+            end: json!({ kind: name, "end": "interrupted" }),
+        })
+    }
+
+    fn error(&mut self, message: &str) {
+        self.end["error"] = safety::redact_text(message).into();
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let mut end = std::mem::take(&mut self.end);
+        end["ms"] = super::millis(self.clock.monotonic().since(self.began)).into();
+        let (run, operation) = (
+            std::mem::take(&mut self.run),
+            std::mem::take(&mut self.operation),
+        );
+        let line = line(
+            self.clock.now().0,
+            end,
+            run,
+            operation,
+            self.origin.as_ref(),
+        );
+        // The attempt was made, so its outcome stays.
+        if let Err(error) = self.audit.write(&line) {
+            tracing::error!(%error, "the end of a call was not written down");
+        }
+    }
+}
+
 impl Interceptor for Audit {
     async fn model(
         &self,
@@ -174,33 +249,25 @@ impl Interceptor for Audit {
         cx: ModelContext,
         next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
-        let refuse = |reason| ModelError::new(ErrorKind::Denied, reason);
-        let (run, operation) = (cx.run().to_string(), cx.operation().to_string());
-        let (model, clock) = (request.model.clone(), next.clock());
-        let began = clock.monotonic();
-        let origin = cx.origin().cloned();
-        let origin = origin.as_ref();
-        let begins = json!({
-            "model": model, "begins": true, "messages": request.conversation.len(),
-        });
-        self.write(&line(
-            clock.now().0,
+        let begins = json!({ "messages": request.conversation.len() });
+        let mut attempt = Attempt::begin(
+            (self, next.clock()),
+            (cx.run(), cx.operation()),
+            cx.origin(),
+            ("model", &request.model),
             begins,
-            run.clone(),
-            operation.clone(),
-            origin,
-        ))
-        .map_err(refuse)?;
+        )
+        .map_err(|reason| ModelError::new(ErrorKind::Denied, reason))?;
         let answer = next.respond(request, cx).await;
-        let took = clock.monotonic().since(began);
-        let mut ended = json!({ "model": model, "ms": super::millis(took) });
         match &answer {
-            Ok(answer) => ended["tokens"] = answer.usage.total_tokens().into(),
-            Err(error) => ended["error"] = safety::redact_text(&error.message).into(),
-        }
-        // The answer was paid for, so it is returned.
-        if let Err(error) = self.write(&line(clock.now().0, ended, run, operation, origin)) {
-            tracing::error!(%error, "the end of a call was not written down");
+            Ok(answer) => {
+                attempt.end["end"] = "success".into();
+                attempt.end["tokens"] = answer.usage.total_tokens().into();
+            }
+            Err(error) => {
+                attempt.end["end"] = "error".into();
+                attempt.error(&error.message);
+            }
         }
         answer
     }
@@ -211,34 +278,22 @@ impl Interceptor for Audit {
         cx: ToolContext,
         next: NextTool<'_>,
     ) -> Result<ToolOutput, ToolError> {
-        let (run, operation) = (cx.run().to_string(), cx.operation().to_string());
-        let (tool, clock) = (next.definition().name.clone(), next.clock());
-        let began = clock.monotonic();
-        let origin = cx.origin().cloned();
-        let origin = origin.as_ref();
         let begins = json!({
-            "tool": tool, "begins": true, "agent": cx.agent(),
+            "agent": cx.agent(),
             "arguments": safety::redact_arguments(arguments.text()),
         });
-        self.write(&line(
-            clock.now().0,
+        let mut attempt = Attempt::begin(
+            (self, next.clock()),
+            (cx.run(), cx.operation()),
+            cx.origin(),
+            ("tool", &next.definition().name),
             begins,
-            run.clone(),
-            operation.clone(),
-            origin,
-        ))
+        )
         .map_err(ToolError::new)?;
         let output = next.call(arguments, cx).await;
-        let took = clock.monotonic().since(began);
-        let mut ended = json!({
-            "tool": tool, "end": tool_end(&output), "ms": super::millis(took),
-        });
+        attempt.end["end"] = tool_end(&output).into();
         if let Err(error) = &output {
-            ended["error"] = safety::redact_text(&error.message).into();
-        }
-        // The call has happened, so its outcome stays.
-        if let Err(error) = self.write(&line(clock.now().0, ended, run, operation, origin)) {
-            tracing::error!(%error, "the end of a call was not written down");
+            attempt.error(&error.message);
         }
         output
     }

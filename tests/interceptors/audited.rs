@@ -9,7 +9,7 @@ use ghostlight::{
     run::{Agent, Intercept, RunContext},
     session::Turn,
     testing::{EffectLog, InMemoryStore, ScriptedModel},
-    vocabulary::{ModelResponse, Outcome, ToolCall, ToolDefinition},
+    vocabulary::{Effect, ModelResponse, Outcome, ToolCall, ToolDefinition},
 };
 use serde_json::{Value, json};
 
@@ -77,4 +77,52 @@ async fn the_lines_of_a_call_hold_session_user_agent_approver_and_decision() {
     assert_eq!(told, (&ada, &json!("denied"), &json!("denied")));
     assert_eq!(denied["answered_by"], json!({ "person": "ada" }));
     assert_eq!(denied["arguments"], json!({ "euro": 9 }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_cut_off_has_its_second_line_too() {
+    let path = super::scratch("cut-off.jsonl");
+    let log = EffectLog::new();
+    let tool = |name, effect| {
+        let definition = ToolDefinition::new(name, "takes long").effect(effect);
+        log.tool(definition, Duration::from_secs(3_600))
+    };
+    let agent = Agent::from_fn("desk", |cx: RunContext| async move {
+        let calls = ["look", "pay"].map(|name| ToolCall::new(name, name, json!({})));
+        let model = cx.branch("model");
+        let asked = model.model(model.model_request(cx.conversation()));
+        let (results, _) = futures_util::join!(cx.tools(calls), asked);
+        Ok(Outcome::answer(format!("{:?}", results?)))
+    })
+    .tool(tool("look", Effect::Read))
+    .tool(tool("pay", Effect::Once));
+    let model = ScriptedModel::replies(["late"]).delay(Duration::from_secs(3_600));
+    let system = System::builder(InMemoryStore::new())
+        .model("default", model)
+        .team(agent.into_team().unwrap())
+        .intercept(Intercept::new(Audit::file(&path)))
+        .start()
+        .await
+        .unwrap();
+    let run = system.session("desk", "s").send("go").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    run.cancel("enough").await.unwrap();
+    run.outcome().await.unwrap();
+    system.stop().await.unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let mut ends: Vec<(String, bool)> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| line["begins"].is_null())
+        .map(|line| {
+            assert_eq!(line["end"], "interrupted", "{line}");
+            assert_eq!(line["session"], "desk/s", "{line}");
+            let name = line["tool"].as_str().or(line["model"].as_str()).unwrap();
+            (name.to_owned(), line["ms"].as_u64().unwrap() >= 2_000)
+        })
+        .collect();
+    ends.sort();
+    let expected = ["default", "look", "pay"].map(|name| (name.to_owned(), true));
+    assert_eq!(ends, expected, "{text}");
 }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The branch for the places of answers to calls. It is no branch of the function.
-const ANSWERS: u32 = u32::MAX;
+pub(super) const ANSWERS: u32 = u32::MAX;
 
 /// An entry to be written for which nobody waits.
 pub(crate) enum Note {

@@ -7,10 +7,9 @@ use serde_json::{Value, value::RawValue};
 use super::{ChildResult, operations, read_end, read_result, steps::Steps};
 use crate::{
     contract::{RunRow, StoreError, TreeLine},
-    safety,
     vocabulary::{
         AgentError, Begun, CallReport, Entry, Event, EventRecord, Family, ModelResponse, Part,
-        RunEnd, RunId, RunResult, Spent, ToolResult,
+        RunEnd, RunId, RunResult, Spent, TELLS_OF_CALLS, ToolResult,
     },
 };
 
@@ -50,7 +49,7 @@ impl Observer {
     }
 
     /// The events of an entry, in their order: of most one, of some none, and where a step begins or
-    /// ends several.
+    /// ends, or a run cuts off calls, several.
     ///
     /// # Errors
     /// When the entry does not read.
@@ -61,6 +60,8 @@ impl Observer {
             Entry::RunStarted(start) => {
                 self.paths.insert(line.run, start.path.clone());
                 self.show_as(line.run, start.display_name.clone());
+                let steps = self.steps.entry(line.run).or_default();
+                steps.tell_of_calls(start.format >= TELLS_OF_CALLS);
             }
             Entry::LegStarted {
                 agent,
@@ -78,13 +79,21 @@ impl Observer {
             return Ok(Vec::new());
         };
         let path = self.paths.get(&line.run).cloned().unwrap_or_default();
+        let digest = match &entry {
+            Entry::Completed { digest, .. } => Some(*digest),
+            _ => None,
+        };
         let events = match matches!(event, Event::RunEnded { .. }) {
-            false => self.steps.entry(line.run).or_default().around(event),
+            false => self
+                .steps
+                .entry(line.run)
+                .or_default()
+                .around(event, digest),
             true => self
                 .steps
                 .remove(&line.run)
                 .unwrap_or_default()
-                .around(event),
+                .around(event, digest),
         };
         let display_name = self.display_names.get(&line.run).cloned();
         let record = |(part, event)| {
@@ -150,7 +159,7 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
         Entry::CallAnswered { op, result, call } => Event::ToolCalled {
             operation: *op,
             result: (**result).clone(),
-            call: Some(shown(call)),
+            call: Some(call.shown()),
         },
         Entry::Dropped { op, .. } => Event::OperationDropped { operation: *op },
         Entry::Emitted { name, data, .. } => Event::Custom {
@@ -242,7 +251,7 @@ fn completed(
             Some(result) => Event::ToolCalled {
                 operation,
                 result,
-                call: call.map(shown),
+                call: call.map(CallReport::shown),
             },
             None => other(),
         },
@@ -269,13 +278,6 @@ fn completed(
         },
         _ => other(),
     }
-}
-
-/// The report on a call, without the secrets in its arguments.
-fn shown(call: &CallReport) -> CallReport {
-    let mut call = call.clone();
-    call.arguments = safety::redact_arguments(call.arguments.text()).into();
-    call
 }
 
 fn model_called(

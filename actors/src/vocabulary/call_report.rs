@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Arguments;
+use crate::safety;
 
 /// How a call that a model asked for got its result. Each call has exactly one report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,7 +17,7 @@ pub struct CallReport {
     /// The decision about the call, where it needed approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approved>,
-    /// How often the tool was attempted.
+    /// How often the tool was attempted; 0 for a call that the end of its run cut off.
     #[serde(default)]
     pub attempts: u32,
     /// How long the call took from its first attempt on, in milliseconds, pauses and the wait for a slot included; 0
@@ -33,6 +34,15 @@ impl CallReport {
             approval: None,
             attempts: 0,
             latency_ms: 0,
+        }
+    }
+
+    /// The report without the secrets in its arguments, as events give it.
+    pub(crate) fn shown(&self) -> Self {
+        let arguments = safety::redact_arguments(self.arguments.text()).into();
+        Self {
+            arguments,
+            ..self.clone()
         }
     }
 }

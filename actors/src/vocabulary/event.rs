@@ -16,8 +16,8 @@ pub struct EventId {
     pub run: RunId,
     /// The entry's sequence number.
     pub sequence: u64,
-    /// The place among the events of the entry, from 0. An entry at which a step begins or ends has
-    /// several.
+    /// The place among the events of the entry, from 0. An entry at which a step begins or ends, or a
+    /// run cuts off calls, has several.
     #[serde(default)]
     pub part: u32,
 }
@@ -125,7 +125,7 @@ pub enum Event {
         operation: OperationId,
         /// How many tool calls the model asked for.
         calls: u32,
-        /// How many of them have a result.
+        /// How many of them had a result before the end of the run cut off the others.
         answered: u32,
     },
     /// A model call ended.
@@ -167,7 +167,8 @@ pub enum Event {
         /// The tool.
         tool: String,
     },
-    /// A call that a model asked for has its result, whatever its source. There is one event for each call.
+    /// A call that a model asked for has its result, whatever its source. There is one event for each call, also for
+    /// one that the end of its run cuts off.
     ToolCalled {
         /// The operation; a call that no tool answered has a number of its own.
         operation: OperationId,

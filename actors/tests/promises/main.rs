@@ -24,6 +24,7 @@ mod contested;
 mod contested_writes;
 mod copying;
 mod crash_everywhere;
+mod cut_off_calls;
 mod dead_store;
 mod deadlines;
 mod deep_trees;

@@ -148,6 +148,8 @@ export class Recorded {
         const { result, call } = data;
         // The result of another agent is in the row of its task.
         if (call?.by?.agent !== undefined) return null;
+        // A call that was cut off is in the row of its operation or of its question.
+        if (call?.by === "engine" && result.status === "interrupted") return null;
         run.tools += 1;
         const delegated = this.#delegations.get(`${record.run}/${operation}`);
         const known = this.#rows.get(`${record.run}/${operation}`);
