@@ -40,7 +40,7 @@ fn default_timeout_s() -> u64 {
 ///
 /// The server gets a POST with `question`, `tool`, `arguments` (complete, with each invisible
 /// character as an escape, and each secret as a token with its length), `digest` (of the exact
-/// call), `agent`, `run` and `call`, and these headers:
+/// call), `agent`, `run`, `call`, `session` and `user` (the session's owner; null where there is none), and these headers:
 ///
 /// - `Ghostlight-Timestamp`: seconds since 1970.
 /// - `Ghostlight-Signature`: `v1=` and the HMAC-SHA-256, in hexadecimal, of the timestamp, a dot,
