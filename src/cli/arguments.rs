@@ -270,6 +270,10 @@ pub(super) struct Runs {
     /// The next page: what the page before said of it
     #[arg(long, value_name = "RUN")]
     pub(super) after: Option<String>,
+    /// Only open ones that recorded nothing for this time and that no timer wakes, such as 7d
+    #[arg(long, value_name = "AGE", value_parser = age,
+        conflicts_with_all = ["all", "team", "state", "since", "limit", "after"])]
+    pub(super) silent: Option<Duration>,
     #[command(flatten)]
     pub(super) store: StoreArguments,
     #[command(flatten)]
@@ -298,7 +302,12 @@ pub(super) struct Show {
 #[derive(Debug, Args)]
 pub(super) struct Cancel {
     /// The run, or the beginning of its id
-    pub(super) run: String,
+    #[arg(required_unless_present = "silent")]
+    pub(super) run: Option<String>,
+    /// Cancel all open runs that recorded nothing for this time and that no timer wakes; `ghostlight runs --silent`
+    /// lists them
+    #[arg(long, value_name = "AGE", value_parser = age, conflicts_with_all = ["run", "reason", "call"])]
+    pub(super) silent: Option<Duration>,
     /// Why
     #[arg(long, default_value = "cancelled on the command line")]
     pub(super) reason: String,

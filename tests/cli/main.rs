@@ -14,6 +14,7 @@ mod failing_over;
 mod files;
 #[cfg(all(feature = "acp", unix))]
 mod foreign_agent;
+mod forgotten;
 #[cfg(all(
     unix,
     feature = "a2a",

@@ -1,11 +1,12 @@
 //! `ghostlight cancel`.
 
 use ghostlight_actors::{actor::System, contract::RunRow, run::Registry, vocabulary::OperationId};
+use serde_json::json;
 
 use crate::cli::{
     arguments::Cancel,
     exit::{Exit, Failure},
-    follow::Follow,
+    follow::{Follow, print_json},
     interrupt::Interrupt,
     keeping::Keeping,
 };
@@ -13,7 +14,10 @@ use crate::cli::{
 /// Cancels a run, and carries the cancellation out unless another process carries the run.
 pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit, Failure> {
     let keeping = Keeping::open_to_change(&arguments.store).await?;
-    let row = keeping.find(&arguments.run).await?;
+    let Some(run) = &arguments.run else {
+        return cancel_silent(&keeping, &arguments).await;
+    };
+    let row = keeping.find(run).await?;
     if row.status.is_ended() {
         super::note(&format!(
             "run {} has ended already ({})",
@@ -57,6 +61,31 @@ pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit
         } else {
             exit
         })
+    }
+    .await;
+    super::stop(&system, &mut interrupt, result).await
+}
+
+/// Tells all runs that recorded nothing for a time that they are cancelled. Whoever carries a run, or goes on with it,
+/// closes it.
+async fn cancel_silent(keeping: &Keeping, arguments: &Cancel) -> Result<Exit, Failure> {
+    let mut interrupt = Interrupt::new()?;
+    let system = super::start_to_post(keeping).await?;
+    let result = async {
+        let expired = system
+            .expire_open(arguments.silent.unwrap_or_default())
+            .await?;
+        for run in &expired {
+            if arguments.show.json {
+                print_json(&json!({ "run": run }))?;
+            }
+            let carried = super::is_carried(keeping, *run).await?;
+            super::say_when(keeping, *run, carried, "told to cancel");
+        }
+        if expired.is_empty() {
+            super::note("no open run is silent for so long");
+        }
+        Ok(Exit::Done)
     }
     .await;
     super::stop(&system, &mut interrupt, result).await

@@ -3,12 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     num::NonZeroUsize,
+    time::Duration,
 };
 
 use ghostlight_actors::{
-    actor::newer_runs,
+    actor::{OpenRuns, newer_runs},
     contract::{Clock as _, RunFilter, RunRow, RunStatus, SystemClock},
-    vocabulary::{JournalId, RunId},
+    vocabulary::{JournalId, RunId, Timestamp},
 };
 use serde::Serialize;
 
@@ -29,6 +30,9 @@ pub(super) async fn runs(arguments: Runs) -> Result<Exit, Failure> {
     let Some(keeping) = Keeping::open_to_read(&arguments.store).await? else {
         return super::no_runs_yet(&arguments.store);
     };
+    if let Some(time) = arguments.silent {
+        return silent(&keeping, time, arguments.show.json).await;
+    }
     let page = page(&keeping, &arguments).await?;
     let open = page.rows.iter().filter(|(row, _)| !row.status.is_ended());
     let open: Vec<RunRow> = open.map(|(row, _)| row.clone()).collect();
@@ -68,6 +72,53 @@ pub(super) async fn runs(arguments: Runs) -> Result<Exit, Failure> {
         super::note(&format!("for more, add --after {next}"));
     }
     Ok(Exit::Done)
+}
+
+/// Lists the open runs that recorded nothing for this time, and says how all open runs stand.
+async fn silent(keeping: &Keeping, time: Duration, json: bool) -> Result<Exit, Failure> {
+    let now = SystemClock::new().now();
+    let open = OpenRuns::read(&keeping.store, now, time).await?;
+    let mut rows = Vec::new();
+    for run in &open.expired {
+        rows.extend(keeping.store.run(*run).await?);
+    }
+    let rows: Vec<(RunRow, bool)> = with_owners(keeping, rows).await?.collect();
+    if json {
+        for (row, interrupted) in &rows {
+            print_json(&Listed {
+                row,
+                interrupted: *interrupted,
+                left_alone: None,
+            })?;
+        }
+    } else if !rows.is_empty() {
+        super::print(&lines(&rows).join("\n"))?;
+    }
+    super::note(&said(&open, now));
+    Ok(Exit::Done)
+}
+
+/// How the open runs stand, in words.
+fn said(open: &OpenRuns, now: Timestamp) -> String {
+    if open.total == 0 {
+        return "no run is open".to_owned();
+    }
+    let began = |age: Duration| {
+        let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        when::ago(Timestamp(now.0.saturating_sub(age)), now)
+    };
+    format!(
+        "{} open: {} under way, {} waiting, {} parked, {} cancelling; {} of them silent; the oldest began {}, on \
+         average they began {}",
+        super::counted(open.total as u64, "run"),
+        open.running,
+        open.waiting,
+        open.parked,
+        open.cancelling,
+        open.expired.len(),
+        began(open.oldest),
+        began(open.average_age),
+    )
 }
 
 /// Whether ended runs are wanted, too.

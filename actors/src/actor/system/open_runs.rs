@@ -2,10 +2,10 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use super::System;
+use super::{PAGE, System};
 use crate::{
     actor::SystemError,
-    contract::{RunFilter, RunRow, RunStatus},
+    contract::{RunFilter, RunRow, RunStatus, StoreError, StoreHandle},
     vocabulary::{RunId, Timestamp},
 };
 
@@ -52,22 +52,55 @@ impl Tree {
     }
 }
 
+impl OpenRuns {
+    /// Counts the runs of a store that have not ended, and lists those that recorded nothing for `silent`. A System is
+    /// not needed for it.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn read(
+        store: &StoreHandle,
+        now: Timestamp,
+        silent: Duration,
+    ) -> Result<Self, StoreError> {
+        let (mut filter, mut trees) = (every_open_run(), Trees::new());
+        filter.limit = PAGE;
+        loop {
+            let rows = store.runs(filter.clone()).await?;
+            let Some(last) = rows.last() else {
+                return Ok(stand(trees, now, silent));
+            };
+            filter.after = Some(last.clone());
+            add(&mut trees, &rows);
+        }
+    }
+}
+
+type Trees = HashMap<RunId, Tree>;
+
+fn every_open_run() -> RunFilter {
+    RunFilter {
+        open: true,
+        ..RunFilter::default()
+    }
+}
+
+fn add(trees: &mut Trees, rows: &[RunRow]) {
+    for row in rows {
+        trees.entry(row.root).or_default().add(row);
+    }
+}
+
 impl System {
     /// Counts the runs of the store that have not ended, and lists those that recorded nothing for
-    /// `silent`.
+    /// `silent`; only the runs of its owner, where the System acts for one.
     ///
     /// # Errors
     /// What the store fails with.
     pub async fn open_runs(&self, silent: Duration) -> Result<OpenRuns, SystemError> {
-        let mut filter = RunFilter {
-            open: true,
-            ..RunFilter::default()
-        };
-        let mut trees: HashMap<RunId, Tree> = HashMap::new();
+        let (mut filter, mut trees) = (every_open_run(), Trees::new());
         while let Some(rows) = self.next_page(&mut filter).await? {
-            for row in rows {
-                trees.entry(row.root).or_default().add(&row);
-            }
+            add(&mut trees, &rows);
         }
         Ok(stand(trees, self.0.services.clock.now(), silent))
     }
@@ -90,7 +123,7 @@ impl System {
     }
 }
 
-fn stand(trees: HashMap<RunId, Tree>, now: Timestamp, silent: Duration) -> OpenRuns {
+fn stand(trees: Trees, now: Timestamp, silent: Duration) -> OpenRuns {
     let mut open = OpenRuns::default();
     let mut ages = Duration::ZERO;
     let mut expired = Vec::new();
