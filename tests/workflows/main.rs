@@ -6,6 +6,7 @@ mod chained_tools;
 mod graph;
 mod graph_files;
 mod loops;
+mod made_bounds;
 mod making;
 mod orchestrator;
 mod outcomes;

@@ -21,7 +21,8 @@ const MAX_STEPS_MADE: usize = 16;
 const MADE: &str = "You were made for one task. Do it, and answer with its result alone. Where \
                     you cannot do a part of it, say which and why.";
 
-/// Allows an agent's model to make agents, with which tools and within which bounds.
+/// Allows an agent's model to make agents, with which tools and within which bounds. They ask the same model under the same
+/// bound on requests, and the agent's policies watch over them.
 ///
 /// ```yaml
 /// create_agent: { tools: [calculator, docs], agents: 4, depth: 2 }

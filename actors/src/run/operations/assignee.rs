@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::{
-    definition::{AgentSpec, Pinned},
+    definition::{AgentSpec, ContextSpec, Pinned},
     run::OperationContext,
     vocabulary::{Begun, Digest, ErrorKind, OperationError, canonical},
 };
@@ -74,6 +74,7 @@ impl Assignee {
             let of_team = leg.pinned.team.policies.len();
             let own = leg.agent.spec.policies.get(of_team..).unwrap_or_default();
             leg.registry.inherit(&mut agent, own, &leg.agent.places);
+            bound_requests(&mut agent, leg.agent.spec.context.as_ref());
         }
         let name = agent.name.clone();
         let refused = |reason: String| {
@@ -91,6 +92,14 @@ impl Assignee {
         };
         let stored = pinned.encode();
         Ok((Arc::new(pinned), Some(stored)))
+    }
+}
+
+/// Holds the requests of a made agent, and of the agents below it, to the bound of its maker, whose model they ask.
+fn bound_requests(agent: &mut AgentSpec, context: Option<&ContextSpec>) {
+    agent.context = context.cloned();
+    for below in &mut agent.agents {
+        bound_requests(below, context);
     }
 }
 
