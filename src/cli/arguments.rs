@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::{
     default_model::ModelArguments,
     more_arguments::{
-        Catalogue, Chat, Check, Completions, Copy, Doctor, Draw, Init, Man, Migrate, State, Steer,
-        Tell,
+        Catalogue, Chat, Check, Completions, Copy, Doctor, Draw, Init, Man, Migrate, Nodes, State,
+        Steer, Tell,
     },
     retention_arguments::{Prune, RetentionArguments},
     session_arguments::{Session, Sessions},
@@ -134,8 +134,8 @@ pub(super) enum Command {
     Doctor(Doctor),
     /// Copy a store into a new one, such as a file into PostgreSQL or back
     Copy(Copy),
-    /// List the processes that have a store in PostgreSQL open, and what each carries
-    Nodes(StoreArguments),
+    /// List the processes that have a store in PostgreSQL open, what each carries, and how far it is behind
+    Nodes(Nodes),
     /// Migrate the tables of a store in PostgreSQL to this program's version, or say what is pending
     Migrate(Migrate),
     /// Read everything in a store and check its hashes

@@ -239,39 +239,65 @@ pub(super) async fn migrate(
     }
 }
 
-/// The processes that have the store at this address open, one a line.
+/// A process that has a store open, and how far it is behind; or the work that no process carries.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct NodeRow {
+    /// `None` for the work that no process carries.
+    pub(super) node: Option<String>,
+    pub(super) lives: bool,
+    /// How long ago it renewed its lease.
+    pub(super) renewed_ms: Option<u64>,
+    pub(super) open_runs: Option<u64>,
+    pub(super) late_runs: u64,
+    pub(super) unread: u64,
+    /// How long the oldest of what is late or unread has waited.
+    pub(super) oldest_ms: Option<u64>,
+    pub(super) carries: Vec<ghostlight_actors::contract::CarriedTeam>,
+}
+
+/// The processes that have the store at this address open, and the work of nobody if there is any.
 #[cfg(feature = "postgres")]
-pub(super) async fn nodes(location: &Location) -> Result<Option<Vec<String>>, StoreError> {
+pub(super) async fn nodes(location: &Location) -> Result<Option<Vec<NodeRow>>, StoreError> {
+    use crate::stores::postgres::{Lag, NodeStatus};
+
     let Location::Postgres(address) = location else {
         return Ok(None);
     };
     let store = database(address).await?;
-    let nodes = store.nodes().await;
+    let (nodes, unclaimed) = (store.nodes().await, store.unclaimed().await);
     // This process leaves the list.
     ghostlight_actors::contract::Store::close(&store).await?;
-    let nodes = nodes?.into_iter();
-    let nodes = nodes.filter(|node| !node.is_this && (node.lives || node.open_runs > 0));
-    let line = |node: crate::stores::postgres::NodeStatus| {
-        let lives = if node.lives { "lives" } else { "is gone" };
-        let team = |carried: &ghostlight_actors::contract::CarriedTeam| match carried.version {
-            0 => carried.team.clone(),
-            version => format!("{} (version {version})", carried.team),
-        };
-        let teams: Vec<String> = node.carries.iter().map(team).collect();
-        let teams = match teams.is_empty() {
-            true => "no team".to_owned(),
-            false => teams.join(", "),
-        };
-        format!(
-            "{:<36} {lives:<8} {} open runs, {teams}",
-            node.id, node.open_runs
-        )
+    let (nodes, unclaimed) = (nodes?, unclaimed?);
+    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let row = |lag: Lag| NodeRow {
+        node: None,
+        lives: false,
+        renewed_ms: None,
+        open_runs: None,
+        late_runs: lag.late_runs,
+        unread: lag.unread,
+        oldest_ms: lag.oldest.map(millis),
+        carries: Vec::new(),
     };
-    Ok(Some(nodes.map(line).collect()))
+    let nodes = nodes.into_iter();
+    let nodes = nodes.filter(|node| !node.is_this && (node.lives || node.open_runs > 0));
+    let of_node = |node: NodeStatus| NodeRow {
+        node: Some(node.id),
+        lives: node.lives,
+        renewed_ms: node.renewed.map(millis),
+        open_runs: Some(node.open_runs),
+        carries: node.carries,
+        ..row(node.lag)
+    };
+    let mut rows: Vec<NodeRow> = nodes.map(of_node).collect();
+    if unclaimed != Lag::default() {
+        rows.push(row(unclaimed));
+    }
+    Ok(Some(rows))
 }
 
 #[cfg(not(feature = "postgres"))]
-pub(super) async fn nodes(location: &Location) -> Result<Option<Vec<String>>, StoreError> {
+pub(super) async fn nodes(location: &Location) -> Result<Option<Vec<NodeRow>>, StoreError> {
     match location {
         Location::File(_) => Ok(None),
         Location::Postgres(address) => open_database(address).await.map(|_| None),

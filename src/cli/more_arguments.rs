@@ -171,6 +171,14 @@ pub(super) struct Copy {
     pub(super) to: PathBuf,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct Nodes {
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+}
+
 /// `ghostlight migrate`
 #[derive(Clone, Debug, Args)]
 pub(super) struct Migrate {

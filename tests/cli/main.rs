@@ -37,6 +37,8 @@ mod listening;
 #[cfg(feature = "memory")]
 mod memory;
 mod mistakes;
+#[cfg(all(unix, feature = "postgres", feature = "server"))]
+mod nodes;
 mod own_command;
 mod page;
 #[cfg(all(feature = "acp", unix))]

@@ -14,6 +14,7 @@ mod node;
 mod reader;
 mod rows;
 mod schema;
+mod status;
 mod text;
 mod work;
 
@@ -30,7 +31,6 @@ use ghostlight_actors::{
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
-pub use self::schema::SchemaVersion;
 use self::{
     committer::Committer,
     connection::Address,
@@ -39,6 +39,10 @@ use self::{
     node::Node,
     reader::Readers,
     work::{Told, Work},
+};
+pub use self::{
+    schema::SchemaVersion,
+    status::{Lag, NodeStatus},
 };
 
 /// The options for opening a store.
@@ -98,22 +102,6 @@ pub struct Verified {
     pub journals: u64,
     /// The number of entries.
     pub entries: u64,
-}
-
-/// A process that has a store open, or had it open within the last day.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NodeStatus {
-    /// Its id, by which journals name their owner.
-    pub id: String,
-    /// Whether it is alive. The journals of a dead process are free.
-    pub lives: bool,
-    /// The number of its journals whose runs have not ended.
-    pub open_runs: u64,
-    /// The teams that it carries. What a process announces is read here within a third of its lease.
-    pub carries: Vec<CarriedTeam>,
-    /// Whether it is this process.
-    pub is_this: bool,
 }
 
 /// A store in a PostgreSQL database. Clones share it; see the [crate](self) for what it promises.
@@ -219,34 +207,6 @@ impl PostgresStore {
     /// The id of this process among the nodes.
     pub fn node(&self) -> &str {
         &self.inner.node.id
-    }
-
-    /// The processes that have the store open, or had it open within the last day.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`] if the database cannot be reached.
-    pub async fn nodes(&self) -> Result<Vec<NodeStatus>, StoreError> {
-        let select = format!(
-            "SELECT id, node_lives(id), (SELECT count(*) FROM journals AS j JOIN runs AS r ON r.run = j.key \
-                 WHERE j.owner = nodes.id AND r.{}), carries FROM nodes ORDER BY opened_at, id",
-            rows::OPEN
-        );
-        let read = async {
-            let found = self.inner.readers.rows(&select, &[]).await?;
-            let status = |row: &tokio_postgres::Row| {
-                let id: String = row.try_get(0)?;
-                Ok(NodeStatus {
-                    is_this: id == self.inner.node.id,
-                    id,
-                    lives: row.try_get(1)?,
-                    open_runs: rows::count(row, 2)?,
-                    // A later program may tell more than this one can read.
-                    carries: serde_json::from_str(row.try_get(3)?).unwrap_or_default(),
-                })
-            };
-            found.iter().map(status).collect::<Result<_, Fault>>()
-        };
-        self.told(read.await)
     }
 
     /// Reads every journal, a page at a time, and checks every hash.

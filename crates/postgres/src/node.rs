@@ -248,9 +248,10 @@ impl Registration {
         };
         let listen = format!("LISTEN \"{}\"", self.address.schema);
         line.client.batch_execute(&listen).await?;
-        let begin = "INSERT INTO nodes(id, number, lease_until, carries) \
-             VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond', $4) \
-             ON CONFLICT (id) DO UPDATE SET number = excluded.number, lease_until = excluded.lease_until";
+        let begin = "INSERT INTO nodes(id, number, lease_until, carries, renewed_at) \
+             VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond', $4, clock_timestamp()) \
+             ON CONFLICT (id) DO UPDATE SET number = excluded.number, lease_until = excluded.lease_until, \
+             renewed_at = excluded.renewed_at";
         let (lease, carries) = (self.lease.as_millis() as f64, self.carries.lock().clone());
         let until = Instant::now() + self.lease;
         line.client
@@ -264,7 +265,7 @@ impl Registration {
 
     async fn renew(&self, line: &Line) -> Result<(), Fault> {
         let renew = "UPDATE nodes SET lease_until = clock_timestamp() + $2 * interval '1 millisecond', \
-             carries = $3 WHERE id = $1";
+             carries = $3, renewed_at = clock_timestamp() WHERE id = $1";
         let (lease, carries) = (self.lease.as_millis() as f64, self.carries.lock().clone());
         let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
             [&self.id, &lease, &carries];

@@ -2,8 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ghostlight_actors::contract::{Store as _, StoreError};
-use ghostlight_postgres::{Options, PostgresStore};
+use ghostlight_actors::{
+    contract::{
+        Append, Batch, InboxBody, InboxItem, Line, RunRow, RunStatus, Store as _, StoreError,
+    },
+    vocabulary::Timestamp,
+};
+use ghostlight_postgres::{Lag, Options, PostgresStore};
+use serde_json::json;
 
 use crate::{
     outages::{append, make, run, texts},
@@ -181,6 +187,93 @@ async fn two_nodes_that_take_a_journal_from_each_other_lose_nothing() {
         .map(|text| text.parse().unwrap())
         .collect();
     assert_eq!(acknowledged, there);
+}
+
+/// Milliseconds since 1970, as runs have them.
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.unwrap().as_millis() as u64
+}
+
+/// The run of this number, with the row as it is to be.
+async fn set(store: &PostgresStore, number: u8, sequence: u64, status: RunStatus, wake_at: u64) {
+    let mut row = RunRow::new(run(number), "team", "agent");
+    (row.status, row.wake_at) = (status, Some(Timestamp(wake_at)));
+    let text = sequence.to_string().into();
+    let at = Timestamp(now());
+    let append = Append::new(run(number), sequence, 1, vec![Line { at, text }]).row(row);
+    let committed = store.commit(vec![Batch::of(append)]).await.unwrap();
+    assert!(committed.iter().all(Result::is_ok), "{committed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_far_each_node_is_behind_and_what_nobody_carries_is_told() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let proxy = Proxy::to(server.port()).await;
+    let slow = PostgresStore::open_with(&server.url_at(proxy.port), &short_lease())
+        .await
+        .unwrap();
+    let other = PostgresStore::open(&server.url()).await.unwrap();
+    let of = async |id: &str| {
+        let nodes = other.nodes().await.unwrap();
+        nodes.into_iter().find(|node| node.id == id).unwrap()
+    };
+    // At work, asleep for long, asleep past its time, waiting for a person, and parked with an item that waits too.
+    let minute_ago = now() - 60_000;
+    set(&slow, 1, 0, RunStatus::Running, 0).await;
+    set(&slow, 2, 0, RunStatus::Waiting, now() + 3_600_000).await;
+    set(&slow, 3, 0, RunStatus::Waiting, minute_ago).await;
+    set(&slow, 4, 0, RunStatus::Parked, 0).await;
+    let item = |id: &str, at: u64| {
+        let name = "message".to_owned();
+        let value = json!("hello");
+        InboxItem::new(id, Timestamp(at), InboxBody::Message { name, value })
+    };
+    assert!(
+        other
+            .post(run(4), item("of a parked run", 1))
+            .await
+            .unwrap()
+    );
+    let (id, healthy) = (slow.node().to_owned(), other.node().to_owned());
+    let behind = of(&id).await;
+    assert_eq!((behind.lives, behind.open_runs), (true, 4));
+    assert_eq!((behind.lag.late_runs, behind.lag.unread), (1, 0));
+    let oldest = behind.lag.oldest.unwrap();
+    assert!(oldest >= Duration::from_secs(59) && oldest < Duration::from_secs(600));
+    assert_eq!(of(&healthy).await.lag, Lag::default());
+    // What is posted is unread until a commit takes it.
+    assert!(
+        other
+            .post(run(2), item("a", minute_ago - 60_000))
+            .await
+            .unwrap()
+    );
+    let behind = of(&id).await;
+    assert_eq!((behind.lag.late_runs, behind.lag.unread), (1, 1));
+    assert!(behind.lag.oldest.unwrap() >= Duration::from_secs(119));
+    assert_eq!(other.unclaimed().await.unwrap(), Lag::default());
+
+    // A node that cannot renew its lease is seen to fall behind, and its work becomes nobody's: also what was at work.
+    let renewed = of(&healthy).await.renewed.unwrap();
+    assert!(renewed < Duration::from_secs(5), "{renewed:?}");
+    proxy.set(Way::Frozen);
+    while of(&id).await.lives {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let gone = of(&id).await;
+    assert!(gone.renewed.unwrap() >= Duration::from_millis(300));
+    assert_eq!((gone.open_runs, gone.lag), (4, Lag::default()));
+    let unclaimed = other.unclaimed().await.unwrap();
+    assert_eq!((unclaimed.late_runs, unclaimed.unread), (2, 1));
+
+    // One that was claimed is nobody's no more.
+    claim_when_free(&other, 3).await;
+    assert_eq!(other.unclaimed().await.unwrap().late_runs, 1);
+    assert_eq!(of(&healthy).await.lag.late_runs, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
