@@ -152,10 +152,10 @@ async fn verify_file(path: &Path) -> Result<String, StoreError> {
 
 #[cfg(feature = "postgres")]
 fn database_options() -> crate::stores::postgres::Options {
-    let mut options = crate::stores::postgres::Options::default();
     // As in libpq's programs, so that no password has to stand in an argument, which others can
     // read.
-    options.password = crate::environment::variable("PGPASSWORD");
+    let options = crate::stores::postgres::Options::default();
+    let mut options = options.with_variables(crate::environment::variable);
     let migrates = crate::environment::variable("GHOSTLIGHT_MIGRATE");
     options.migrate = migrates.as_deref() != Some("never");
     options

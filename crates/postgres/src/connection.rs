@@ -1,16 +1,17 @@
 //! Connections to the database: address, TLS and session settings.
 
-use std::{str::FromStr as _, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use ghostlight_actors::contract::StoreError;
-use rustls_platform_verifier::BuilderVerifierExt as _;
-use tokio_postgres::{Client, Config, config::Host};
+use tokio_postgres::{Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
     Options,
-    fault::{self, Fault},
+    fault::Fault,
+    libpq::{self, Parameters, host},
+    tls::Tls,
 };
 
 /// How long a connection may be silent before it is considered broken.
@@ -33,7 +34,11 @@ impl Address {
             place: "the address of the PostgreSQL store".to_owned(),
             reason,
         };
-        let mut config = Config::from_str(url).map_err(|error| unread(fault::in_words(&error)))?;
+        let mut parameters = Parameters::read(url, &options.variables).map_err(unread)?;
+        let tls = Tls::take(&mut parameters).map_err(unread)?;
+        let passwords = parameters.file("passfile", ".pgpass");
+        let mut config = parameters.config().map_err(unread)?;
+        config.ssl_mode(tls.mode);
         let schema = &options.schema;
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if schema.is_empty() || schema.len() > 63 || !schema.chars().all(is_name) {
@@ -46,6 +51,12 @@ impl Address {
             && let Some(password) = &options.password
         {
             config.password(password.as_bytes());
+        }
+        if config.get_password().is_none()
+            && let Some(file) = passwords
+            && let Some(password) = libpq::password(&file, &config).map_err(unread)?
+        {
+            config.password(password);
         }
         if config.get_application_name().is_none() {
             config.application_name("ghostlight");
@@ -75,11 +86,10 @@ impl Address {
             .or(config.get_user())
             .unwrap_or_default();
         let place = format!("postgres://{}/{database} ({schema})", hosts.join(","));
-        let tls = tls().map_err(|reason| unread(format!("setting up TLS: {reason}")))?;
         let schema = schema.clone();
         Ok(Self {
             config,
-            tls,
+            tls: tls.connect,
             place,
             schema,
         })
@@ -108,23 +118,4 @@ impl Address {
             reason: error.to_string(),
         })
     }
-}
-
-fn host(host: &Host) -> String {
-    match host {
-        Host::Tcp(name) => name.clone(),
-        #[cfg(unix)]
-        Host::Unix(path) => path.display().to_string(),
-    }
-}
-
-/// TLS with the roots that the operating system trusts, for addresses that require TLS and servers
-/// that offer it.
-fn tls() -> Result<MakeRustlsConnect, String> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_platform_verifier())
-        .map_err(|error| error.to_string())?;
-    Ok(MakeRustlsConnect::new(config.with_no_client_auth()))
 }

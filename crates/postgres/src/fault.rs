@@ -81,5 +81,36 @@ pub(crate) fn in_words(error: &Error) -> String {
         text.push_str(&cause.to_string());
         source = cause.source();
     }
+    for (told, remedy) in REMEDIES {
+        if text.contains(told) {
+            text.push_str("; ");
+            text.push_str(remedy);
+            break;
+        }
+    }
     text
 }
+
+/// What is told of a connection that does not come about, and what helps.
+const REMEDIES: [(&str, &str); 5] = [
+    (
+        "UnknownIssuer",
+        "name the file of the authority that issued the server's certificate with sslrootcert=FILE",
+    ),
+    (
+        "certificate not valid for name",
+        "name the host as its certificate does, or check the authority alone with sslmode=verify-ca",
+    ),
+    (
+        "valid client certificate",
+        "name the files of a certificate and its key with sslcert=FILE and sslkey=FILE",
+    ),
+    (
+        "password missing",
+        "set PGPASSWORD, or write the password into ~/.pgpass",
+    ),
+    (
+        "server does not support TLS",
+        "switch TLS on there, or write sslmode=disable where nobody else is on the way to it",
+    ),
+];

@@ -9,6 +9,7 @@ mod fault;
 mod group;
 mod health;
 mod inventory;
+mod libpq;
 mod news;
 mod node;
 mod reader;
@@ -16,9 +17,10 @@ mod rows;
 mod schema;
 mod status;
 mod text;
+mod tls;
 mod work;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{
@@ -64,9 +66,23 @@ pub struct Options {
     /// Whether opening a store makes its tables and migrates those of an earlier program. Without it such a store is
     /// refused as [`StoreError::TooOld`], and [`PostgresStore::migrate`] is called beforehand.
     pub migrate: bool,
-    /// The password, if the address contains none.
+    /// The password, if neither the address nor its service contains one.
     #[serde(skip)]
     pub password: Option<String>,
+    /// Variables of the environment that add to the address, as for libpq: see [`with_variables`](Self::with_variables).
+    #[serde(skip)]
+    pub variables: BTreeMap<String, String>,
+}
+
+impl Options {
+    /// These options with the variables that libpq's programs read (`PGSERVICE`, `PGPASSWORD`, `PGSSLROOTCERT`, …, and
+    /// `HOME` for the files below it), such as `|name| std::env::var(name).ok()`. Without them an address stands alone.
+    #[must_use]
+    pub fn with_variables(mut self, read: impl Fn(&str) -> Option<String>) -> Self {
+        let read = |name: &str| Some((name.to_owned(), read(name)?));
+        self.variables.extend(libpq::variables().filter_map(read));
+        self
+    }
 }
 
 impl Default for Options {
@@ -78,6 +94,7 @@ impl Default for Options {
             patience_ms: 30_000,
             migrate: true,
             password: None,
+            variables: BTreeMap::new(),
         }
     }
 }

@@ -6,6 +6,8 @@ mod conformance;
 mod copying;
 mod fleet;
 mod frozen;
+#[cfg(unix)]
+mod identity;
 mod nodes;
 mod notices;
 mod outages;

@@ -40,7 +40,7 @@ fn is_root() -> bool {
 }
 
 /// Gives a folder to the user as whom servers run.
-fn own(folder: &Path) {
+pub(crate) fn own(folder: &Path) {
     if is_root() {
         let mut chown = Command::new("chown");
         told(chown.arg("nobody:nogroup").arg(folder).output(), "chown");
