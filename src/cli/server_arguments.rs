@@ -42,6 +42,11 @@ pub(super) struct HttpArguments {
     /// Where clients reach the server, such as https://agents.example.org, when that is not where it listens
     #[arg(long, value_name = "URL", requires = "listen")]
     pub(super) address: Option<String>,
+    /// Where the other processes over the same database reach this server, such as http://10.0.0.1:8080: they show each other
+    /// what is under way, with the key (admin) in GHOSTLIGHT_NODE_KEY
+    #[cfg(feature = "postgres")]
+    #[arg(long, value_name = "URL", requires = "listen", value_parser = url)]
+    pub(super) node_address: Option<String>,
     /// A site whose pages may use the server, such as https://example.org; may be given several times
     #[arg(long, value_name = "URL", requires = "listen")]
     pub(super) origin: Vec<String>,
@@ -78,6 +83,15 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         "give an address and a port, such as 127.0.0.1:8080, or 0.0.0.0:8080 for all networks"
             .to_owned()
     })
+}
+
+/// An address of HTTP.
+#[cfg(feature = "postgres")]
+fn url(text: &str) -> Result<String, String> {
+    let written = crate::models::client::http_client(text);
+    written
+        .map(|_| text.to_owned())
+        .map_err(|error| error.to_string())
 }
 
 /// A role, or a host of identities, and what it stands for.

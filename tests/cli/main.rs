@@ -41,6 +41,8 @@ mod mistakes;
 mod nodes;
 mod own_command;
 mod page;
+#[cfg(all(unix, feature = "postgres", feature = "server"))]
+mod peers;
 #[cfg(all(feature = "acp", unix))]
 mod processes;
 mod pruning;

@@ -55,6 +55,7 @@ fn registry() -> Registry {
             Ok(ModelHandle::new(Typewriter {
                 text: text("text"),
                 gate: text("gate").into(),
+                pause: Duration::from_millis(settings["pause_ms"].as_u64().unwrap_or_default()),
             }))
         })
         .behavior("gated", of(|settings, cx| Box::pin(gated(settings, cx))))
@@ -86,10 +87,11 @@ fn registry() -> Registry {
         )
 }
 
-/// Says half of its text, waits for the file `gate`, and says the rest.
+/// Says half of its text, waits for the file `gate`, and says the rest, word by word with a pause between them.
 struct Typewriter {
     text: String,
     gate: PathBuf,
+    pause: Duration,
 }
 
 impl Model for Typewriter {
@@ -108,7 +110,12 @@ impl Model for Typewriter {
         while !self.gate.exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        end.split_inclusive(' ').for_each(say);
+        for word in end.split_inclusive(' ') {
+            say(word);
+            if !self.pause.is_zero() {
+                tokio::time::sleep(self.pause).await;
+            }
+        }
         Ok(ModelResponse::text(self.text.clone()))
     }
 }
@@ -308,8 +315,15 @@ impl Desk {
 
     /// A desk whose agent asks a model that says half of this text, and the rest behind the gate.
     pub(crate) fn typing(text: &str) -> Self {
+        Self::typing_slowly(text, Duration::ZERO)
+    }
+
+    /// The same with a pause after each word of the rest.
+    pub(crate) fn typing_slowly(text: &str, pause: Duration) -> Self {
         let desk = Self::new("simple", json!({}));
-        let model = json!({ "provider": "typewriter", "text": text, "gate": desk.path("gate") });
+        let model = json!({
+            "provider": "typewriter", "text": text, "gate": desk.path("gate"), "pause_ms": pause.as_millis() as u64,
+        });
         let team = json!({
             "models": { "default": model }, "agent": { "name": "desk", "behavior": "simple" },
         });

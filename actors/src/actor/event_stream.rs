@@ -321,7 +321,7 @@ impl EventStream {
                     self.root = *next;
                     self.after = 0;
                     self.ready.clear();
-                    self.subscription = self.observers.subscribe(*next);
+                    self.subscription = self.subscription.next(*next);
                 }
                 _ => self.over = true,
             }
@@ -340,7 +340,7 @@ impl EventStream {
         match status {
             Some(RunStatus::Continued) => {
                 self.root = self.root.next();
-                self.subscription = self.observers.subscribe(self.root);
+                self.subscription = self.subscription.next(self.root);
                 (self.is_partial, self.is_primed) = (true, false);
             }
             _ => self.over = true,

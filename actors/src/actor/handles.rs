@@ -167,10 +167,20 @@ impl Run {
     /// The events of the run and all runs below it, from the first on and then live. A handle that may not look at the
     /// run gets none.
     pub fn events(&self) -> EventStream {
+        let observers = &self.system.shared().services.previewer.observers;
+        let early = self.early.take(self.id);
+        self.events_by(early.unwrap_or_else(|| observers.subscribe(self.id)))
+    }
+
+    /// The same with the previews of this process alone: for other processes, which ask each other for theirs.
+    pub fn own_events(&self) -> EventStream {
+        let observers = &self.system.shared().services.previewer.observers;
+        self.events_by(observers.subscribe_to_own(self.id))
+    }
+
+    fn events_by(&self, subscription: Subscription) -> EventStream {
         let services = &self.system.shared().services;
         let observers = services.previewer.observers.clone();
-        let early = self.early.take(self.id);
-        let subscription = early.unwrap_or_else(|| observers.subscribe(self.id));
         let (store, clock) = (services.store.clone(), services.clock.clone());
         let stream = EventStream::new(self.id, store, clock, (observers, subscription));
         if self.system.acting().may_always(Use::Look) {

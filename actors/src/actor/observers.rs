@@ -1,7 +1,7 @@
 //! The observers of trees of runs.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -9,7 +9,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::vocabulary::{EventRecord, RunId};
 
@@ -27,6 +27,15 @@ pub(crate) struct Observers(Arc<Inner>);
 struct Inner {
     watched: AtomicUsize,
     trees: Mutex<HashMap<RunId, Tree>>,
+    relays: Mutex<Relays>,
+}
+
+/// The trees whose previews are asked for at other processes.
+#[derive(Debug, Default)]
+struct Relays {
+    /// Who asks for them, if anybody does.
+    asks: Option<mpsc::UnboundedSender<RunId>>,
+    trees: HashSet<RunId>,
 }
 
 #[derive(Debug)]
@@ -41,6 +50,8 @@ struct Tree {
 pub(crate) struct Previews {
     waiting: Mutex<Waiting>,
     more: Notify,
+    /// Whether only those of this process are shown.
+    are_own: bool,
 }
 
 #[derive(Debug, Default)]
@@ -72,12 +83,27 @@ pub(crate) struct Subscription {
 impl Observers {
     /// Watches a tree.
     pub(crate) fn subscribe(&self, root: RunId) -> Subscription {
+        let subscription = self.subscribe_to(root, false);
+        self.ask_for(root);
+        subscription
+    }
+
+    /// Watches what this process itself has of a tree.
+    pub(crate) fn subscribe_to_own(&self, root: RunId) -> Subscription {
+        self.subscribe_to(root, true)
+    }
+
+    fn subscribe_to(&self, root: RunId, are_own: bool) -> Subscription {
         let mut trees = self.0.trees.lock();
         let tree = trees.entry(root).or_insert_with(|| Tree {
             position: watch::channel(0).0,
             observers: Vec::new(),
         });
-        let (position, previews) = (tree.position.subscribe(), Arc::<Previews>::default());
+        let position = tree.position.subscribe();
+        let previews = Arc::new(Previews {
+            are_own,
+            ..Previews::default()
+        });
         tree.observers.push(previews.clone());
         self.0.watched.store(trees.len(), Ordering::Release);
         Subscription {
@@ -114,16 +140,72 @@ impl Observers {
 
     /// Shows a preview, which is not recorded.
     pub(crate) fn preview(&self, root: RunId, entries: u64, record: EventRecord) {
+        self.show(root, entries, record, false);
+    }
+
+    /// Shows a preview of another process. Observers that ask on behalf of another process get none, so that none goes in a
+    /// circle.
+    pub(crate) fn relay(&self, root: RunId, entries: u64, record: EventRecord) {
+        self.show(root, entries, record, true);
+    }
+
+    fn show(&self, root: RunId, entries: u64, record: EventRecord, is_relayed: bool) {
         if let Some(tree) = self.0.trees.lock().get(&root) {
             let shown = Shown {
                 before: *tree.position.borrow(),
                 entries,
                 record: Arc::new(record),
             };
-            for observer in &tree.observers {
+            let observers = tree.observers.iter();
+            for observer in observers.filter(|observer| !is_relayed || !observer.are_own) {
                 observer.push(shown.clone());
             }
         }
+    }
+
+    /// The position up to which the observers of a tree have read; 0 where that is unknown.
+    pub(crate) fn position(&self, root: RunId) -> u64 {
+        let trees = self.0.trees.lock();
+        trees.get(&root).map_or(0, |tree| *tree.position.borrow())
+    }
+
+    /// The trees that are observed from now on, each once until it is observed no more; also those that are already.
+    pub(crate) fn relays(&self) -> mpsc::UnboundedReceiver<RunId> {
+        let (asks, asked) = mpsc::unbounded_channel();
+        *self.0.relays.lock() = Relays {
+            asks: Some(asks),
+            trees: HashSet::new(),
+        };
+        let roots: Vec<RunId> = self.0.trees.lock().keys().copied().collect();
+        roots.into_iter().for_each(|root| self.ask_for(root));
+        asked
+    }
+
+    /// Asks other processes for the previews of a tree, if it is observed and nobody asks yet.
+    fn ask_for(&self, root: RunId) {
+        let mut relays = self.0.relays.lock();
+        if relays.asks.is_some() && self.is_observed(root) && relays.trees.insert(root) {
+            let is_heard = relays.asks.as_ref().map(|asks| asks.send(root));
+            if !matches!(is_heard, Some(Ok(()))) {
+                *relays = Relays::default();
+            }
+        }
+    }
+
+    /// Whether previews of other processes are still wanted. If not, the next observer asks for them anew.
+    pub(crate) fn wants_relay(&self, root: RunId) -> bool {
+        let mut relays = self.0.relays.lock();
+        let is_observed = self.is_observed(root);
+        if !is_observed {
+            relays.trees.remove(&root);
+        }
+        is_observed
+    }
+
+    fn is_observed(&self, root: RunId) -> bool {
+        let trees = self.0.trees.lock();
+        let observers = trees.get(&root).map(|tree| &tree.observers);
+        observers.is_some_and(|observers| observers.iter().any(|previews| !previews.are_own))
     }
 }
 
@@ -161,6 +243,14 @@ impl Previews {
 }
 
 impl Subscription {
+    /// The same of another tree.
+    pub(crate) fn next(&self, root: RunId) -> Self {
+        match self.previews.are_own {
+            true => self.observers.subscribe_to_own(root),
+            false => self.observers.subscribe(root),
+        }
+    }
+
     /// Whether this subscription is to that tree.
     pub(crate) fn is_of(&self, root: RunId) -> bool {
         self.root == root

@@ -202,6 +202,18 @@ impl Store for VolatileTeams {
         self.durable.announce(carried).await
     }
 
+    async fn advertise(&self, address: Option<String>) -> Result<(), StoreError> {
+        self.durable.advertise(address).await
+    }
+
+    async fn address_of(&self, journal: JournalId) -> Result<Option<String>, StoreError> {
+        // What is in memory is carried here.
+        match self.holds(&journal).await? {
+            true => Ok(None),
+            false => self.durable.address_of(journal).await,
+        }
+    }
+
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
         // The journals in memory are this process's own.
         let mut held = self.durable.held_elsewhere(journals.clone()).await?;

@@ -105,6 +105,26 @@ pub trait Store: Send + Sync + 'static {
         async { Ok(()) }
     }
 
+    /// Tells the other processes where the server of this one is reached, such as `http://10.0.0.1:8080`; `None` where it
+    /// is not. The default, for stores that do not list processes, tells nobody.
+    fn advertise(
+        &self,
+        address: Option<String>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let _ = address;
+        async { Ok(()) }
+    }
+
+    /// Where the server of the living other process is reached that owns a journal, if there is such a process and it told
+    /// so. The default is `None`.
+    fn address_of(
+        &self,
+        journal: JournalId,
+    ) -> impl Future<Output = Result<Option<String>, StoreError>> + Send {
+        let _ = journal;
+        async { Ok(None) }
+    }
+
     /// The first entries of several journals, at most `limit` of each. An unreadable journal does not hinder the
     /// others.
     fn read_all(

@@ -69,6 +69,10 @@ erased_store! {
     fn held_elsewhere(journals: Vec<JournalId>) -> Vec<bool>;
     /// See [`Store::announce`].
     fn announce(carried: Vec<CarriedTeam>) -> ();
+    /// See [`Store::advertise`].
+    fn advertise(address: Option<String>) -> ();
+    /// See [`Store::address_of`].
+    fn address_of(journal: JournalId) -> Option<String>;
     /// See [`Store::read_all`].
     fn read_all(journals: Vec<JournalId>, limit: usize) -> Vec<Result<Vec<StoredLine>, StoreError>>;
     /// See [`Store::read`].

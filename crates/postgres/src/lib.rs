@@ -12,6 +12,7 @@ mod inventory;
 mod libpq;
 mod news;
 mod node;
+mod ownership;
 mod reader;
 mod rows;
 mod schema;
@@ -407,6 +408,23 @@ impl Store for PostgresStore {
         node.announce(carries.clone());
         self.told(self.inner.readers.rows(tell, &[&node.id, &carries]).await)
             .map(drop)
+    }
+
+    async fn advertise(&self, address: Option<String>) -> Result<(), StoreError> {
+        let (node, tell) = (
+            &self.inner.node,
+            "UPDATE nodes SET address = $2 WHERE id = $1",
+        );
+        node.advertise(address.clone());
+        self.told(self.inner.readers.rows(tell, &[&node.id, &address]).await)
+            .map(drop)
+    }
+
+    async fn address_of(&self, journal: JournalId) -> Result<Option<String>, StoreError> {
+        self.reads(
+            move |inner| async move { inner.readers.address_of(&inner.node.id, &journal).await },
+        )
+        .await
     }
 
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {

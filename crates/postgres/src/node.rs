@@ -37,12 +37,20 @@ const COMMITS_KEPT: i64 = 100_000;
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) id: String,
-    /// What this process carries, as JSON.
-    carries: Arc<Mutex<String>>,
+    told: Arc<Mutex<Told>>,
     lease: watch::Receiver<Lease>,
     news: News,
     closing: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
     task: JoinHandle<()>,
+}
+
+/// What this process tells the others of itself.
+#[derive(Clone, Debug)]
+struct Told {
+    /// The teams that it carries, as JSON.
+    carries: String,
+    /// Where its server is reached.
+    address: Option<String>,
 }
 
 /// What this process knows of its lease.
@@ -79,7 +87,10 @@ impl Node {
     /// Registers under an id that is never reused, and renews the lease from then on.
     pub(crate) async fn register(address: Address, lease: Duration) -> Result<Self, Fault> {
         let id = format!("{}-{:016x}", std::process::id(), rand::random::<u64>());
-        let carries = Arc::new(Mutex::new("[]".to_owned()));
+        let told = Arc::new(Mutex::new(Told {
+            carries: "[]".to_owned(),
+            address: None,
+        }));
         let (held, lease_held) = watch::channel(Lease {
             term: 0,
             until: None,
@@ -88,7 +99,7 @@ impl Node {
         let registration = Registration {
             id: id.clone(),
             news: news.clone(),
-            carries: carries.clone(),
+            told: told.clone(),
             address,
             lease,
             held: Arc::new(held),
@@ -98,7 +109,7 @@ impl Node {
         let task = tokio::spawn(registration.keep(first, close));
         Ok(Self {
             id,
-            carries,
+            told,
             lease: lease_held,
             news,
             closing: Mutex::new(Some(closing)),
@@ -108,7 +119,12 @@ impl Node {
 
     /// Sets what this process carries, as JSON; each renewal of the lease tells it anew.
     pub(crate) fn announce(&self, carries: String) {
-        *self.carries.lock() = carries;
+        self.told.lock().carries = carries;
+    }
+
+    /// Sets where the server of this process is reached; each renewal of the lease tells it anew.
+    pub(crate) fn advertise(&self, address: Option<String>) {
+        self.told.lock().address = address;
     }
 
     /// See `Store::term`.
@@ -174,7 +190,7 @@ async fn ended(line: &mut Option<Line>) {
 
 struct Registration {
     id: String,
-    carries: Arc<Mutex<String>>,
+    told: Arc<Mutex<Told>>,
     address: Address,
     lease: Duration,
     news: News,
@@ -248,15 +264,15 @@ impl Registration {
         };
         let listen = format!("LISTEN \"{}\"", self.address.schema);
         line.client.batch_execute(&listen).await?;
-        let begin = "INSERT INTO nodes(id, number, lease_until, carries, renewed_at) \
-             VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond', $4, clock_timestamp()) \
+        let begin = "INSERT INTO nodes(id, number, lease_until, carries, address, renewed_at) \
+             VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond', $4, $5, clock_timestamp()) \
              ON CONFLICT (id) DO UPDATE SET number = excluded.number, lease_until = excluded.lease_until, \
              renewed_at = excluded.renewed_at";
-        let (lease, carries) = (self.lease.as_millis() as f64, self.carries.lock().clone());
+        let (lease, told) = (self.lease.as_millis() as f64, self.told.lock().clone());
         let until = Instant::now() + self.lease;
-        line.client
-            .execute(begin, &[&self.id, &number, &lease, &carries])
-            .await?;
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+            [&self.id, &number, &lease, &told.carries, &told.address];
+        line.client.execute(begin, &parameters).await?;
         self.held.send_modify(|lease| lease.renewed(until));
         // What was posted before this connection listened was told to nobody.
         self.news.tell();
@@ -265,10 +281,10 @@ impl Registration {
 
     async fn renew(&self, line: &Line) -> Result<(), Fault> {
         let renew = "UPDATE nodes SET lease_until = clock_timestamp() + $2 * interval '1 millisecond', \
-             carries = $3, renewed_at = clock_timestamp() WHERE id = $1";
-        let (lease, carries) = (self.lease.as_millis() as f64, self.carries.lock().clone());
-        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-            [&self.id, &lease, &carries];
+             carries = $3, address = $4, renewed_at = clock_timestamp() WHERE id = $1";
+        let (lease, told) = (self.lease.as_millis() as f64, self.told.lock().clone());
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+            [&self.id, &lease, &told.carries, &told.address];
         let until = Instant::now() + self.lease;
         let renewed = line.client.execute(renew, &parameters);
         let in_time = time::timeout(self.lease / 3, renewed).await;

@@ -11,7 +11,7 @@ use deadpool_postgres::{Pool, PoolError};
 use ghostlight_actors::{
     contract::{
         Expiry, InboxItem, Line, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot,
-        StateValue, StoreError, StoredLine, TreeLine,
+        StateValue, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -414,48 +414,6 @@ impl Readers {
             }
         }
         Ok(())
-    }
-
-    /// See `Store::held_elsewhere`.
-    pub(crate) async fn held(
-        &self,
-        node: &str,
-        journals: &[JournalId],
-    ) -> Result<Vec<bool>, Fault> {
-        let key = |journal: &JournalId| stored(&journal.to_string()).into_owned();
-        let keys: Vec<String> = journals.iter().map(key).collect();
-        let held: HashSet<String> = {
-            let select = "SELECT key FROM journals WHERE key = ANY($1) AND owner IS NOT NULL \
-                 AND owner <> $2 AND epoch > 0 AND node_lives(owner)";
-            let found = self.rows(select, &[&keys, &node]).await?;
-            let keys: Result<_, _> = found.iter().map(|row| row.try_get(0)).collect();
-            keys?
-        };
-        Ok(keys.iter().map(|key| held.contains(key)).collect())
-    }
-
-    /// Refuses a journal that another node than this one owns, or that this one owns with another epoch.
-    pub(crate) async fn is_owned(
-        &self,
-        node: &str,
-        journal: &JournalId,
-        epoch: u64,
-    ) -> Result<(), Fault> {
-        let key = journal.to_string();
-        let select = "SELECT epoch, owner FROM journals WHERE key = $1";
-        let found = self.rows(select, &[&stored(&key)]).await?;
-        let (current, owner) = match found.first() {
-            Some(row) => (count(row, 0)?, row.try_get::<_, Option<&str>>(1)?),
-            None => (0, None),
-        };
-        match current == epoch && owner == Some(node) {
-            true => Ok(()),
-            false => Err(Fault::Told(StoreError::Stale {
-                journal: journal.clone(),
-                epoch,
-                current,
-            })),
-        }
     }
 
     /// See `Store::expired`.

@@ -21,7 +21,6 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-#[cfg(feature = "deliveries")]
 use tokio_util::task::AbortOnDropHandle;
 use tower_http::{
     catch_panic::CatchPanicLayer,
@@ -43,6 +42,7 @@ use crate::{
     limits::ServerLimits,
     metrics::Metrics,
     page::PageFile,
+    peers::Peers,
     problem::Problem,
     quotas::{Quota, QuotaFor, Quotas},
     webhooks,
@@ -213,6 +213,7 @@ pub struct Server {
     address: Option<String>,
     visibility: BTreeMap<String, Visibility>,
     tls: Option<Arc<ServerConfig>>,
+    peers: Option<Peers>,
     services: Vec<Nested>,
     #[cfg(feature = "deliveries")]
     deliveries: Option<Deliveries>,
@@ -240,6 +241,7 @@ impl Server {
             address: None,
             visibility: BTreeMap::new(),
             tls: None,
+            peers: None,
             services: Vec::new(),
             #[cfg(feature = "deliveries")]
             deliveries: None,
@@ -285,6 +287,13 @@ impl Server {
     #[must_use]
     pub fn page(mut self, files: &'static [PageFile]) -> Self {
         self.page = files;
+        self
+    }
+
+    /// Asks the other processes over the store for the previews of runs that they carry, and lets them ask this one.
+    #[must_use]
+    pub fn peers(mut self, peers: Peers) -> Self {
+        self.peers = Some(peers);
         self
     }
 
@@ -420,6 +429,9 @@ impl Server {
                 server.deliver(stopping.cancelled()).await;
             }))
         };
+        let system = self.system.clone();
+        let asking = self.peers.map(|peers| tokio::spawn(peers.serve(system)));
+        let _asking = asking.map(AbortOnDropHandle::new);
         let connections = Connections::new(
             router,
             self.limits,

@@ -2,6 +2,8 @@
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
+#[cfg(feature = "postgres")]
+use futures_util::StreamExt as _;
 use ghostlight_actors::{actor::System, definition::TeamSpec, run::Registry};
 use rustls::{
     ServerConfig,
@@ -14,6 +16,8 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use super::key;
 #[cfg(feature = "anp")]
 use crate::server::Identities;
+#[cfg(feature = "postgres")]
+use crate::server::Peers;
 #[cfg(feature = "tools")]
 use crate::server::{Deliveries, DeliverySettings};
 use crate::{
@@ -236,6 +240,10 @@ fn server_of(system: &System, served: &Served) -> Result<Server, Failure> {
     if let Some(address) = &arguments.address {
         server = server.address(address);
     }
+    #[cfg(feature = "postgres")]
+    if let Some(address) = &arguments.node_address {
+        server = server.peers(peers(address));
+    }
     for origin in &arguments.origin {
         server = server.origin(origin);
     }
@@ -272,6 +280,28 @@ fn server_of(system: &System, served: &Served) -> Result<Server, Failure> {
         server = server.deliveries(deliveries);
     }
     Ok(server)
+}
+
+/// The other processes over the store, which know this one by this address.
+#[cfg(feature = "postgres")]
+fn peers(address: &str) -> Peers {
+    let key = crate::environment::variable("GHOSTLIGHT_NODE_KEY");
+    Peers::new(address, move |url| {
+        let key = key.clone();
+        async move {
+            let client = http_client(&url).map_err(io::Error::other)?;
+            let mut request = client.get(&url).header("accept", "text/event-stream");
+            if let Some(key) = key {
+                request = request.bearer_auth(key);
+            }
+            let answer = request
+                .send()
+                .await
+                .and_then(reqwest::Response::error_for_status);
+            let pieces = answer.map_err(io::Error::other)?.bytes_stream();
+            Ok(pieces.map(|piece| piece.map_err(io::Error::other)))
+        }
+    })
 }
 
 /// Tells the person where the server listens, who may ask it, and what it cannot do.

@@ -126,7 +126,7 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
     client
         .batch_execute(
             "SET search_path = ghostlight; DELETE FROM version WHERE number > 1; DROP INDEX runs_by_due; \
-             ALTER TABLE runs DROP COLUMN owner, DROP COLUMN version; ALTER TABLE nodes DROP COLUMN carries, DROP COLUMN renewed_at; \
+             ALTER TABLE runs DROP COLUMN owner, DROP COLUMN version; ALTER TABLE nodes DROP COLUMN carries, DROP COLUMN renewed_at, DROP COLUMN address; \
              ALTER TABLE journals DROP COLUMN heard_at; CREATE INDEX sessions_by_time ON journals(updated_at DESC, key)",
         )
         .await

@@ -59,6 +59,8 @@ struct EventsQuery {
     /// Whether a stream shows what is under way and not recorded, such as pieces of a model's answer; yes, when left
     /// out.
     previews: Option<bool>,
+    /// Whether a stream shows what is under way in this process alone, and asks no other one: processes ask each other so.
+    own: Option<bool>,
 }
 
 /// A page of events.
@@ -107,10 +109,10 @@ async fn events(
         }
     }
     let of_root = asked.system.run(row.root);
-    let mut events = if row.root == row.run {
-        run.events()
-    } else {
-        of_root.events()
+    let followed = if row.root == row.run { run } else { of_root };
+    let mut events = match query.own {
+        Some(true) => followed.own_events(),
+        _ => followed.events(),
     };
     if let Some(after) = after {
         events = events.after_event(after.position, after.part);

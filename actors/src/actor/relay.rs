@@ -1,0 +1,95 @@
+//! Trees that are followed here while other processes carry them: their previews come from there.
+
+use std::{collections::HashMap, fmt};
+
+use tokio::sync::mpsc;
+
+use super::{live_runs::LiveRuns, observers::Observers, system::System};
+use crate::vocabulary::{EventRecord, RunId};
+
+/// The trees that are followed in this process. A server asks the processes that carry them for what is not recorded.
+#[derive(Debug)]
+pub struct Relays {
+    followed: mpsc::UnboundedReceiver<RunId>,
+    observers: Observers,
+    live: LiveRuns,
+}
+
+impl System {
+    /// The trees that are followed here, whoever carries them, from now on; a later call takes the place of an earlier one.
+    pub fn relays(&self) -> Relays {
+        let previewer = &self.shared().services.previewer;
+        Relays {
+            followed: previewer.observers.relays(),
+            observers: previewer.observers.clone(),
+            live: previewer.live.clone(),
+        }
+    }
+}
+
+impl Relays {
+    /// The next tree that somebody follows. Where it is followed no more, and then again, it comes again. It
+    /// completes with `None` when another call of [`System::relays`] has taken its place.
+    pub async fn next(&mut self) -> Option<Relay> {
+        let root = self.followed.recv().await?;
+        Some(Relay {
+            root,
+            observers: self.observers.clone(),
+            live: self.live.clone(),
+            passed: HashMap::new(),
+        })
+    }
+}
+
+/// A tree that is followed here, and the way by which its previews come from another process.
+pub struct Relay {
+    root: RunId,
+    observers: Observers,
+    live: LiveRuns,
+    /// How many entries of each run the other process is known to have shown.
+    passed: HashMap<RunId, u64>,
+}
+
+impl Relay {
+    /// The root run of the tree.
+    pub fn root(&self) -> RunId {
+        self.root
+    }
+
+    /// Whether anybody still follows it. After `false` this relay is over.
+    pub fn is_followed(&self) -> bool {
+        self.observers.wants_relay(self.root)
+    }
+
+    /// Whether this process carries it, so that no other one has previews of it.
+    pub fn is_carried_here(&self) -> bool {
+        self.live.get(self.root).is_some()
+    }
+
+    /// The position after which the events of the other process are wanted.
+    pub fn position(&self) -> u64 {
+        self.observers.position(self.root)
+    }
+
+    /// Shows an event of the process that carries the tree. A preview is passed on; of a recorded event the
+    /// followers learn that there is something to read.
+    pub fn show(&mut self, record: EventRecord) {
+        match (record.position, record.sequence) {
+            (Some(position), Some(sequence)) => {
+                self.passed.insert(record.run, sequence + 1);
+                self.observers.published(self.root, position);
+            }
+            _ => {
+                // It rests on what was shown before it, which is read from the store here.
+                let entries = self.passed.get(&record.run).copied().unwrap_or_default();
+                self.observers.relay(self.root, entries, record);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Relay({})", self.root)
+    }
+}
