@@ -249,25 +249,27 @@ enum Failure {
     Mute,
     Deaf,
     Cut,
+    Late,
     Restarted,
     Terminated,
     FailedOver,
     Full,
 }
 
-const FAILURES: [Failure; 9] = [
+const FAILURES: [Failure; 10] = [
     Failure::Killed,
     Failure::Frozen,
     Failure::Mute,
     Failure::Deaf,
     Failure::Cut,
+    Failure::Late,
     Failure::Restarted,
     Failure::Terminated,
     Failure::FailedOver,
     Failure::Full,
 ];
 
-/// The failure of a round, and the node that meets it: in as many times nine rounds as there are nodes each of them meets
+/// The failure of a round, and the node that meets it: in as many times ten rounds as there are nodes each of them meets
 /// each failure.
 fn failure_of(round: usize) -> (Failure, usize) {
     let (time, number) = (round / FAILURES.len(), round % FAILURES.len());
@@ -336,7 +338,7 @@ async fn thousands_of_sessions_come_through_every_failure() {
         load(&mut observer, &mut nodes, &mut turns, some_time).await;
         if matches!(
             failure,
-            Failure::Frozen | Failure::Mute | Failure::Deaf | Failure::Cut
+            Failure::Frozen | Failure::Mute | Failure::Deaf | Failure::Cut | Failure::Late
         ) {
             disturbed.push(nodes[place].name.clone());
         }
@@ -364,6 +366,12 @@ async fn thousands_of_sessions_come_through_every_failure() {
             }
             Failure::Cut => {
                 proxies[place].set(Way::Cut);
+                load(&mut observer, &mut nodes, &mut turns, longer_than_a_lease).await;
+                proxies[place].set(Way::Open);
+            }
+            Failure::Late => {
+                // A lease is renewed in three round trips, so some come too late.
+                proxies[place].set(Way::Late(LEASE.as_millis() as u64 / 6));
                 load(&mut observer, &mut nodes, &mut turns, longer_than_a_lease).await;
                 proxies[place].set(Way::Open);
             }

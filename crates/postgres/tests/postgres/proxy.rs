@@ -1,4 +1,4 @@
-//! A way to the server that can be cut and frozen.
+//! A way to the server that can be cut, frozen and delayed.
 
 use std::{
     net::SocketAddr,
@@ -24,6 +24,9 @@ pub(crate) enum Way {
     Mute,
     /// The server's answers are not heard, and nobody is told.
     Deaf,
+    /// What passes waits up to so many milliseconds each time, on each connection by itself, so that what is sent later on
+    /// one of them may arrive earlier than what was sent before on another.
+    Late(u64),
     /// Each connection ends, and none begins.
     Cut,
     /// Each connection ends after so many more answers of the server.
@@ -99,6 +102,15 @@ impl Proxy {
     }
 }
 
+/// Waits as the way says.
+async fn delay(way: &watch::Receiver<Way>) {
+    let way = *way.borrow();
+    if let Way::Late(most) = way {
+        let delay = rand::random::<u64>() % (most + 1);
+        tokio::time::sleep(std::time::Duration::from_millis(delay)).await;
+    }
+}
+
 async fn carry(
     client: TcpStream,
     port: u16,
@@ -122,6 +134,7 @@ async fn carry(
                 .wait_for(|way| !matches!(way, Way::Frozen | Way::Mute))
                 .await
                 .is_err();
+            delay(&requests).await;
             *told.lock().unwrap() = buffer[..read].to_vec();
             if frozen || to_server.write_all(&buffer[..read]).await.is_err() {
                 return;
@@ -153,7 +166,7 @@ async fn carry(
                         return;
                     }
                 }
-                Ok(_) => {}
+                Ok(_) => delay(&answers).await,
                 Err(_) => return,
             }
             if to_client.write_all(&buffer[..read]).await.is_err() {
