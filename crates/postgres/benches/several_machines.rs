@@ -1,6 +1,7 @@
 //! What PostgreSQL costs: a durable step, the steps of many agents on one node and on two, and sleeping sessions; beside
 //! bare commits of the same rows, in one sitting, with syncs; and what eight nodes would come to by these costs.
-//! `several_machines asleep 1000000` measures that many sleepers, and nothing else.
+//! `several_machines asleep 1000000` measures that many sleepers, and nothing else; `several_machines claims 10000` what
+//! it takes until many nodes have shared so many journals of a dead one, beside bare rows that are shared with `SKIP LOCKED`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,7 +24,8 @@ use ghostlight_actors::{
     run::{Agent, RunContext, Team},
     session::Turn,
     vocabulary::{
-        AgentError, Effect, Entry, Message, Outcome, RunId, RunStart, SessionId, Timestamp,
+        AgentError, Effect, Entry, JournalId, Message, Outcome, RunId, RunStart, SessionId,
+        Timestamp,
     },
 };
 use ghostlight_postgres::{Options, PostgresStore};
@@ -45,15 +47,13 @@ fn main() {
         .build()
         .unwrap();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let sleepers = match arguments.as_slice() {
-        [asleep, count, ..] if asleep == "asleep" => Some(count.parse().unwrap()),
-        _ => None,
-    };
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     runtime.block_on(async {
         let server = Server::start(&["max_connections = 200"]);
-        match sleepers {
-            Some(count) => asleep(&server, count).await,
-            None => steps(&server).await,
+        match words.as_slice() {
+            ["asleep", count, ..] => asleep(&server, count.parse().unwrap()).await,
+            ["claims", count, ..] => claims(&server, count.parse().unwrap()).await,
+            _ => steps(&server).await,
         }
     });
 }
@@ -201,6 +201,85 @@ async fn eight_nodes(server: &Server, node_cost: Duration) {
         );
     }
     store.close().await.unwrap();
+}
+
+/// How many journals are claimed together, as when runs are recovered.
+const TOGETHER: usize = 128;
+
+/// Eight nodes that all want all journals of a dead one at once, each from another place on; and as many connections that
+/// share as many bare rows.
+async fn claims(server: &Server, count: u64) {
+    let client = bare(server).await;
+    let rows = format!(
+        "CREATE TABLE work(id bigint PRIMARY KEY, owner text); INSERT INTO work SELECT generate_series(1, {count})"
+    );
+    client.batch_execute(&rows).await.unwrap();
+    let take = format!(
+        "UPDATE work SET owner = $1 WHERE id IN (SELECT id FROM work WHERE owner IS NULL \
+             LIMIT {TOGETHER} FOR UPDATE SKIP LOCKED)"
+    );
+    let mut takers = JoinSet::new();
+    let begun = Instant::now();
+    for number in 0..8 {
+        let (client, take) = (server.client().await, take.clone());
+        takers.spawn(async move {
+            while client.execute(&take, &[&number.to_string()]).await.unwrap() > 0 {}
+        });
+    }
+    while takers.join_next().await.is_some() {}
+    let floor = count as f64 / begun.elapsed().as_secs_f64();
+    let dead = PostgresStore::open(&server.url()).await.unwrap();
+    for first in (0..count).step_by(500) {
+        let numbers = first..(first + 500).min(count);
+        let batches = numbers.map(|number| sleeper(number, now())).collect();
+        for committed in dead.commit(batches).await.unwrap() {
+            committed.unwrap();
+        }
+    }
+    let mut nodes = Vec::new();
+    for _ in 0..8 {
+        nodes.push(PostgresStore::open(&server.url()).await.unwrap());
+    }
+    let journals: Vec<JournalId> = (0..count).map(|number| run_of(number).into()).collect();
+    let mut wanted = JoinSet::new();
+    // While the owner lives each of them is refused, and whether it lives is looked up.
+    let begun = Instant::now();
+    for node in &nodes {
+        let (node, journals) = (node.clone(), journals.clone());
+        wanted.spawn(async move { take_all(&node, &journals, 0).await });
+    }
+    while let Some(refused) = wanted.join_next().await {
+        assert_eq!(refused.unwrap(), 0);
+    }
+    let refused = 8.0 * count as f64 / begun.elapsed().as_secs_f64();
+    dead.close().await.unwrap();
+    let begun = Instant::now();
+    for (number, node) in nodes.iter().enumerate() {
+        let (node, journals) = (node.clone(), journals.clone());
+        let from = number * journals.len() / 8;
+        wanted.spawn(async move { take_all(&node, &journals, from).await });
+    }
+    let mut taken = 0;
+    while let Some(claimed) = wanted.join_next().await {
+        taken += claimed.unwrap();
+    }
+    assert_eq!(taken as u64, count, "each journal has one owner");
+    let ours = count as f64 / begun.elapsed().as_secs_f64();
+    println!(
+        "{count} journals, 8 nodes: {ours:.0} taken a second, {refused:.0} refused a second; bare rows with SKIP LOCKED \
+         {floor:.0} a second"
+    );
+}
+
+/// Claims all journals, this one first, and counts those that it got.
+async fn take_all(store: &PostgresStore, journals: &[JournalId], from: usize) -> usize {
+    let (before, after) = journals.split_at(from);
+    let mut taken = 0;
+    for together in after.chunks(TOGETHER).chain(before.chunks(TOGETHER)) {
+        let claims = store.claim_all(together.to_vec()).await.unwrap();
+        taken += claims.iter().filter(|claim| claim.is_ok()).count();
+    }
+    taken
 }
 
 /// The time that this process has kept processors busy.

@@ -133,9 +133,11 @@ macro_rules! statements {
 statements! {
     lock = "SELECT commit, digest, position, journal, mark FROM tail FOR UPDATE";
     find_commit = "SELECT digest FROM commits WHERE number = $1";
-    find_journals = "SELECT key, id, root, epoch, owner, entries, hash, updated_at, definition, \
-         CASE WHEN owner IS NULL OR owner = $2 THEN false ELSE node_lives(owner) END \
-         FROM journals WHERE key = ANY($1)";
+    find_journals = "WITH found AS MATERIALIZED (SELECT key, id, root, epoch, owner, entries, hash, updated_at, definition \
+             FROM journals WHERE key = ANY($1)), \
+         living AS MATERIALIZED (SELECT owner FROM (SELECT DISTINCT owner FROM found WHERE owner <> $2) AS others \
+             WHERE node_lives(owner)) \
+         SELECT found.*, EXISTS (SELECT 1 FROM living WHERE living.owner = found.owner) FROM found";
     find_state = "SELECT s.scope, s.key, s.value IS NOT NULL, s.version \
          FROM unnest($1::text[], $2::text[]) AS wanted(scope, key) \
          JOIN state AS s ON s.scope = wanted.scope AND s.key = wanted.key";

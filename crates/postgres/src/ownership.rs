@@ -16,8 +16,12 @@ impl Readers {
         let key = |journal: &JournalId| stored(&journal.to_string()).into_owned();
         let keys: Vec<String> = journals.iter().map(key).collect();
         let held: HashSet<String> = {
-            let select = "SELECT key FROM journals WHERE key = ANY($1) AND owner IS NOT NULL \
-                 AND owner <> $2 AND epoch > 0 AND node_lives(owner)";
+            // Whether an owner lives is asked once, however many journals it has.
+            let select = "WITH found AS MATERIALIZED (SELECT key, owner FROM journals \
+                     WHERE key = ANY($1) AND owner <> $2 AND epoch > 0), \
+                 living AS MATERIALIZED (SELECT owner FROM (SELECT DISTINCT owner FROM found) AS owners \
+                     WHERE node_lives(owner)) \
+                 SELECT key FROM found JOIN living USING (owner)";
             let found = self.rows(select, &[&keys, &node]).await?;
             let keys: Result<_, _> = found.iter().map(|row| row.try_get(0)).collect();
             keys?
