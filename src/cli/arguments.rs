@@ -42,6 +42,10 @@ Environment:
   GHOSTLIGHT_STORE  the store, where --store is left out
   GHOSTLIGHT_MIGRATE
                     set to `never`, opening a store in PostgreSQL does not migrate it
+  GHOSTLIGHT_NODE_KEY
+                    the key with which `serve --node-address` asks other servers
+  PGPASSWORD, PGSERVICE, PGSSLROOTCERT, ...
+                    as for psql
   GHOSTLIGHT_CONFIG your settings, where they are not in config.yaml of your configuration directory
   RUST_LOG          what the engine notes, such as `debug` (stderr, or --log FILE)
   NO_COLOR          no colours

@@ -55,3 +55,4 @@ mod setting_up;
 mod speaking;
 mod time_travel;
 mod toiling;
+mod typewriter;

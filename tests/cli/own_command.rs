@@ -12,16 +12,13 @@ use std::{
 };
 
 use ghostlight_actors::{
-    contract::{Model, ModelContext, ModelError, ModelHandle},
+    contract::ModelHandle,
     run::{BehaviorHandle, Registry, RunContext},
-    vocabulary::{
-        AgentError, Delta, Effect, ModelRequest, ModelResponse, Outcome, Question, Scope,
-        StopReason, ToolCall,
-    },
+    vocabulary::{AgentError, Effect, Outcome, Question, Scope, StopReason, ToolCall},
 };
 use serde_json::{Value, json};
 
-use crate::listening::counts;
+use crate::{listening::counts, typewriter::Typewriter};
 
 pub(crate) const ARGUMENTS: &str = "GHOSTLIGHT_TEST_ARGUMENTS";
 /// How long a test waits for what must come, on the busiest machine.
@@ -51,12 +48,7 @@ fn registry() -> Registry {
     };
     crate::toiling::register(crate::page::register(ghostlight::builtin()))
         .provider("typewriter", |settings| {
-            let text = |name: &str| settings[name].as_str().unwrap_or_default().to_owned();
-            Ok(ModelHandle::new(Typewriter {
-                text: text("text"),
-                gate: text("gate").into(),
-                pause: Duration::from_millis(settings["pause_ms"].as_u64().unwrap_or_default()),
-            }))
+            Ok(ModelHandle::new(Typewriter::of(settings)))
         })
         .behavior("gated", of(|settings, cx| Box::pin(gated(settings, cx))))
         .behavior("asks", of(|settings, cx| Box::pin(asks(settings, cx))))
@@ -85,39 +77,6 @@ fn registry() -> Registry {
             "stops",
             of(|_, _| Box::pin(async { Ok(Outcome::stopped(StopReason::MaxSteps(2))) })),
         )
-}
-
-/// Says half of its text, waits for the file `gate`, and says the rest, word by word with a pause between them.
-struct Typewriter {
-    text: String,
-    gate: PathBuf,
-    pause: Duration,
-}
-
-impl Model for Typewriter {
-    async fn respond(
-        &self,
-        request: ModelRequest,
-        cx: ModelContext,
-    ) -> Result<ModelResponse, ModelError> {
-        let (begin, end) = self.text.split_at(self.text.len() / 2);
-        let say = |text: &str| {
-            if request.stream {
-                cx.delta(Delta::Text(text.to_owned()));
-            }
-        };
-        say(begin);
-        while !self.gate.exists() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        for word in end.split_inclusive(' ') {
-            say(word);
-            if !self.pause.is_zero() {
-                tokio::time::sleep(self.pause).await;
-            }
-        }
-        Ok(ModelResponse::text(self.text.clone()))
-    }
 }
 
 type Answering = std::pin::Pin<Box<dyn Future<Output = Result<Outcome, AgentError>> + Send>>;

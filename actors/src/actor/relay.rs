@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt};
 
 use tokio::sync::mpsc;
 
-use super::{live_runs::LiveRuns, observers::Observers, system::System};
+use super::{live_runs::LiveRuns, observers::Observers, previewer::Previewer};
 use crate::vocabulary::{EventRecord, RunId};
 
 /// The trees that are followed in this process. A server asks the processes that carry them for what is not recorded.
@@ -15,21 +15,17 @@ pub struct Relays {
     live: LiveRuns,
 }
 
-impl System {
-    /// The trees that are followed here, whoever carries them, from now on; a later call takes the place of an earlier one.
-    pub fn relays(&self) -> Relays {
-        let previewer = &self.shared().services.previewer;
-        Relays {
+impl Relays {
+    pub(super) fn of(previewer: &Previewer) -> Self {
+        Self {
             followed: previewer.observers.relays(),
             observers: previewer.observers.clone(),
             live: previewer.live.clone(),
         }
     }
-}
 
-impl Relays {
     /// The next tree that somebody follows. Where it is followed no more, and then again, it comes again. It
-    /// completes with `None` when another call of [`System::relays`] has taken its place.
+    /// completes with `None` when another call of [`System::relays`](super::System::relays) has taken its place.
     pub async fn next(&mut self) -> Option<Relay> {
         let root = self.followed.recv().await?;
         Some(Relay {

@@ -25,6 +25,7 @@ pub(crate) use tree::Nothing;
 use super::{
     SystemError,
     acting::{Acting, Use},
+    relay::Relays,
     shared::Shared,
     supervisor::{ChildInfo, Supervisor},
 };
@@ -133,6 +134,11 @@ impl System {
     /// The store.
     pub fn store(&self) -> &StoreHandle {
         &self.0.services.store
+    }
+
+    /// The trees that are followed here, whoever carries them, from now on; a later call takes the place of an earlier one.
+    pub fn relays(&self) -> Relays {
+        Relays::of(&self.0.services.previewer)
     }
 
     /// The supervision tree as it stands now.

@@ -19,6 +19,7 @@ mod interceptor;
 mod line;
 mod model;
 mod origin;
+mod run_row;
 mod run_status;
 mod session_row;
 mod state;
@@ -49,12 +50,11 @@ pub use interceptor::{
 pub use line::{EntryError, Line};
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use origin::Origin;
+pub use run_row::{RunFilter, RunRow};
 pub use run_status::RunStatus;
 pub use session_row::{SessionFilter, SessionRow};
 pub use state::{Expected, StateSlot, StateValue, StateWrite};
-pub use store::{
-    Append, Batch, CarriedTeam, Claim, Committed, RunFilter, RunRow, Store, StoredLine, TreeLine,
-};
+pub use store::{Append, Batch, CarriedTeam, Claim, Committed, Store, StoredLine, TreeLine};
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;
 pub(crate) use tool::ToolPace;

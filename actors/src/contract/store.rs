@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BoxFuture, Deleted, Expiry, InboxItem, Inventory, Line, RunStatus, SessionFilter, SessionRow,
-    StateSlot, StateValue, StateWrite, StoreError,
+    BoxFuture, Deleted, Expiry, InboxItem, Inventory, Line, RunFilter, RunRow, SessionFilter,
+    SessionRow, StateSlot, StateValue, StateWrite, StoreError,
 };
 use crate::vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp};
 
@@ -443,108 +443,4 @@ pub struct CarriedTeam {
     pub team: String,
     /// The version of its code: see [`TeamSpec::version`](crate::definition::TeamSpec::version).
     pub version: u32,
-}
-
-/// What the index knows of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct RunRow {
-    /// The run.
-    pub run: RunId,
-    /// The root of its tree.
-    pub root: RunId,
-    /// The run that delegated it.
-    pub parent: Option<RunId>,
-    /// The session that it belongs to.
-    pub session: Option<SessionId>,
-    /// The owner of its session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-    /// The team.
-    pub team: String,
-    /// The highest version of the team's code that has carried it. Processes with older code leave it alone.
-    #[serde(default)]
-    pub version: u32,
-    /// The agent that carries it.
-    pub agent: String,
-    /// The agents from the root's to this one.
-    pub path: Vec<String>,
-    /// Its status.
-    pub status: RunStatus,
-    /// The first characters of its input, for lists.
-    pub title: String,
-    /// When it must be woken, if it sleeps.
-    pub wake_at: Option<Timestamp>,
-    /// When it began.
-    pub started_at: Timestamp,
-    /// When its last entry was written.
-    pub updated_at: Timestamp,
-}
-
-impl RunRow {
-    /// The row of a root run that begins now.
-    pub fn new(run: RunId, team: impl Into<String>, agent: impl Into<String>) -> Self {
-        let agent = agent.into();
-        Self {
-            run,
-            root: run,
-            parent: None,
-            session: None,
-            owner: None,
-            team: team.into(),
-            version: 0,
-            path: vec![agent.clone()],
-            agent,
-            status: RunStatus::Running,
-            title: String::new(),
-            wake_at: None,
-            started_at: Timestamp::default(),
-            updated_at: Timestamp::default(),
-        }
-    }
-
-    /// Whether the run goes on without input from outside by this time: it runs, is being cancelled, or waits until
-    /// this time or an earlier one.
-    pub fn is_awake_by(&self, time: Timestamp) -> bool {
-        self.due().is_some_and(|due| due <= time)
-    }
-
-    /// The time by which the run goes on without input from outside: 0 if it runs or is being cancelled.
-    pub(crate) fn due(&self) -> Option<Timestamp> {
-        match self.status {
-            RunStatus::Running | RunStatus::Cancelling => Some(Timestamp(0)),
-            RunStatus::Waiting => self.wake_at,
-            _ => None,
-        }
-    }
-}
-
-/// A filter for lists of runs.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct RunFilter {
-    /// Only runs that have not ended.
-    pub open: bool,
-    /// Only runs that nobody delegated: the roots of trees, and the runs that continue them.
-    pub roots: bool,
-    /// Only runs that go on by themselves by this time: see [`RunRow::is_awake_by`]. A System asks for them again and
-    /// again, so runs that wake later must not affect the cost.
-    pub awake_by: Option<Timestamp>,
-    /// Only runs of this session.
-    pub session: Option<SessionId>,
-    /// Only runs whose id begins with these hexadecimal digits.
-    pub prefix: Option<String>,
-    /// Only runs of this tree.
-    pub root: Option<RunId>,
-    /// Only runs of this team.
-    pub team: Option<String>,
-    /// Only runs with one of these statuses; an empty list takes any.
-    pub statuses: Vec<RunStatus>,
-    /// Only runs that began at this time or later.
-    pub since: Option<Timestamp>,
-    /// Only runs after this one in the order of the list: the next page. If the run was deleted meanwhile, the page
-    /// holds the runs that began before it.
-    pub after: Option<RunRow>,
-    /// The most rows; 0 means no bound.
-    pub limit: usize,
 }
