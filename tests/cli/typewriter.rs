@@ -6,7 +6,7 @@ use ghostlight_actors::{
     contract::{Model, ModelContext, ModelError},
     vocabulary::{Delta, ModelRequest, ModelResponse},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Says half of its text, waits for the file `gate`, and says the rest, word by word with a pause between them.
 pub(crate) struct Typewriter {
@@ -16,7 +16,7 @@ pub(crate) struct Typewriter {
 }
 
 impl Typewriter {
-    pub(crate) fn of(settings: &Value) -> Self {
+    pub(crate) fn of(settings: &Map<String, Value>) -> Self {
         let text = |name: &str| settings[name].as_str().unwrap_or_default().to_owned();
         Self {
             text: text("text"),

@@ -10,7 +10,7 @@ mod deleting;
 use std::collections::{HashMap, HashSet};
 
 use ghostlight_actors::{
-    contract::{Append, Batch, Claim, Committed, Expected, InboxItem, StateWrite, StoreError},
+    contract::{Append, Batch, Claim, Committed, InboxItem, StateWrite, StoreError},
     vocabulary::{JournalId, RunId, SessionId},
 };
 use rusqlite::{Connection, OptionalExtension, params};
