@@ -1,4 +1,4 @@
-//! What the index of a store knows of runs.
+//! The rows of a store's index of runs, and the filters for lists of them.
 
 use serde::{Deserialize, Serialize};
 

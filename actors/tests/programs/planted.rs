@@ -1,4 +1,4 @@
-//! What the checks see: each finds a fault that is planted into a world that keeps every promise.
+//! The checks themselves: each finds a fault that is planted into a world that keeps every promise.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 

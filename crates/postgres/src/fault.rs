@@ -91,7 +91,7 @@ pub(crate) fn in_words(error: &Error) -> String {
     text
 }
 
-/// What is told of a connection that does not come about, and what helps.
+/// Words in the errors of connections that do not come about, each with its remedy.
 const REMEDIES: [(&str, &str); 5] = [
     (
         "UnknownIssuer",

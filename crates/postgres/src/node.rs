@@ -44,7 +44,7 @@ pub(crate) struct Node {
     task: JoinHandle<()>,
 }
 
-/// What this process tells the others of itself.
+/// The facts that a process tells the others of itself.
 #[derive(Clone, Debug)]
 struct Told {
     /// The teams that it carries, as JSON.

@@ -28,7 +28,7 @@ pub struct NodeStatus {
     /// How long ago it renewed its lease, by the database's clock; a healthy process does so every third of its lease.
     /// `None` for a program of before this was recorded.
     pub renewed: Option<Duration>,
-    /// What it should have done by now. The work of a process that is gone is nobody's: see
+    /// The work that it should have done by now. That of a process that is gone is nobody's: see
     /// [`PostgresStore::unclaimed`].
     pub lag: Lag,
 }

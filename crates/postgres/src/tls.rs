@@ -101,7 +101,7 @@ fn connector(
     Ok(MakeRustlsConnect::new(config))
 }
 
-/// What checks a server's certificate: with the authorities of a file, or with those that the operating system trusts.
+/// The check of a server's certificate: with the authorities of a file, or with those that the operating system trusts.
 fn verifier(
     roots: Option<&Path>,
     provider: &Arc<CryptoProvider>,

@@ -1,7 +1,7 @@
-//! What is under way in the processes that share the store, for those who follow it here.
+//! Previews of runs that other processes over the store carry, for those who follow them here.
 //!
-//! What is recorded is read from the store, whichever process carries a run. Previews are not recorded, so the
-//! server asks the process that carries a followed tree for its event stream, and passes them on. Whatever fails on the way
+//! Recorded events are read from the store, whichever process carries a run. Previews are not recorded, so the
+//! server asks the process that carries a followed tree for its event stream, and passes them on. A failure on the way
 //! costs previews and nothing else.
 
 use std::{fmt, io, sync::Arc, time::Duration};
