@@ -60,7 +60,7 @@ impl Stream {
         }
     }
 
-    fn to_end(mut self) -> Self {
+    fn read_whole(mut self) -> Self {
         while self.next().is_some() {}
         self
     }
@@ -120,7 +120,11 @@ fn text_that_one_server_makes_is_seen_piece_by_piece_at_another() {
     let (there, alone) = (follow(other), follow(lonely));
     until_asked(one, &nodes);
     desk.open_gate();
-    let (there, alone, here) = (there.to_end(), alone.to_end(), follow(one).to_end());
+    let (there, alone, here) = (
+        there.read_whole(),
+        alone.read_whole(),
+        follow(one).read_whole(),
+    );
     let (half, rest) = TEXT.split_at(TEXT.len() / 2);
     let pieces = there.pieces();
     // The first ones may have come before the other server heard anything.
@@ -144,7 +148,7 @@ fn text_that_one_server_makes_is_seen_piece_by_piece_at_another() {
     first.ends();
     said.until(half);
     desk.open_gate();
-    let said = said.to_end();
+    let said = said.read_whole();
     assert_eq!(said.pieces(), TEXT);
     assert_eq!(said.recorded().last().unwrap()["type"], "run_ended");
     second.signal("TERM");
