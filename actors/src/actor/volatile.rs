@@ -207,7 +207,7 @@ impl Store for VolatileTeams {
     }
 
     async fn address_of(&self, journal: JournalId) -> Result<Option<String>, StoreError> {
-        // What is in memory is carried here.
+        // A journal in memory has no other process.
         match self.holds(&journal).await? {
             true => Ok(None),
             false => self.durable.address_of(journal).await,

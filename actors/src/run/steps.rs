@@ -1,6 +1,8 @@
 //! Where steps begin and end, derived from events: a step is a model call with the tool calls that it
 //! asks for.
 
+use std::sync::OnceLock;
+
 use super::{
     notes::ANSWERS,
     operations::{status_of, tool_digest},
@@ -36,8 +38,17 @@ struct OpenStep {
 #[derive(Debug)]
 struct OpenCall {
     call: ToolCall,
+    /// The digest of the operation that runs it, made when it is first asked for.
+    digest: OnceLock<CallDigest>,
     /// The error with which its tool ended, which the function may turn into a result.
     error: Option<OperationError>,
+}
+
+impl OpenCall {
+    fn digest(&self) -> CallDigest {
+        let made = || tool_digest(&self.call.name, self.call.arguments.text()).into();
+        *self.digest.get_or_init(made)
+    }
 }
 
 impl OpenStep {
@@ -114,6 +125,7 @@ impl Steps {
         events.push(Event::StepStarted { step, operation });
         let open = |call: &ToolCall| OpenCall {
             call: call.clone(),
+            digest: OnceLock::new(),
             error: None,
         };
         let unanswered: Vec<OpenCall> = asked.iter().map(open).collect();
@@ -149,7 +161,7 @@ impl Steps {
             if step.operation.leg != leg {
                 number = 0;
             }
-            for OpenCall { call, error } in &step.unanswered {
+            for OpenCall { call, error, .. } in &step.unanswered {
                 // The function gave such a call another id, so it may have a result.
                 let is_named = !call.id.trim().is_empty();
                 let of_id = |other: &&OpenCall| other.call.id == call.id;
@@ -195,10 +207,7 @@ impl Steps {
         error: &OperationError,
     ) {
         let is_of = |open: &OpenCall| open.error.is_none() && open.call.name == name;
-        let is_it = |open: &OpenCall| {
-            let found = tool_digest(&open.call.name, open.call.arguments.text());
-            is_of(open) && digest == Some(found.into())
-        };
+        let is_it = |open: &OpenCall| is_of(open) && digest == Some(open.digest());
         let place = self.place(operation, is_it);
         if let Some((step, at)) = place.or_else(|| self.place(operation, is_of)) {
             self.open[step].unanswered[at].error = Some(error.clone());

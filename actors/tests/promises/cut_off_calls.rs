@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use ghostlight_actors::{
     actor::{Run, System},
+    contract::{Tool, ToolContext, ToolError, ToolOutput},
     definition::ApprovalRule,
     run::{Agent, RunContext},
     testing::ScriptedModel,
     vocabulary::{
-        AgentError, AnsweredBy, Budget, Effect, Event, EventRecord, ModelResponse, Outcome,
-        ToolCall, ToolStatus,
+        AgentError, AnsweredBy, Arguments, Budget, Effect, Event, EventRecord, ModelResponse,
+        Outcome, ToolCall, ToolDefinition, ToolStatus,
     },
 };
 use serde_json::json;
@@ -186,4 +187,49 @@ async fn a_function_that_makes_no_use_of_its_calls_and_answers_cuts_nothing_off(
     let run = ask(&system, "a", "go").await;
     outcome(&run).await;
     assert!(results(&recorded(&run).await, &run).is_empty());
+}
+
+/// Always fails.
+struct Broken;
+
+impl Tool for Broken {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new("break", "fails").effect(Effect::Read)
+    }
+
+    async fn call(&self, _: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        Err(ToolError::new("broken"))
+    }
+}
+
+/// As many calls as an answer may have by far, each with arguments of a kilobyte.
+#[tokio::test(start_paused = true)]
+async fn of_thousands_of_calls_that_fail_or_are_cut_off_each_has_one_result() {
+    const MANY: usize = 1_000;
+    let stage = Stage::alone();
+    let asked = |from: usize, name: &str| -> Vec<ToolCall> {
+        let filling = "x".repeat(1_000);
+        let call = |n: usize| ToolCall::new(n.to_string(), name, json!({ "n": n, "x": filling }));
+        (from..from + MANY).map(call).collect()
+    };
+    let calls = [asked(0, "break"), asked(MANY, "watch")].concat();
+    let model = ScriptedModel::replies([ModelResponse::tool_calls(calls)]);
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let said = cx.model(cx.model_request(cx.conversation())).await?;
+        cx.tools(said.calls()).await?;
+        Ok(Outcome::answer("done"))
+    })
+    .tool(Broken)
+    .tool(stage.tool("watch", Effect::Read, LONG));
+    let system = stage.start_with(agent, model).await;
+    let run = ask(&system, "a", "go").await;
+    pause(20_000).await;
+    assert!(run.cancel("enough").await.unwrap());
+    outcome(&run).await;
+    let told = results(&recorded(&run).await, &run);
+    let of = |status| told.values().filter(|end| end.0 == status).count();
+    assert_eq!(
+        (of(ToolStatus::Error), of(ToolStatus::Interrupted)),
+        (MANY, MANY)
+    );
 }

@@ -51,7 +51,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// The parameters of an address, and what the environment adds. What is wrong is told in words, without any secret.
+    /// The parameters of an address, with those that the environment adds. An error is in words, without any secret.
     pub(crate) fn read(
         address: &str,
         variables: &BTreeMap<String, String>,

@@ -21,7 +21,7 @@ pub struct NodeStatus {
     pub lives: bool,
     /// The number of its journals whose runs have not ended.
     pub open_runs: u64,
-    /// The teams that it carries. What a process announces is read here within a third of its lease.
+    /// The teams that it carries. An announcement is read here within a third of the lease.
     pub carries: Vec<CarriedTeam>,
     /// Whether it is this process.
     pub is_this: bool,

@@ -131,7 +131,7 @@ impl Peers {
 struct Lines(Vec<u8>);
 
 impl Lines {
-    /// The events that a piece completes. What is no event of ours is passed over, as a later program may send it.
+    /// The events that a piece completes. Other lines are passed over: a later program may send them.
     fn records(&mut self, piece: &[u8]) -> io::Result<Vec<EventRecord>> {
         self.0.extend_from_slice(piece);
         let Some(end) = self.0.iter().rposition(|byte| *byte == b'\n') else {

@@ -1,5 +1,7 @@
 //! `ghostlight cancel`.
 
+use std::time::Duration;
+
 use ghostlight_actors::{actor::System, contract::RunRow, run::Registry, vocabulary::OperationId};
 use serde_json::json;
 
@@ -14,8 +16,13 @@ use crate::cli::{
 /// Cancels a run, and carries the cancellation out unless another process carries the run.
 pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit, Failure> {
     let keeping = Keeping::open_to_change(&arguments.store).await?;
-    let Some(run) = &arguments.run else {
-        return cancel_silent(&keeping, &arguments).await;
+    let run = match (&arguments.run, arguments.silent) {
+        (Some(run), _) => run,
+        (None, Some(time)) => return cancel_silent(&keeping, &arguments, time).await,
+        (None, None) => {
+            let message = "name a run, or a time with --silent".to_owned();
+            return Err(Failure::Usage(message));
+        }
     };
     let row = keeping.find(run).await?;
     if row.status.is_ended() {
@@ -68,13 +75,15 @@ pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit
 
 /// Tells all runs that recorded nothing for a time that they are cancelled. Whoever carries a run, or goes on with it,
 /// closes it.
-async fn cancel_silent(keeping: &Keeping, arguments: &Cancel) -> Result<Exit, Failure> {
+async fn cancel_silent(
+    keeping: &Keeping,
+    arguments: &Cancel,
+    time: Duration,
+) -> Result<Exit, Failure> {
     let mut interrupt = Interrupt::new()?;
     let system = super::start_to_post(keeping).await?;
     let result = async {
-        let expired = system
-            .expire_open(arguments.silent.unwrap_or_default())
-            .await?;
+        let expired = system.expire_open(time).await?;
         for run in &expired {
             if arguments.show.json {
                 print_json(&json!({ "run": run }))?;

@@ -52,7 +52,9 @@ impl Carrier {
                 .filter(|(_, call)| !call.completed && !call.dropped && call.begun.is_some());
             // Undo steps are handled in `undo`.
             let unfinished = unfinished.filter(|(op, _)| op.leg != UNDO_LEG);
-            let unfinished = unfinished.filter(|(op, _)| open.iter().all(|(id, ..)| id != *op));
+            // The open calls are in their order.
+            let is_open = |op: &OperationId| open.binary_search_by_key(op, |(id, ..)| *id).is_ok();
+            let unfinished = unfinished.filter(|(op, _)| !is_open(op));
             unfinished.map(|(op, call)| (*op, call.clone())).collect()
         };
         recorded.sort_unstable_by_key(|(op, _)| *op);

@@ -245,7 +245,7 @@ async fn how_far_each_node_is_behind_and_what_nobody_carries_is_told() {
     let oldest = behind.lag.oldest.unwrap();
     assert!(oldest >= Duration::from_secs(59) && oldest < Duration::from_secs(600));
     assert_eq!(of(&healthy).await.lag, Lag::default());
-    // What is posted is unread until a commit takes it.
+    // A posted item is unread until a commit takes it.
     assert!(
         other
             .post(run(2), item("a", minute_ago - 60_000))

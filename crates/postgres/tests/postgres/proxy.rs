@@ -24,7 +24,7 @@ pub(crate) enum Way {
     Mute,
     /// The server's answers are not heard, and nobody is told.
     Deaf,
-    /// What passes waits up to so many milliseconds each time, on each connection by itself, so that what is sent later on
+    /// The bytes that pass wait up to so many milliseconds each time, on each connection by itself, so that what is sent later on
     /// one of them may arrive earlier than what was sent before on another.
     Late(u64),
     /// Each connection ends, and none begins.
