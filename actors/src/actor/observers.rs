@@ -273,3 +273,49 @@ impl Drop for Subscription {
             .store(trees.len(), Ordering::Release);
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::{Event, OperationId, Preview, Timestamp};
+
+    fn preview(run: RunId) -> EventRecord {
+        let preview = Preview::ModelStarted {
+            operation: OperationId::default(),
+            attempt: 1,
+            model: "m".to_owned(),
+        };
+        EventRecord::new(run, Timestamp(1), Vec::new(), Event::Preview(preview))
+    }
+
+    #[test]
+    fn a_preview_of_another_process_goes_to_none_that_asks_for_another_process() {
+        let (observers, root) = (Observers::default(), RunId::from_random(7));
+        let (here, elsewhere) = (observers.subscribe(root), observers.subscribe_to_own(root));
+        let seen = || [&here, &elsewhere].map(|observer| observer.previews.take().0.is_some());
+        observers.relay(root, 0, preview(root));
+        assert_eq!(seen(), [true, false]);
+        observers.preview(root, 0, preview(root));
+        assert_eq!(seen(), [true, true]);
+    }
+
+    #[test]
+    fn a_tree_is_asked_for_once_while_it_is_followed_and_anew_afterwards() {
+        let (observers, root) = (Observers::default(), RunId::from_random(7));
+        let earlier = observers.subscribe(root);
+        let mut asked = observers.relays();
+        let later = observers.subscribe(root);
+        assert_eq!(asked.try_recv(), Ok(root));
+        assert!(asked.try_recv().is_err(), "it is asked for already");
+        drop((earlier, later));
+        // A process that asks for its own followers is no reason to ask others.
+        let own = observers.subscribe_to_own(root);
+        assert!(!observers.wants_relay(root));
+        assert!(asked.try_recv().is_err());
+        drop(own);
+        let _anew = observers.subscribe(root);
+        assert_eq!(asked.try_recv(), Ok(root));
+        assert!(observers.wants_relay(root));
+    }
+}
