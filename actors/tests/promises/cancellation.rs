@@ -113,6 +113,24 @@ async fn whatever_a_run_waits_for_it_is_cancelled_with_one_end() {
     }
 }
 
+/// A crash during the grace period of a call finds the cancellation, and so do those who look at the run.
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_is_recorded_before_the_calls_are_given_their_time() {
+    let stage = Stage::new();
+    let (agent, model) = waiting(&stage, "once");
+    let system = stage.start_with(agent, model).await;
+    let run = ask(&system, "a", "go").await;
+    pause(700).await;
+    assert!(run.cancel("enough").await.unwrap());
+    pause(1_000).await;
+    let status = run.status().await.unwrap().status;
+    assert_eq!(status, RunStatus::Cancelling);
+    let entries = stage.entries(run.id()).await;
+    let asked = |entry: &Entry| matches!(entry, Entry::CancelRequested { .. });
+    assert!(entries.iter().any(asked), "{entries:?}");
+    assert_cancelled(&stage, &run, "once").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_cancelled_from_above_does_not_run_again() {
     let stage = Stage::new();
