@@ -479,7 +479,13 @@ fn policies_are_named_with_their_settings_and_faults_have_their_place() {
     let names: Vec<&str> = names.map(|policy| policy.name.as_str()).collect();
     assert_eq!(
         names,
-        ["planning", "verification", "recovery", "repetition"]
+        [
+            "planning",
+            "verification",
+            "recovery",
+            "repetition",
+            "self_reflection"
+        ]
     );
     for (policies, line, column, parts) in [
         (
