@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{
     Utterance,
     conversation::transcript,
-    ends::MemberEnd,
+    ends::{Ends, MemberEnd},
     member::{Part, ask_all, at_least_one, check_members, limit, members},
 };
 use crate::behaviors::{AgentLoop, LoopLimits, Prompt, below_instructions};
@@ -109,14 +109,9 @@ impl Coordinator {
         below_instructions(&cx.agent().instructions, &prompt)
     }
 
-    /// Does the tasks of a round, and returns the result of each. An end that ends the whole work
-    /// comes with the results of the other tasks.
-    async fn work(
-        &self,
-        cx: &RunContext,
-        mut tasks: Vec<Handed>,
-    ) -> Result<Result<String, (MemberEnd, String)>, AgentError> {
-        let beyond = tasks.split_off(tasks.len().min(self.max_tasks as usize));
+    /// Does these tasks of a round, and returns the end of each. A worker that ends the whole work
+    /// stops the others.
+    async fn work(&self, cx: &RunContext, tasks: Vec<Handed>) -> Result<Ends, AgentError> {
         let parts: Vec<Part> = tasks
             .into_iter()
             .map(|Handed { worker, task }| {
@@ -125,23 +120,13 @@ impl Coordinator {
             })
             .collect();
         let wait = limit(self.task_timeout_ms);
-        // An escalation of a worker goes to the model that assigned the task.
-        let leaves = |end: &MemberEnd| matches!(end, MemberEnd::Stopped(StopReason::LoopExited, _));
-        let ends = ask_all(cx, parts, Some(self.max_at_once), wait, leaves).await?;
-        if let Some(end) = ends.iter().find(|end| leaves(end)) {
-            return Ok(Err((end.clone(), transcript(&ends.made()))));
-        }
-        let mut told = ends.told();
-        for handed in beyond {
-            let Handed { worker, task } = handed;
-            let bound = self.max_tasks;
-            told.push(Utterance::new(
-                format!("{worker}: {task}"),
-                format!("[not done: a round has at most {bound} tasks]"),
-            ));
-        }
-        Ok(Ok(transcript(&told)))
+        ask_all(cx, parts, Some(self.max_at_once), wait, leaves).await
     }
+}
+
+/// Whether a worker's end ends the whole work. An escalation goes to the model that assigned the task.
+fn leaves(end: &MemberEnd) -> bool {
+    matches!(end, MemberEnd::Stopped(StopReason::LoopExited, _))
 }
 
 /// A stop with the workers' results as its partial answer, if there are any.
@@ -207,13 +192,21 @@ impl Behavior for Coordinator {
                 &json!({ "round": round, "tasks": handed.tasks.len() }),
             );
             conversation = lead.transcript().clone();
-            let mut results = match self.work(&cx, handed.tasks).await? {
-                Ok(results) => results,
-                Err((end, made)) => {
-                    done.extend((!made.is_empty()).then_some(made));
-                    return end.into_outcome(done.join("\n\n"));
-                }
-            };
+            let mut tasks = handed.tasks;
+            let beyond = tasks.split_off(tasks.len().min(self.max_tasks as usize));
+            let ends = self.work(&cx, tasks).await?;
+            if let Some(end) = ends.iter().find(|end| leaves(end)) {
+                let made = transcript(&ends.made());
+                done.extend((!made.is_empty()).then_some(made));
+                return end.clone().into_outcome(done.join("\n\n"));
+            }
+            let mut told = ends.told();
+            told.extend(beyond.into_iter().map(|Handed { worker, task }| {
+                let bound = self.max_tasks;
+                let told = format!("[not done: a round has at most {bound} tasks]");
+                Utterance::new(format!("{worker}: {task}"), told)
+            }));
+            let mut results = transcript(&told);
             done.push(results.clone());
             if round == self.max_rounds {
                 results = format!("{results}\n\n{}", self.last);

@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use self::schedule::{PlanEnd, Schedule, TaskEnd};
+use self::schedule::{Schedule, TaskEnd};
 use super::{
     Utterance,
     conversation::{transcript, with_transcript},
@@ -389,11 +389,9 @@ fn report(plan: &TaskPlan, ends: &[Option<TaskEnd>]) -> String {
     for (task, end) in plan.tasks().iter().zip(ends) {
         let (group, told) = match end {
             None => (&mut skipped, "the work ended before".to_owned()),
-            Some(end) => match end {
-                TaskEnd::Done(text) => (&mut done, text.clone()),
-                TaskEnd::Failed(end) => (&mut failed, end.told()),
-                TaskEnd::Skipped(need) => (&mut skipped, format!("needs {need}")),
-            },
+            Some(TaskEnd::Tried(end)) if end.is_answer() => (&mut done, end.told()),
+            Some(TaskEnd::Tried(end)) => (&mut failed, end.told()),
+            Some(TaskEnd::Skipped(need)) => (&mut skipped, format!("needs {need}")),
         };
         group.insert(task.id.clone(), told.into());
     }
@@ -409,23 +407,28 @@ impl Behavior for Orchestrator {
             plan: &plan,
             settings: self,
         };
-        let PlanEnd { ends, leaves } = schedule.run().await?;
+        let ends = schedule.run().await?;
         let report = report(&plan, &ends);
-        if let Some(leaves) = leaves {
+        let mut tried = ends.iter().flatten().filter_map(|end| match end {
+            TaskEnd::Tried(end) => Some(end),
+            TaskEnd::Skipped(_) => None,
+        });
+        if let Some(leaves) = tried.find(|end| end.leaves()) {
             // What the one made that ends the work is its own answer, if nobody else made any.
             let made = ends.iter().flatten().filter(|end| end.has_made()).count();
             let others = made > usize::from(leaves.made().is_some());
-            return leaves.into_outcome(if others { report } else { String::new() });
+            return leaves
+                .clone()
+                .into_outcome(if others { report } else { String::new() });
         }
         let Some(aggregator) = &self.aggregator else {
             return Ok(match ends.iter().flatten().find_map(TaskEnd::exhausted) {
-                Some(reason) => stopped(reason, report),
+                Some(reason) => stopped(reason.clone(), report),
                 None => Outcome::answer(report),
             });
         };
         let told = |end: &TaskEnd| match end {
-            TaskEnd::Done(text) => text.clone(),
-            TaskEnd::Failed(end) => format!("[failed: {}]", end.told()),
+            TaskEnd::Tried(end) => end.told(),
             TaskEnd::Skipped(need) => format!("[not done: it needs task {need}]"),
         };
         let said: Vec<Utterance> = plan

@@ -18,46 +18,36 @@ use crate::workflows::ends::MemberEnd;
 /// The end of a task.
 #[derive(Clone, Debug)]
 pub(super) enum TaskEnd {
-    /// It was done, with this result.
-    Done(String),
-    /// It has no answer after all its attempts.
-    Failed(MemberEnd),
+    /// It was begun, and its last attempt ended so.
+    Tried(MemberEnd),
     /// It was not begun, since this dependency was not done.
     Skipped(String),
 }
 
 impl TaskEnd {
-    /// Whether there is a result, or a part of one.
-    pub(super) fn has_made(&self) -> bool {
+    /// Its result, if it was done.
+    pub(super) fn answer(&self) -> Option<&str> {
         match self {
-            Self::Done(_) => true,
-            Self::Failed(end) => end.made().is_some(),
-            Self::Skipped(_) => false,
+            Self::Tried(MemberEnd::Answered(text)) => Some(text),
+            _ => None,
         }
     }
 
+    /// Whether there is a result, or a part of one.
+    pub(super) fn has_made(&self) -> bool {
+        matches!(self, Self::Tried(end) if end.is_answer() || end.made().is_some())
+    }
+
     /// The used-up budget that ended it.
-    pub(super) fn exhausted(&self) -> Option<StopReason> {
+    pub(super) fn exhausted(&self) -> Option<&StopReason> {
         match self {
-            Self::Failed(MemberEnd::Stopped(reason @ StopReason::BudgetExhausted(_), _)) => {
-                Some(reason.clone())
+            Self::Tried(MemberEnd::Stopped(reason @ StopReason::BudgetExhausted(_), _)) => {
+                Some(reason)
             }
             _ => None,
         }
     }
 }
-
-/// The end of a plan.
-pub(super) struct PlanEnd {
-    /// Each task's end, in the order of the plan; `None` for a task that was not begun or not
-    /// finished when the workflow ended.
-    pub(super) ends: Vec<Option<TaskEnd>>,
-    /// The end of a member that ends the workflow early.
-    pub(super) leaves: Option<MemberEnd>,
-}
-
-/// The end of a task after its attempts, or the end that ends the workflow.
-type Attempted = Result<Result<TaskEnd, MemberEnd>, AgentError>;
 
 /// A plan in progress.
 pub(super) struct Schedule<'a> {
@@ -69,13 +59,14 @@ pub(super) struct Schedule<'a> {
 impl Schedule<'_> {
     /// Does all tasks: each as soon as its dependencies are done and there is room, those with the
     /// lower priority number first. A task whose dependency failed is skipped, and the others
-    /// continue.
-    pub(super) async fn run(&self) -> Result<PlanEnd, AgentError> {
+    /// continue. Returns each task's end, in the order of the plan; `None` for a task that was not begun or
+    /// not finished when a member ended the workflow early.
+    pub(super) async fn run(&self) -> Result<Vec<Option<TaskEnd>>, AgentError> {
         let count = self.plan.tasks().len();
         let mut ends: Vec<Option<TaskEnd>> = vec![None; count];
         let mut waiting = self.plan.by_priority();
         let mut working = FuturesUnordered::new();
-        let leaves = loop {
+        loop {
             self.skip(&mut waiting, &mut ends);
             let room = (self.settings.max_at_once as usize).saturating_sub(working.len());
             for place in self.ready(&waiting, &ends).into_iter().take(room) {
@@ -85,23 +76,22 @@ impl Schedule<'_> {
                 working.push(self.attempts(place, inputs));
             }
             let Some((place, ended)) = working.next().await else {
-                break None;
+                break;
             };
-            let end = match ended? {
-                Ok(end) => end,
-                Err(leaves) => {
-                    ends[place] = Some(TaskEnd::Failed(leaves.clone()));
-                    break Some(leaves);
-                }
-            };
-            match &end {
-                TaskEnd::Failed(end) => self.tell(place, "failed", &end.told()),
-                _ => self.tell(place, "done", ""),
+            let end: MemberEnd = ended?;
+            let leaves = end.leaves();
+            if end.is_answer() {
+                self.tell(place, "done", "");
+            } else if !leaves {
+                self.tell(place, "failed", &end.told());
             }
-            ends[place] = Some(end);
-        };
+            ends[place] = Some(TaskEnd::Tried(end));
+            if leaves {
+                break;
+            }
+        }
         drop(working);
-        Ok(PlanEnd { ends, leaves })
+        Ok(ends)
     }
 
     fn tell(&self, place: usize, what: &str, reason: &str) {
@@ -114,7 +104,8 @@ impl Schedule<'_> {
         loop {
             let missed = waiting.iter().find_map(|place| {
                 let not_done = |need: &&usize| {
-                    matches!(ends[**need], Some(TaskEnd::Failed(_) | TaskEnd::Skipped(_)))
+                    let end = ends[**need].as_ref();
+                    end.is_some_and(|end| end.answer().is_none())
                 };
                 let need = self.plan.needs(*place).iter().find(not_done)?;
                 Some((*place, *need))
@@ -135,7 +126,7 @@ impl Schedule<'_> {
             .min()
             .unwrap_or(0);
         let may_begin = |place: &usize| {
-            let is_done = |need: &usize| matches!(ends[*need], Some(TaskEnd::Done(_)));
+            let is_done = |need: &usize| ends[*need].as_ref().and_then(TaskEnd::answer).is_some();
             let in_phase = !self.settings.phases || self.plan.level(*place) == phase;
             in_phase && self.plan.needs(*place).iter().all(is_done)
         };
@@ -145,9 +136,9 @@ impl Schedule<'_> {
     /// The results of a task's dependencies, by the tasks' ids.
     fn inputs(&self, place: usize, ends: &[Option<TaskEnd>]) -> BTreeMap<String, String> {
         let needs = self.plan.needs(place).iter();
-        let results = needs.filter_map(|need| match &ends[*need] {
-            Some(TaskEnd::Done(text)) => Some((self.plan.tasks()[*need].id.clone(), text.clone())),
-            _ => None,
+        let results = needs.filter_map(|need| {
+            let text = ends[*need].as_ref()?.answer()?;
+            Some((self.plan.tasks()[*need].id.clone(), text.to_owned()))
         });
         results.collect()
     }
@@ -157,25 +148,17 @@ impl Schedule<'_> {
         &self,
         place: usize,
         inputs: BTreeMap<String, String>,
-    ) -> BoxFuture<'_, (usize, Attempted)> {
+    ) -> BoxFuture<'_, (usize, Result<MemberEnd, AgentError>)> {
         let task = &self.plan.tasks()[place];
         async move {
             let mut pause = self.settings.retry_pause_ms as f64;
             let mut attempt = 0;
             loop {
                 attempt += 1;
-                let end = match self.settings.process(self.cx, task, &inputs).await {
-                    Ok(end) => end,
-                    Err(error) => return Err(error),
-                };
-                if end.leaves() {
-                    return Ok(Err(end));
-                }
-                if end.is_answer() {
-                    return Ok(Ok(TaskEnd::Done(end.told())));
-                }
-                if attempt >= self.settings.max_attempts || !end.may_be_tried_again() {
-                    return Ok(Ok(TaskEnd::Failed(end)));
+                let end = self.settings.process(self.cx, task, &inputs).await?;
+                let is_last = attempt >= self.settings.max_attempts;
+                if is_last || end.leaves() || !end.may_be_tried_again() {
+                    return Ok(end);
                 }
                 // Full jitter: tasks that failed together are not retried at the same moment.
                 let part = self.cx.random().await?;
