@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Graph, GraphEnd, GraphError, Halt, StateGraph, Walked, so_far};
+use super::{Graph, GraphEnd, GraphError, Halt, StateGraph, Unfinished, Walked, so_far};
 use crate::{
     behaviors::{Prompt, task},
     workflows::{
@@ -303,7 +303,7 @@ impl GraphNode {
             self.call(tool, format!("{name}-{times}"), cx, &state)
                 .await?
         } else {
-            return Ok(Ok(state));
+            return Ok(state);
         };
         match end {
             MemberEnd::Answered(text) => {
@@ -317,11 +317,11 @@ impl GraphNode {
                     None => Value::String(text),
                 };
                 state.result(self.into.as_deref().unwrap_or(name), value);
-                Ok(Ok(state))
+                Ok(state)
             }
             end if self.on_failure.is_some() && !end.leaves() => {
                 state.put(&format!("{name}.failed"), Value::String(end.told()));
-                Ok(Ok(state))
+                Ok(state)
             }
             MemberEnd::Stopped(reason, text) => {
                 let moved = !text.is_empty();
@@ -329,11 +329,11 @@ impl GraphNode {
                     let into = self.into.as_deref().unwrap_or(name);
                     state.result(into, Value::String(text));
                 }
-                let halt = Halt::new(reason, state);
-                Ok(Err(Halt { moved, ..halt }))
+                let halt = Unfinished::from(Halt::new(reason, state));
+                Err(halt.after(moved))
             }
             // The graph fails with the member's error.
-            MemberEnd::Failed(error) => Err(error.into()),
+            MemberEnd::Failed(error) => Err(AgentError::from(error).into()),
         }
     }
 

@@ -39,8 +39,8 @@ pub use file::{Choice, GraphNode, GraphSpec, Reducer, Rule, Then};
 pub const END: &str = "end";
 
 type Work<S> = Arc<dyn Fn(RunContext, S) -> BoxFuture<'static, Walked<S>> + Send + Sync>;
-/// The state after a walk, or the place where the walk was stopped.
-type Walked<S> = Result<Result<S, Halt<S>>, AgentError>;
+/// The state after a walk.
+type Walked<S> = Result<S, Unfinished<S>>;
 type Choose<S> = Arc<dyn Fn(&S) -> String + Send + Sync>;
 type Merge<S> = Arc<dyn Fn(S, Vec<S>) -> S + Send + Sync>;
 
@@ -143,12 +143,12 @@ impl<S: Clone + Send + 'static> StateGraph<S> {
         self.halting_node(name, move |cx, state: S| {
             let before = state.clone();
             let work = work(cx, state);
-            async move {
-                match work.await {
-                    Ok(state) => Ok(Ok(state)),
-                    Err(error) => Ok(Err(Halt::new(exhausted(error)?, before))),
-                }
-            }
+            work.map(|end| {
+                end.map_err(|error| match exhausted(error) {
+                    Ok(reason) => Halt::new(reason, before).into(),
+                    Err(error) => error.into(),
+                })
+            })
         })
     }
 
@@ -297,6 +297,34 @@ pub enum GraphEnd<S> {
     },
 }
 
+/// Why a walk did not reach its end.
+enum Unfinished<S> {
+    Stopped(Halt<S>),
+    Failed(AgentError),
+}
+
+impl<S> Unfinished<S> {
+    /// The same, after the walk had changed the state or not.
+    fn after(mut self, moved: bool) -> Self {
+        if let Self::Stopped(halt) = &mut self {
+            halt.moved |= moved;
+        }
+        self
+    }
+}
+
+impl<S> From<Halt<S>> for Unfinished<S> {
+    fn from(halt: Halt<S>) -> Self {
+        Self::Stopped(halt)
+    }
+}
+
+impl<S> From<AgentError> for Unfinished<S> {
+    fn from(error: AgentError) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// Where a walk was stopped.
 struct Halt<S> {
     reason: StopReason,
@@ -323,19 +351,20 @@ impl<S: Clone + Send + Sync + 'static> Graph<S> {
     /// # Errors
     /// The error of a node, or a route that names none of its targets.
     pub async fn run(&self, cx: &RunContext, state: S) -> Result<GraphEnd<S>, AgentError> {
-        Ok(match self.walk(cx, state).await? {
-            Ok(state) => GraphEnd::Done(state),
-            Err(Halt {
+        match self.walk(cx, state).await {
+            Ok(state) => Ok(GraphEnd::Done(state)),
+            Err(Unfinished::Stopped(Halt {
                 reason,
                 state,
                 branches,
                 ..
-            }) => GraphEnd::Stopped {
+            })) => Ok(GraphEnd::Stopped {
                 reason,
                 state,
                 branches,
-            },
-        })
+            }),
+            Err(Unfinished::Failed(error)) => Err(error),
+        }
     }
 
     async fn walk(&self, cx: &RunContext, state: S) -> Walked<S> {
@@ -397,16 +426,11 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
                 let step = self.steps.fetch_add(1, Ordering::Relaxed);
                 if step >= self.graph.max_steps {
                     let reason = StopReason::MaxSteps(self.graph.max_steps);
-                    let halt = Halt::new(reason, state);
-                    return Ok(Err(Halt { moved, ..halt }));
+                    let halt = Unfinished::from(Halt::new(reason, state));
+                    return Err(halt.after(moved));
                 }
-                state = match self.step(&at, step + 1, state).await? {
-                    Ok(state) => state,
-                    Err(mut halt) => {
-                        halt.moved |= moved;
-                        return Ok(Err(halt));
-                    }
-                };
+                let stepped = self.step(&at, step + 1, state).await;
+                state = stepped.map_err(|end| end.after(moved))?;
                 moved = true;
                 if let Some(so_far) = so_far {
                     *so_far.lock() = Some(state.clone());
@@ -419,7 +443,8 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
                             return Err(AgentError::failed(format!(
                                 "node {at:?} leads to {target:?}, which is none of its targets: {}",
                                 targets.join(", ")
-                            )));
+                            ))
+                            .into());
                         }
                         target
                     }
@@ -428,17 +453,8 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
                         join,
                         merge,
                     }) => {
-                        let ends = match self.fork(branches, join, &state).await? {
-                            Ok(ends) => ends,
-                            Err((reason, branches)) => {
-                                return Ok(Err(Halt {
-                                    reason,
-                                    state,
-                                    moved,
-                                    branches,
-                                }));
-                            }
-                        };
+                        let ends = self.fork(branches, join, &state).await;
+                        let ends = ends.map_err(|end| end.after(moved))?;
                         state = merge(state, ends);
                         join.clone()
                     }
@@ -446,7 +462,7 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
                     None => END.to_owned(),
                 };
             }
-            Ok(Ok(state))
+            Ok(state)
         }
         .boxed()
     }
@@ -459,7 +475,7 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
         branches: &[String],
         join: &str,
         state: &S,
-    ) -> Result<Result<Vec<S>, (StopReason, Vec<(String, S)>)>, AgentError> {
+    ) -> Result<Vec<S>, Unfinished<S>> {
         let so_far: Vec<Mutex<Option<S>>> = branches.iter().map(|_| Mutex::new(None)).collect();
         let walks = branches.iter().zip(&so_far).enumerate();
         let mut walks: FuturesUnordered<_> = walks
@@ -471,39 +487,42 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
         let mut ends: Vec<Option<Result<S, Halt<S>>>> = branches.iter().map(|_| None).collect();
         let mut reason = None;
         while let Some((place, end)) = walks.next().await {
-            let end = end?;
-            if let Err(halt) = &end {
-                reason.get_or_insert_with(|| halt.reason.clone());
-            }
-            let leaves = matches!(&end, Err(halt) if !is_bound(&halt.reason));
-            ends[place] = Some(end);
-            if leaves {
+            let halt = match end {
+                Ok(state) => {
+                    ends[place] = Some(Ok(state));
+                    continue;
+                }
+                Err(Unfinished::Stopped(halt)) => halt,
+                Err(failed) => return Err(failed),
+            };
+            let is_bound = is_bound(&halt.reason);
+            reason.get_or_insert_with(|| halt.reason.clone());
+            ends[place] = Some(Err(halt));
+            if !is_bound {
                 break;
             }
         }
         drop(walks);
         let Some(reason) = reason else {
             let ends = ends.into_iter().flatten().filter_map(Result::ok);
-            return Ok(Ok(ends.collect()));
+            return Ok(ends.collect());
         };
-        let mut made = Vec::new();
+        let mut halt = Halt::new(reason, state.clone());
         for ((branch, end), so_far) in branches.iter().zip(ends).zip(so_far) {
             let (state, within) = match end {
                 Some(Ok(state)) => (Some(state), Vec::new()),
                 Some(Err(halt)) => (halt.moved.then_some(halt.state), halt.branches),
                 None => (so_far.into_inner(), Vec::new()),
             };
-            made.extend(state.map(|state| (branch.clone(), state)));
-            made.extend(within);
+            let own = state.map(|state| (branch.clone(), state));
+            halt.branches.extend(own.into_iter().chain(within));
         }
-        Ok(Err((reason, made)))
+        Err(halt.into())
     }
 
     async fn step(&self, name: &str, number: u32, state: S) -> Walked<S> {
         let Some(work) = self.graph.nodes.get(name) else {
-            return Err(AgentError::failed(format!(
-                "the graph has no node {name:?}"
-            )));
+            return Err(AgentError::failed(format!("the graph has no node {name:?}")).into());
         };
         let cx = self.cx.branch(name);
         cx.emit("node", &json!({ "node": name, "step": number }));
@@ -513,7 +532,8 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
             let answer = cx.ask(question).await?;
             if answer != Value::Bool(true) {
                 let message = format!("a person refused to let the graph go on at {name:?}");
-                return Err(OperationError::new(ErrorKind::Denied, message).into());
+                let denied = OperationError::new(ErrorKind::Denied, message);
+                return Err(AgentError::from(denied).into());
             }
         }
         work(cx, state).await
