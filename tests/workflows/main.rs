@@ -7,6 +7,7 @@ mod graph;
 mod graph_files;
 mod loops;
 mod made_bounds;
+mod made_results;
 mod making;
 mod orchestrator;
 mod outcomes;

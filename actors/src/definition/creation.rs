@@ -49,6 +49,14 @@ pub struct CreateAgentSpec {
     /// the tool `agent_result`. An agent that still works when the run ends is cancelled.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
+    /// How often an agent that answered without any of the tools that it was given gets its task again, with a
+    /// word about that. An agent in the background gets it once.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub retries: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Default for CreateAgentSpec {
@@ -62,6 +70,7 @@ impl Default for CreateAgentSpec {
             timeout_s: 300,
             budget: Budget::default(),
             background: false,
+            retries: 0,
         }
     }
 }

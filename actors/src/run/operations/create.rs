@@ -13,7 +13,8 @@ use crate::{
     definition::CREATE_AGENT,
     run::{Leg, RunContext, Task},
     vocabulary::{
-        AgentError, AnsweredBy, MADE_AGENTS_ARE_KEPT, ToolCall, ToolResult, ToolStatus, listed,
+        AgentError, AnsweredBy, MADE_AGENTS_ARE_KEPT, Part, ToolCall, ToolResult, ToolStatus,
+        listed,
     },
 };
 
@@ -21,6 +22,9 @@ use crate::{
 const KEPT: usize = 16_000;
 /// The note that the model reads with a result for which no tool was called.
 const NO_TOOL_USED: &str = "[It called none of its tools.]";
+
+/// The word to an agent that gets its task again.
+const USE_TOOLS: &str = "[An earlier answer was given without any of your tools. Use them.]";
 
 type Work = BoxFuture<'static, Result<Delegated, AgentError>>;
 
@@ -114,8 +118,7 @@ impl RunContext {
             return self.create_in_background(call, agent, task);
         }
         let keeper = self.keeper(&agent);
-        let work: Work = Box::pin(self.delegate(agent, task));
-        let work = work.shared();
+        let work = self.work(agent, task).shared();
         if let Some(work) = work.downgrade() {
             let mut books = self.leg().books.lock();
             books.made.insert(key, MadeAgent(work));
@@ -123,6 +126,28 @@ impl RunContext {
         Box::pin(async move {
             let result = keeper.keep(&call, work.await).await?;
             Ok(Answered::by(by, result))
+        })
+    }
+
+    /// Has a made agent do its task, again where it used none of its tools and that is allowed.
+    fn work(&self, agent: Assignee, task: Task) -> Work {
+        let retries = self.spec().create_agent.as_ref().map_or(0, |c| c.retries);
+        let first = self.delegate(agent.clone(), task.clone());
+        if retries == 0 || !has_tools(&agent) {
+            return Box::pin(first);
+        }
+        let cx = self.branch(format!("retries of {}", agent.name()));
+        Box::pin(async move {
+            let mut end = first.await;
+            for _ in 0..retries {
+                if MadeStatus::of(&end, true) != MadeStatus::NoToolUsed {
+                    break;
+                }
+                let mut again = task.clone();
+                again.message.parts.push(Part::Text(USE_TOOLS.to_owned()));
+                end = cx.delegate(agent.clone(), again).await;
+            }
+            end
         })
     }
 
