@@ -53,6 +53,7 @@ pub(crate) struct AgentArguments {
 }
 
 pub(crate) struct AgentState {
+    myself: ActorRef<AgentMessage>,
     shared: Arc<Shared>,
     session: Option<SessionState>,
     /// Ordered by id, like the two maps below, so that a simulation repeats the order of what is
@@ -129,7 +130,7 @@ impl Actor for Agent {
 
     async fn pre_start(
         &self,
-        _myself: ActorRef<Self::Msg>,
+        myself: ActorRef<Self::Msg>,
         arguments: AgentArguments,
     ) -> Result<AgentState, ActorProcessingErr> {
         let AgentArguments { shared, session } = arguments;
@@ -152,6 +153,7 @@ impl Actor for Agent {
             looked_at: None,
         });
         Ok(AgentState {
+            myself,
             shared,
             session,
             runs: BTreeMap::new(),
@@ -169,11 +171,11 @@ impl Actor for Agent {
     /// The future is a small one: ractor's loop keeps room for several of the largest as long as the actor lives.
     fn handle(
         &self,
-        myself: ActorRef<Self::Msg>,
+        _myself: ActorRef<Self::Msg>,
         message: AgentMessage,
         state: &mut AgentState,
     ) -> impl Future<Output = Result<(), ActorProcessingErr>> + Send {
-        let rest = state.hear(myself, message);
+        let rest = state.hear(message);
         async move {
             if let Some(rest) = rest {
                 rest.await;
@@ -184,7 +186,7 @@ impl Actor for Agent {
 
     fn handle_supervisor_evt(
         &self,
-        myself: ActorRef<Self::Msg>,
+        _myself: ActorRef<Self::Msg>,
         event: SupervisionEvent,
         state: &mut AgentState,
     ) -> impl Future<Output = Result<(), ActorProcessingErr>> + Send {
@@ -195,9 +197,8 @@ impl Actor for Agent {
             SupervisionEvent::ActorTerminated(cell, _, reason) => reason.map(|why| (cell, why)),
             _ => None,
         };
-        let rest = lost.map(|(cell, why)| {
-            Box::pin(async move { state.child_lost(&myself, &cell, why).await })
-        });
+        let rest =
+            lost.map(|(cell, why)| Box::pin(async move { state.child_lost(&cell, why).await }));
         async move {
             if let Some(rest) = rest {
                 rest.await;
@@ -230,18 +231,12 @@ impl AgentState {
         self.shared.team(&self.session.as_ref()?.id.team)
     }
 
-    fn wake(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        run: RunId,
-        take_over: bool,
-        reply: Option<WakeReply>,
-    ) {
+    fn wake(&mut self, run: RunId, take_over: bool, reply: Option<WakeReply>) {
         if let Some(session) = &mut self.session
             && session.loaded.is_none()
         {
             session.wakes.push((run, take_over, reply));
-            self.load_session(myself);
+            self.load_session();
             return;
         }
         if let Some(hosted) = self.runs.get_mut(&run) {
@@ -264,8 +259,8 @@ impl AgentState {
             }
             session.turns.set_busy(true);
         }
-        self.admit_run(myself, run, run, None).wake = reply;
-        self.load(myself, run, Claiming::by(take_over));
+        self.admit_run(run, run, None).wake = reply;
+        self.load(run, Claiming::by(take_over));
     }
 
     /// A run whose session is being read is not live yet, and has its place nevertheless.
@@ -292,7 +287,7 @@ impl AgentState {
     }
 
     /// Claims a run (a child below its parent) and reads its journal, outside the mailbox.
-    fn load(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, claim: Claiming) {
+    fn load(&mut self, run: RunId, claim: Claiming) {
         if !self.runs.contains_key(&run) {
             return;
         }
@@ -309,19 +304,27 @@ impl AgentState {
             let (_, claim) = session.loaded.as_ref()?;
             Some((session.id.clone().into(), claim.epoch))
         });
-        let (services, myself) = (self.shared.services.clone(), myself.clone());
-        self.loads.spawn(async move {
+        let services = self.shared.services.clone();
+        self.beside(async move {
             let loaded = load_run(&services, run, claim, held, aside, known).await;
-            let _ = myself.cast(AgentMessage::RunLoaded(Box::new((run, loaded))));
+            AgentMessage::RunLoaded(Box::new((run, loaded)))
         });
     }
 
-    async fn run_loaded(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        run: RunId,
-        loaded: Result<Loaded, SystemError>,
-    ) {
+    /// Does work beside the mailbox. The message in which it results, if any, comes to this agent.
+    fn beside<M>(&mut self, work: impl Future<Output = M> + Send + 'static)
+    where
+        M: Into<Option<AgentMessage>>,
+    {
+        let myself = self.myself.clone();
+        self.loads.spawn(async move {
+            if let Some(message) = work.await.into() {
+                let _ = myself.cast(message);
+            }
+        });
+    }
+
+    async fn run_loaded(&mut self, run: RunId, loaded: Result<Loaded, SystemError>) {
         let Some(hosted) = self.runs.get_mut(&run) else {
             return;
         };
@@ -329,7 +332,7 @@ impl AgentState {
         match loaded {
             Ok(loaded) if self.is_news_to_session(run, &loaded) => {
                 self.forget(run);
-                self.wake_in_reloaded_session(myself, loaded.run, reply);
+                self.wake_in_reloaded_session(loaded.run, reply);
             }
             Ok(loaded) => {
                 let taken = self.answer_when_recovered(reply, loaded.run);
@@ -343,15 +346,15 @@ impl AgentState {
                         self.runs.insert(loaded.run, hosted);
                     }
                 }
-                self.carry(myself, loaded, Some(taken)).await;
+                self.carry(loaded, Some(taken)).await;
             }
             Err(error) => {
-                if self.claims_again(myself, run, &error) {
+                if self.claims_again(run, &error) {
                     return;
                 }
                 tracing::warn!(%run, %error, "the run cannot be recovered");
                 match (reply, error) {
-                    (None, SystemError::Store(error)) => self.store_failed(myself, run, error),
+                    (None, SystemError::Store(error)) => self.store_failed(run, error),
                     (reply, error) => {
                         let hosted = self.forget(run);
                         self.tell_unreadable(run, &error);
@@ -359,7 +362,7 @@ impl AgentState {
                             // Like a parked child, this one waits for somebody to mend it.
                             parent.tell(ChildReport::Idle { wake_at: None });
                         }
-                        self.not_recovered(myself, run);
+                        self.not_recovered(run);
                         answer(reply, Err(error));
                     }
                 }
@@ -368,13 +371,7 @@ impl AgentState {
     }
 
     /// Makes a run known, so that messages can reach it before it is carried.
-    fn admit_run(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        run: RunId,
-        root: RunId,
-        child: Option<ChildStart>,
-    ) -> &mut Hosted {
+    fn admit_run(&mut self, run: RunId, root: RunId, child: Option<ChildStart>) -> &mut Hosted {
         let live = &self.shared.services.previewer.live;
         let above = child.as_ref().and_then(|child| live.get(child.parent));
         let cancelled = above.as_ref().map_or_else(CancellationToken::new, |above| {
@@ -391,7 +388,7 @@ impl AgentState {
         let route = Route {
             root,
             path,
-            host: myself.clone(),
+            host: self.myself.clone(),
             door,
             cancelled,
             parent,
@@ -412,12 +409,7 @@ impl AgentState {
         })
     }
 
-    async fn carry(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        loaded: Loaded,
-        recovered: Option<oneshot::Sender<()>>,
-    ) {
+    async fn carry(&mut self, loaded: Loaded, recovered: Option<oneshot::Sender<()>>) {
         let run = loaded.run;
         let services = self.shared.services.clone();
         let Some(hosted) = self.runs.get_mut(&run) else {
@@ -491,9 +483,9 @@ impl AgentState {
             linger: limits.linger,
             max_entries: limits.max_entries,
         };
-        let arguments = (run, myself.clone());
+        let arguments = (run, self.myself.clone());
         let spawned =
-            ActorRuntime::spawn_linked(None, RunActor, arguments, myself.get_cell()).await;
+            ActorRuntime::spawn_linked(None, RunActor, arguments, self.myself.get_cell()).await;
         match spawned {
             Ok((actor, _)) => {
                 self.lives.insert(actor.get_id(), run);

@@ -42,9 +42,12 @@ pub(crate) enum AgentMessage {
     Wake(RunId, bool, Option<WakeReply>, Option<Place>),
     /// A run that was recovered has been read.
     RunLoaded(Box<(RunId, Result<Loaded, SystemError>)>),
-    /// The session and this run are about to be read together with others. Answers nothing when
-    /// the session is open or being read already.
-    Expect(RunId, oneshot::Sender<Option<Expected>>),
+    /// The session and this run are about to be read together with others. The agent leaves reading
+    /// them to that; it answers nothing when the session is open or being read already.
+    Expect(
+        RunId,
+        oneshot::Sender<Option<Notice<Box<RecoveredSession>>>>,
+    ),
     /// The session and this run were read together with others; `None` where that was not possible.
     RecoveredSession(RunId, Option<Box<RecoveredSession>>),
     /// A run of this agent begins or recovers a child run.
@@ -91,38 +94,41 @@ pub(crate) struct BegunTurn {
     pub(super) again: Option<Turn>,
 }
 
-/// An agent that leaves reading its session and an open run to a recovery of several. If the
-/// recovery gives up, or is dropped, the agent is told so and reads them itself.
-pub(crate) struct Expected {
+/// A result that an agent waits for. An agent whose result is lost is told so.
+pub(crate) struct Notice<T> {
     agent: ActorRef<AgentMessage>,
-    run: RunId,
-    told: bool,
+    message: Option<MessageOf<T>>,
 }
 
-impl Expected {
-    pub(super) fn new(agent: &ActorRef<AgentMessage>, run: RunId) -> Self {
+/// Makes a message of a result; `None` for one that was lost.
+type MessageOf<T> = Box<dyn FnOnce(Option<T>) -> AgentMessage + Send>;
+
+impl<T> Notice<T> {
+    pub(super) fn new(
+        agent: &ActorRef<AgentMessage>,
+        message: impl FnOnce(Option<T>) -> AgentMessage + Send + 'static,
+    ) -> Self {
         Self {
             agent: agent.clone(),
-            run,
-            told: false,
+            message: Some(Box::new(message)),
         }
     }
 
-    pub(crate) fn tell(mut self, taken: Option<Box<RecoveredSession>>) {
-        self.told = true;
-        let _ = self
-            .agent
-            .cast(AgentMessage::RecoveredSession(self.run, taken));
+    pub(crate) fn give(mut self, result: T) {
+        self.tell(Some(result));
+    }
+
+    fn tell(&mut self, result: Option<T>) {
+        if let Some(message) = self.message.take() {
+            // If the agent is gone, its next life reads the session.
+            let _ = self.agent.cast(message(result));
+        }
     }
 }
 
-impl Drop for Expected {
+impl<T> Drop for Notice<T> {
     fn drop(&mut self) {
-        if !self.told {
-            let _ = self
-                .agent
-                .cast(AgentMessage::RecoveredSession(self.run, None));
-        }
+        self.tell(None);
     }
 }
 

@@ -1,7 +1,5 @@
 //! Turns that come while the session's run is under way, or waits for a person's answer.
 
-use ractor::ActorRef;
-
 use super::AgentState;
 use crate::{
     actor::{
@@ -62,21 +60,17 @@ impl AgentState {
     }
 
     /// A turn was queued. Tasks beside the mailbox look whether the run before it goes on, and whether it asks a person.
-    pub(super) fn look_at_open_run(&mut self, myself: &ActorRef<AgentMessage>) {
+    pub(super) fn look_at_open_run(&mut self) {
         let Some(run) = self.open_run() else { return };
         if !self.runs.contains_key(&run) {
-            self.wake_interrupted(myself, run);
+            self.wake_interrupted(run);
         }
-        self.look_for_questions(myself, None);
+        self.look_for_questions(None);
     }
 
     /// Turns wait for the open run. A task beside the mailbox tells when it asks a person. If it is not known whether it
     /// asked before they came, the first look tells.
-    pub(super) fn look_for_questions(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        asked_before: Option<bool>,
-    ) {
+    pub(super) fn look_for_questions(&mut self, asked_before: Option<bool>) {
         let Some(run) = self.open_run() else { return };
         if self.while_asking() == WhileAsking::Wait {
             return;
@@ -87,22 +81,19 @@ impl AgentState {
         if session.looked_at.replace(run) == Some(run) {
             return;
         }
-        let (services, myself) = (self.services().clone(), myself.clone());
-        self.loads.spawn(async move {
-            if let Some((run, asked_before)) = until_it_asks(&services, run, asked_before).await {
-                let _ = myself.cast(AgentMessage::Asking(run, asked_before));
-            }
+        let services = self.services().clone();
+        self.beside(async move {
+            let (run, asked_before) = until_it_asks(&services, run, asked_before).await?;
+            Some(AgentMessage::Asking(run, asked_before))
         });
     }
 
     /// Takes up a run that was interrupted, or fell asleep in a process that is gone, and that no process took up.
-    fn wake_interrupted(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
-        let (shared, myself) = (self.shared.clone(), myself.clone());
-        self.loads.spawn(async move {
+    fn wake_interrupted(&mut self, run: RunId) {
+        let shared = self.shared.clone();
+        self.beside(async move {
             let store = &shared.services.store;
-            let Ok(Some(row)) = store.run(run).await else {
-                return;
-            };
+            let row = store.run(run).await.ok().flatten()?;
             let waits = row.status == RunStatus::Waiting;
             let filter = RunFilter {
                 open: true,
@@ -112,21 +103,18 @@ impl AgentState {
             };
             let awake = store.runs(filter).await.unwrap_or_default();
             if awake.iter().any(|row| row.status != RunStatus::Waiting) {
-                let _ = myself.cast(AgentMessage::Wake(run, false, None, None));
-            } else if let Some(at) = row.wake_at.filter(|_| waits) {
+                return Some(AgentMessage::Wake(run, false, None, None));
+            }
+            if let Some(at) = row.wake_at.filter(|_| waits) {
                 shared.wake_later(at, run);
             }
+            None
         });
     }
 
     /// A turn that found the run asking is told so: its sender may take it for an answer. One that waited already when
     /// the run began to ask is refused as any turn that may not wait, since it was said before there was a question.
-    pub(super) fn asking(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        run: RunId,
-        asked_before: bool,
-    ) {
+    pub(super) fn asking(&mut self, run: RunId, asked_before: bool) {
         if let Some(session) = &mut self.session {
             session.looked_at = None;
         }
@@ -148,18 +136,18 @@ impl AgentState {
                         false => SystemError::UnderWay { session, run },
                     }));
                 }
-                self.watch_idleness(myself);
+                self.watch_idleness();
             }
             WhileAsking::Cancel => {
-                let (services, myself) = (self.services().clone(), myself.clone());
+                let services = self.services().clone();
                 let reason = NEXT_TURN.to_owned();
                 let now = services.clock.now();
                 let item = InboxItem::new("cancel", now, InboxBody::Cancel { reason });
-                self.loads.spawn(async move {
+                self.beside(async move {
                     if let Err(error) = services.post(run, item).await {
                         tracing::warn!(%run, %error, "the run that asks was not cancelled");
                     }
-                    let _ = myself.cast(AgentMessage::Wake(run, false, None, None));
+                    AgentMessage::Wake(run, false, None, None)
                 });
             }
         }

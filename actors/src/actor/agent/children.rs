@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ractor::{ActorCell, ActorRef, ActorRuntime};
+use ractor::{ActorCell, ActorRuntime};
 
 use super::{Agent, AgentArguments, AgentState, Below};
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 
 impl AgentState {
     /// One of this agent's runs begins or recovers a child run: the agent below hosts it.
-    pub(super) async fn child(&mut self, myself: &ActorRef<AgentMessage>, child: ChildStart) {
+    pub(super) async fn child(&mut self, child: ChildStart) {
         let name = child.agent.clone();
         self.children
             .insert(child.run, (name.clone(), child.clone()));
@@ -35,7 +35,8 @@ impl AgentState {
                     session: None,
                 };
                 let spawned =
-                    ActorRuntime::spawn_linked(None, Agent, arguments, myself.get_cell()).await;
+                    ActorRuntime::spawn_linked(None, Agent, arguments, self.myself.get_cell())
+                        .await;
                 let Ok((agent, _)) = spawned else { return };
                 below.actor.insert(agent).clone()
             }
@@ -79,12 +80,7 @@ impl AgentState {
 
     /// Claims a child again if its claim is from an earlier life of its parent, and the parent was
     /// recovered in this process since.
-    pub(super) fn claims_again(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        run: RunId,
-        error: &SystemError,
-    ) -> bool {
+    pub(super) fn claims_again(&mut self, run: RunId, error: &SystemError) -> bool {
         let SystemError::Store(StoreError::Stale { epoch, current, .. }) = error else {
             return false;
         };
@@ -92,25 +88,20 @@ impl AgentState {
         let child = hosted.and_then(|hosted| hosted.child.as_ref());
         let again = epoch != current && child.is_some_and(|child| child.epoch == *current);
         if again {
-            self.load(myself, run, Claiming::Free);
+            self.load(run, Claiming::Free);
         }
         again
     }
 
     /// Tries a parked run again.
-    pub(super) fn retry(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
+    pub(super) fn retry(&mut self, run: RunId) {
         let hosted = self.runs.get_mut(&run);
         if hosted.is_some_and(|hosted| std::mem::take(&mut hosted.parked)) {
-            self.load(myself, run, Claiming::Free);
+            self.load(run, Claiming::Free);
         }
     }
 
-    pub(super) fn cancel_run(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        run: RunId,
-        reason: String,
-    ) {
+    pub(super) fn cancel_run(&mut self, run: RunId, reason: String) {
         let run = self.current(run);
         if let Some(hosted) = self.runs.get_mut(&run) {
             if let Some(child) = &mut hosted.child {
@@ -119,7 +110,7 @@ impl AgentState {
             hosted.route.cancelled.cancel();
             hosted.route.door.tell(Command::Cancel { reason });
         }
-        self.retry(myself, run);
+        self.retry(run);
     }
 
     /// Tells the agent above that this child needs no host any more.
@@ -130,7 +121,7 @@ impl AgentState {
         }
     }
 
-    pub(super) async fn host(&mut self, myself: &ActorRef<AgentMessage>, child: ChildStart) {
+    pub(super) async fn host(&mut self, child: ChildStart) {
         let run = self.current(child.run);
         if let Some(hosted) = self.runs.get_mut(&run) {
             // The child is live; only its parent has a new life.
@@ -141,33 +132,28 @@ impl AgentState {
             let cancel = child.cancel.clone();
             hosted.child = Some(child);
             if let Some(reason) = cancel {
-                self.cancel_run(myself, run, reason);
+                self.cancel_run(run, reason);
             }
-            self.retry(myself, run);
+            self.retry(run);
             return;
         }
         if !child.fresh {
-            self.admit_run(myself, run, child.start.root, Some(child));
-            self.load(myself, run, Claiming::Free);
+            self.admit_run(run, child.start.root, Some(child));
+            self.load(run, Claiming::Free);
             return;
         }
         let version = self.shared.version_of(&child.start.team);
         let start = RunStart::clone(&child.start);
         let loaded = Loaded::fresh(run, start, child.pinned.clone(), version);
-        self.admit_run(myself, run, child.start.root, Some(child));
-        self.carry(myself, loaded, None).await;
+        self.admit_run(run, child.start.root, Some(child));
+        self.carry(loaded, None).await;
     }
 
     /// Handles the loss of a linked child: a run's function panicked or was killed, or an agent
     /// below died.
-    pub(super) async fn child_lost(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        cell: &ActorCell,
-        reason: String,
-    ) {
+    pub(super) async fn child_lost(&mut self, cell: &ActorCell, reason: String) {
         if let Some(run) = self.lives.remove(&cell.get_id()) {
-            self.run_lost(myself, run, reason);
+            self.run_lost(run, reason);
             return;
         }
         let is_lost = |below: &Below| {
@@ -193,7 +179,7 @@ impl AgentState {
                 child.sender.tell(Command::Child { run, sender });
             }
             let pause = self.pause(times);
-            self.later(myself, pause, AgentMessage::StartBelow(name));
+            self.later(pause, AgentMessage::StartBelow(name));
             return;
         }
         // The runs of the lost agent have no host, so they are recovered here, to be ended: the
@@ -204,20 +190,20 @@ impl AgentState {
                 reason: reason.clone(),
             };
             let (run, root) = (child.run, child.start.root);
-            self.admit_run(myself, run, root, Some(child)).give_up = Some(error);
-            self.load(myself, run, Claiming::Free);
+            self.admit_run(run, root, Some(child)).give_up = Some(error);
+            self.load(run, Claiming::Free);
         }
     }
 
     /// Starts an agent below after its pause, with the runs that it is to host.
-    pub(super) async fn start_below(&mut self, myself: &ActorRef<AgentMessage>, name: &str) {
+    pub(super) async fn start_below(&mut self, name: &str) {
         // The runs above may have ended meanwhile.
         let Some(below) = self.agents.get_mut(name) else {
             return;
         };
         below.pausing = false;
         for child in self.orphans(name) {
-            self.child(myself, child).await;
+            self.child(child).await;
         }
     }
 
@@ -232,7 +218,7 @@ impl AgentState {
         hosted.map(|(_, child)| orphan(child)).collect()
     }
 
-    pub(super) fn run_lost(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, reason: String) {
+    pub(super) fn run_lost(&mut self, run: RunId, reason: String) {
         let restarts = self.shared.limits.run_restarts.restarts;
         let Some(failures) = self.count_failure(run) else {
             return;
@@ -245,30 +231,25 @@ impl AgentState {
                 hosted.give_up = Some(AgentError::Crashed { times, reason });
             }
         }
-        self.again(myself, run, failures);
+        self.again(run, failures);
     }
 
     /// Takes a run up again after a pause. The parent may not have heard of the run's last step,
     /// and must not fall asleep before it has.
-    fn again(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, failures: u32) {
+    fn again(&mut self, run: RunId, failures: u32) {
         let hosted = self.runs.get(&run);
         if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent.as_ref()) {
             parent.tell(ChildReport::Busy);
         }
         let pause = self.pause(failures);
-        self.later(myself, pause, AgentMessage::Again(run));
+        self.later(pause, AgentMessage::Again(run));
     }
 
     /// A run's journal could not be written. A failure that may pass (the journal's actor was lost,
     /// a write failed, a batch was built on a failed one) is retried from what is recorded. A run
     /// that records what cannot be stored gives up: its next life only parks it. Any other failure
     /// stops this run and the runs above it.
-    pub(super) fn store_failed(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        run: RunId,
-        error: StoreError,
-    ) {
+    pub(super) fn store_failed(&mut self, run: RunId, error: StoreError) {
         let passes = matches!(
             error,
             StoreError::Closed | StoreError::Io { .. } | StoreError::Sequence { .. }
@@ -283,7 +264,7 @@ impl AgentState {
                 if gives_up && let Some(hosted) = self.runs.get_mut(&run) {
                     hosted.give_up = Some(AgentError::Operation(error.into()));
                 }
-                self.again(myself, run, failures);
+                self.again(run, failures);
                 return;
             }
         }
@@ -343,12 +324,11 @@ impl AgentState {
     }
 
     /// Sends this agent a message after a pause.
-    fn later(&mut self, myself: &ActorRef<AgentMessage>, pause: Duration, message: AgentMessage) {
+    fn later(&mut self, pause: Duration, message: AgentMessage) {
         let clock = self.services().clock.clone();
-        let myself = myself.clone();
-        self.loads.spawn(async move {
+        self.beside(async move {
             clock.sleep(pause).await;
-            let _ = myself.cast(message);
+            message
         });
     }
 }

@@ -1,11 +1,9 @@
 //! What an agent does with each message.
 
-use ractor::ActorRef;
-
 use super::AgentState;
 use crate::{
     actor::{
-        agent_message::{AgentMessage, Expected},
+        agent_message::{AgentMessage, Notice},
         loaded::Claiming,
     },
     contract::BoxFuture,
@@ -13,90 +11,85 @@ use crate::{
 
 impl AgentState {
     /// Handles a message. Returns what is left to do where that waits, such as for an actor that starts.
-    pub(super) fn hear(
-        &mut self,
-        myself: ActorRef<AgentMessage>,
-        message: AgentMessage,
-    ) -> Option<BoxFuture<'_, ()>> {
+    pub(super) fn hear(&mut self, message: AgentMessage) -> Option<BoxFuture<'_, ()>> {
         self.stirred += 1;
         while self.loads.try_join_next().is_some() {}
         match message {
-            AgentMessage::Turn(turn, reply) => self.turn(&myself, *turn, reply),
+            AgentMessage::Turn(turn, reply) => self.turn(*turn, reply),
             AgentMessage::Asking(run, asked_before) => {
-                self.asking(&myself, run, asked_before);
+                self.asking(run, asked_before);
             }
-            AgentMessage::Queue(turn, reply) => self.queue(&myself, *turn, reply),
-            AgentMessage::Steered(run, turn) => self.steered(&myself, run, &turn),
-            AgentMessage::LookForUnread(run) => self.look_for_unread(&myself, run),
-            AgentMessage::Unread(run, turn) => self.unread(&myself, run, *turn),
-            AgentMessage::SessionLoaded(loaded) => self.session_loaded(&myself, *loaded),
+            AgentMessage::Queue(turn, reply) => self.queue(*turn, reply),
+            AgentMessage::Steered(run, turn) => self.steered(run, &turn),
+            AgentMessage::LookForUnread(run) => self.look_for_unread(run),
+            AgentMessage::Unread(run, turn) => self.unread(run, *turn),
+            AgentMessage::SessionLoaded(loaded) => self.session_loaded(*loaded),
             AgentMessage::TurnRecorded(turn, result) => {
                 return Some(Box::pin(async move {
-                    self.turn_recorded(&myself, *turn, result).await;
+                    self.turn_recorded(*turn, result).await;
                 }));
             }
             AgentMessage::Wake(run, take_over, reply, place) => {
                 self.doubt_session(run);
-                self.wake(&myself, run, take_over, reply);
+                self.wake(run, take_over, reply);
                 self.hold_until_read(place);
             }
             AgentMessage::RunLoaded(loaded) => {
                 return Some(Box::pin(async move {
                     let (run, loaded) = *loaded;
-                    self.run_loaded(&myself, run, loaded).await;
+                    self.run_loaded(run, loaded).await;
                 }));
             }
             AgentMessage::Expect(run, reply) => {
-                let _ = reply.send(self.stands_by().then(|| Expected::new(&myself, run)));
+                let notice = move |taken| AgentMessage::RecoveredSession(run, taken);
+                let _ = reply.send(self.stands_by().then(|| Notice::new(&self.myself, notice)));
             }
             AgentMessage::RecoveredSession(run, taken) => {
                 return Some(Box::pin(async move {
-                    self.recovered(&myself, run, taken).await;
+                    self.recovered(run, taken).await;
                 }));
             }
             AgentMessage::Child(child) => {
-                return Some(Box::pin(async move { self.child(&myself, *child).await }));
+                return Some(Box::pin(async move { self.child(*child).await }));
             }
             AgentMessage::Tree(run) => self.tree(run),
             AgentMessage::Host(child) => {
-                return Some(Box::pin(async move { self.host(&myself, *child).await }));
+                return Some(Box::pin(async move { self.host(*child).await }));
             }
             AgentMessage::CancelChild(run, reason) => self.cancel_child(run, reason),
-            AgentMessage::CancelRun(run, reason) => self.cancel_run(&myself, run, reason),
+            AgentMessage::CancelRun(run, reason) => self.cancel_run(run, reason),
             AgentMessage::ChildGone(run) => {
                 self.children.remove(&run);
             }
-            AgentMessage::Rested(run, life, rest) => self.rested(&myself, run, life, *rest),
-            AgentMessage::Again(run) => self.load(&myself, run, Claiming::Free),
+            AgentMessage::Rested(run, life, rest) => self.rested(run, life, *rest),
+            AgentMessage::Again(run) => self.load(run, Claiming::Free),
             AgentMessage::StartBelow(name) => {
-                return Some(Box::pin(
-                    async move { self.start_below(&myself, &name).await },
-                ));
+                return Some(Box::pin(async move { self.start_below(&name).await }));
             }
-            AgentMessage::Retry(run) => self.retry(&myself, run),
+            AgentMessage::Retry(run) => self.retry(run),
             AgentMessage::Retire(reply) => {
                 let retires = self.is_quiet();
                 if retires {
-                    myself.stop(None);
+                    self.myself.stop(None);
                 }
                 let _ = reply.send(retires);
             }
             AgentMessage::Recover => {
                 self.recovering = true;
-                self.load_session(&myself);
-                self.look_for_all_unread(&myself);
+                self.load_session();
+                self.look_for_all_unread();
             }
             AgentMessage::Passivate(stirred) => {
                 self.idle_watched = false;
                 if !self.passivates(stirred) {
-                    self.watch_idleness(&myself);
+                    self.watch_idleness();
                 } else if let Some(session) = &self.session {
-                    self.shared.passivate(&session.id, &myself);
+                    self.shared.passivate(&session.id, &self.myself);
                 }
             }
             AgentMessage::Leave(slot) => match &self.session {
                 Some(session) if !self.is_quiet() => self.shared.found_again(&session.id, slot),
-                _ => myself.stop(None),
+                _ => self.myself.stop(None),
             },
         }
         None

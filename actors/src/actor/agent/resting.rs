@@ -12,13 +12,7 @@ use crate::{
 };
 
 impl AgentState {
-    pub(super) fn rested(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        run: RunId,
-        life: ActorId,
-        rest: RunExit,
-    ) {
+    pub(super) fn rested(&mut self, run: RunId, life: ActorId, rest: RunExit) {
         if self.lives.remove(&life).is_none() {
             return;
         }
@@ -42,13 +36,13 @@ impl AgentState {
                     self.tell_gone(child);
                     return;
                 }
-                self.turn_ended(myself, *end, found_ended);
+                self.turn_ended(*end, found_ended);
             }
             RunExit::Continued {
                 next,
                 heard,
                 found_ended,
-            } => self.continue_in(myself, (run, next), heard, found_ended),
+            } => self.continue_in((run, next), heard, found_ended),
             RunExit::Asleep { wake_at, told } => {
                 let hosted = self.forget(run);
                 self.sleep(run, wake_at);
@@ -75,7 +69,7 @@ impl AgentState {
                     _ => {
                         self.forget(run);
                         if matches!(error, AgentError::Crashed { .. }) {
-                            self.turn_quarantined(myself, run);
+                            self.turn_quarantined(run);
                         } else {
                             self.sleep(run, None);
                         }
@@ -90,9 +84,9 @@ impl AgentState {
                     self.sleep(run, None);
                 }
             }
-            RunExit::Store(error) => self.store_failed(myself, run, error),
+            RunExit::Store(error) => self.store_failed(run, error),
         }
-        self.watch_idleness(myself);
+        self.watch_idleness();
     }
 
     /// A root run sleeps with all runs below it.
@@ -120,13 +114,7 @@ impl AgentState {
         below.filter_map(|below| below.actor).collect()
     }
 
-    fn continue_in(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        (run, next): (RunId, RunId),
-        heard: Vec<String>,
-        found_ended: bool,
-    ) {
+    fn continue_in(&mut self, (run, next): (RunId, RunId), heard: Vec<String>, found_ended: bool) {
         let Some(mut hosted) = self.forget(run) else {
             return;
         };
@@ -135,7 +123,7 @@ impl AgentState {
             self.gone_on.insert(child.run, next);
         } else if found_ended {
             // The session's fold was made before the run went on, or by an earlier life.
-            self.reload_session(myself);
+            self.reload_session();
             return;
         } else if let Some(SessionState {
             loaded: Some((fold, claim)),
@@ -146,7 +134,7 @@ impl AgentState {
             claim.entries += 1;
         }
         self.runs.insert(next, hosted);
-        self.load(myself, next, Claiming::Free);
+        self.load(next, Claiming::Free);
         let services = self.services().clone();
         self.loads.spawn(async move {
             // Passes on what came for the run while it went on. If that fails, the next process
@@ -173,12 +161,13 @@ impl AgentState {
         hosted
     }
 
-    pub(super) fn watch_idleness(&mut self, myself: &ActorRef<AgentMessage>) {
+    pub(super) fn watch_idleness(&mut self) {
         if self.session.is_none() || !self.runs.is_empty() || self.idle_watched {
             return;
         }
         self.idle_watched = true;
-        self.shared.watch_idleness(myself.clone(), self.stirred);
+        self.shared
+            .watch_idleness(self.myself.clone(), self.stirred);
     }
 
     /// Whether nothing happened since the passivation was ordered, except the order itself.

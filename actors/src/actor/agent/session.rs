@@ -5,14 +5,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use futures_util::FutureExt;
-use ractor::ActorRef;
-
 use super::{AgentState, SessionState, starting::first_start, steering::item_of};
 use crate::{
     actor::{
         SystemError,
-        agent_message::{AgentMessage, BegunTurn, TurnReply, WakeReply},
+        agent_message::{AgentMessage, BegunTurn, Notice, TurnReply, WakeReply},
         launch::load_session,
         loaded::{Loaded, LoadedSession, RecoveredSession},
     },
@@ -21,32 +18,7 @@ use crate::{
     session::{Admission, Turn, checkpoint_is_due, encode_checkpoint},
     vocabulary::{AgentError, Entry, JournalId, RunId, SessionTurn, TurnEnd},
 };
-
-/// Tells the agent whether a turn's first entries became durable, also when the journal is lost
-/// before it answers.
-struct TurnNotice {
-    begun: Option<Box<BegunTurn>>,
-    agent: ActorRef<AgentMessage>,
-}
-
-impl TurnNotice {
-    fn give(mut self, result: Result<(), StoreError>) {
-        self.tell(result);
-    }
-
-    fn tell(&mut self, result: Result<(), StoreError>) {
-        if let Some(begun) = self.begun.take() {
-            // If the agent is gone, its next life reads the session.
-            let _ = self.agent.cast(AgentMessage::TurnRecorded(begun, result));
-        }
-    }
-}
-
-impl Drop for TurnNotice {
-    fn drop(&mut self) {
-        self.tell(Err(StoreError::Closed));
-    }
-}
+use futures_util::FutureExt;
 
 impl SessionState {
     /// Whether this is the run of a turn that was quarantined.
@@ -68,28 +40,24 @@ impl SessionState {
 }
 
 impl AgentState {
-    pub(super) fn turn(&mut self, myself: &ActorRef<AgentMessage>, turn: Turn, reply: TurnReply) {
+    pub(super) fn turn(&mut self, turn: Turn, reply: TurnReply) {
         let Some(session) = &mut self.session else {
             return;
         };
         let Some((fold, _)) = &session.loaded else {
             if session.early.len() >= self.shared.limits.queued_turns.max(1) {
-                self.admit(myself, Admission::Overloaded(reply));
+                self.admit(Admission::Overloaded(reply));
                 return;
             }
             session.early.push((turn, reply));
-            self.load_session(myself);
+            self.load_session();
             return;
         };
         let admission = session.turns.offer(fold, turn, reply);
-        self.admit(myself, admission);
+        self.admit(admission);
     }
 
-    pub(super) fn admit(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        admission: Admission<TurnReply>,
-    ) {
+    pub(super) fn admit(&mut self, admission: Admission<TurnReply>) {
         let Some(session) = &self.session else { return };
         match admission {
             Admission::Known(run, reply) => {
@@ -99,11 +67,11 @@ impl AgentState {
                 let current = fold.map_or(run, |fold| fold.current(run));
                 let _ = reply.send(Ok(run));
                 if !aside {
-                    self.wake(myself, current, false, None);
+                    self.wake(current, false, None);
                 }
             }
-            Admission::Begin(turn, reply) => self.begin_turn(myself, turn, reply),
-            Admission::Queued => self.look_at_open_run(myself),
+            Admission::Begin(turn, reply) => self.begin_turn(turn, reply),
+            Admission::Queued => self.look_at_open_run(),
             Admission::Busy(reply) => {
                 let open = session.loaded.as_ref().and_then(|(fold, _)| fold.open);
                 let session = session.id.to_string();
@@ -115,7 +83,7 @@ impl AgentState {
                     },
                 }));
             }
-            Admission::Steer(turn, reply) => self.steer(myself, turn, reply),
+            Admission::Steer(turn, reply) => self.steer(turn, reply),
             Admission::Overloaded(reply) => {
                 let what = format!("session {}", session.id);
                 let bound = self.shared.limits.queued_turns;
@@ -128,7 +96,7 @@ impl AgentState {
         }
     }
 
-    pub(super) fn load_session(&mut self, myself: &ActorRef<AgentMessage>) {
+    pub(super) fn load_session(&mut self) {
         let Some(session) = &mut self.session else {
             return;
         };
@@ -145,21 +113,13 @@ impl AgentState {
             );
         // A store in memory answers at once, and needs no task that waits for it.
         let Some(loaded) = (&mut loading).now_or_never() else {
-            let myself = myself.clone();
-            self.loads.spawn(async move {
-                let loaded = loading.await;
-                let _ = myself.cast(AgentMessage::SessionLoaded(Box::new(loaded)));
-            });
+            self.beside(async move { AgentMessage::SessionLoaded(Box::new(loading.await)) });
             return;
         };
-        self.session_loaded(myself, loaded);
+        self.session_loaded(loaded);
     }
 
-    pub(super) fn session_loaded(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        loaded: Result<LoadedSession, StoreError>,
-    ) {
+    pub(super) fn session_loaded(&mut self, loaded: Result<LoadedSession, StoreError>) {
         let Some(session) = &mut self.session else {
             return;
         };
@@ -177,16 +137,16 @@ impl AgentState {
                 session.kept = Arc::new(AtomicU64::new(kept));
                 session.loaded = Some((fold, claim));
                 for (turn, reply) in early {
-                    self.turn(myself, turn, reply);
+                    self.turn(turn, reply);
                 }
                 for (run, take_over, reply) in wakes {
-                    self.wake(myself, run, take_over, reply);
+                    self.wake(run, take_over, reply);
                 }
                 if let Some(run) = open.filter(|_| std::mem::take(&mut self.recovering)) {
-                    self.wake(myself, run, false, None);
+                    self.wake(run, false, None);
                 }
-                self.next_turn(myself);
-                self.answer_known(myself);
+                self.next_turn();
+                self.answer_known();
                 self.settle_unread();
             }
             Err(error) => {
@@ -206,7 +166,7 @@ impl AgentState {
         // Each run of `wakes` is live now or does not go on, so no place is kept for it any longer.
         drop(places);
         if self.is_quiet() {
-            self.watch_idleness(myself);
+            self.watch_idleness();
         }
     }
 
@@ -220,37 +180,27 @@ impl AgentState {
     }
 
     /// Goes on with an open run that was read together with others.
-    pub(super) async fn recovered(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        run: RunId,
-        taken: Option<Box<RecoveredSession>>,
-    ) {
+    pub(super) async fn recovered(&mut self, run: RunId, taken: Option<Box<RecoveredSession>>) {
         if let Some(session) = &mut self.session {
             session.loading = false;
         }
         let Some(taken) = taken else {
-            self.wake(myself, run, false, None);
+            self.wake(run, false, None);
             return;
         };
         let RecoveredSession {
             session,
             run: loaded,
         } = *taken;
-        self.session_loaded(myself, Ok(session));
+        self.session_loaded(Ok(session));
         // The run was woken meanwhile: it is being read again, with a later claim.
         if !self.runs.contains_key(&run) {
-            self.admit_run(myself, run, run, None);
-            self.run_loaded(myself, run, Ok(loaded)).await;
+            self.admit_run(run, run, None);
+            self.run_loaded(run, Ok(loaded)).await;
         }
     }
 
-    pub(super) fn begin_turn(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        turn: Turn,
-        reply: TurnReply,
-    ) {
+    pub(super) fn begin_turn(&mut self, turn: Turn, reply: TurnReply) {
         let Some(SessionState {
             id,
             loaded: Some((fold, claim)),
@@ -302,10 +252,10 @@ impl AgentState {
             reply,
             again,
         });
-        let notice = TurnNotice {
-            begun: Some(begun),
-            agent: myself.clone(),
-        };
+        // The journal may be lost before it answers.
+        let notice = Notice::new(&self.myself, |result: Option<Result<(), StoreError>>| {
+            AgentMessage::TurnRecorded(begun, result.unwrap_or(Err(StoreError::Closed)))
+        });
         services.commit(
             batch,
             Box::new(move |result| {
@@ -317,12 +267,7 @@ impl AgentState {
         );
     }
 
-    pub(super) async fn turn_recorded(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        begun: BegunTurn,
-        result: Result<(), StoreError>,
-    ) {
+    pub(super) async fn turn_recorded(&mut self, begun: BegunTurn, result: Result<(), StoreError>) {
         let BegunTurn {
             run,
             start,
@@ -349,7 +294,7 @@ impl AgentState {
             }
             // Another process writes to this session, or the store failed, perhaps after the write:
             // the state in memory no longer counts, and a turn that was recorded after all goes on.
-            self.reload_session(myself);
+            self.reload_session();
             return;
         }
         let Some((fold, claim)) = &mut session.loaded else {
@@ -364,14 +309,14 @@ impl AgentState {
         // The run is known before its handle is, so that it can be found through the handle.
         let version = team.pinned.team.version;
         let loaded = Loaded::fresh(run, start, team.pinned, version);
-        self.admit_run(myself, run, run, None);
+        self.admit_run(run, run, None);
         let _ = reply.send(Ok(run));
-        self.carry(myself, loaded, None).await;
-        self.answer_known(myself);
+        self.carry(loaded, None).await;
+        self.answer_known();
     }
 
     /// Answers the callers of turns that have begun by now. The others wait for the run that is open now.
-    fn answer_known(&mut self, myself: &ActorRef<AgentMessage>) {
+    fn answer_known(&mut self) {
         if let Some(SessionState {
             loaded: Some((fold, _)),
             turns,
@@ -382,7 +327,7 @@ impl AgentState {
                 let _ = reply.send(Ok(run));
             }
             if turns.has_waiting() {
-                self.look_for_questions(myself, Some(false));
+                self.look_for_questions(Some(false));
             }
         }
     }
@@ -398,35 +343,25 @@ impl AgentState {
         moved && loaded.row.parent.is_none()
     }
 
-    pub(super) fn wake_in_reloaded_session(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        run: RunId,
-        reply: Option<WakeReply>,
-    ) {
+    pub(super) fn wake_in_reloaded_session(&mut self, run: RunId, reply: Option<WakeReply>) {
         if let Some(session) = &mut self.session {
             if reply.is_some() {
                 session.wakes.push((run, false, reply));
             }
-            self.reload_session(myself);
+            self.reload_session();
         }
     }
 
     /// Reads the session again; its open run goes on.
-    pub(super) fn reload_session(&mut self, myself: &ActorRef<AgentMessage>) {
+    pub(super) fn reload_session(&mut self) {
         if let Some(session) = &mut self.session {
             session.loaded = None;
             self.recovering = true;
-            self.load_session(myself);
+            self.load_session();
         }
     }
 
-    pub(super) fn turn_ended(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        end: TurnEnd,
-        found_ended: bool,
-    ) {
+    pub(super) fn turn_ended(&mut self, end: TurnEnd, found_ended: bool) {
         let run = end.run;
         if self.session.is_some() {
             for below in self.leave_agents(run) {
@@ -442,7 +377,7 @@ impl AgentState {
         };
         if found_ended {
             // The session's fold was made before that end, or by an earlier life.
-            self.reload_session(myself);
+            self.reload_session();
             return;
         }
         fold.add(Entry::TurnEnded(Box::new(end)));
@@ -460,12 +395,12 @@ impl AgentState {
             });
         }
         session.turns.set_busy(false);
-        self.look_for_unread(myself, run);
-        self.next_turn(myself);
+        self.look_for_unread(run);
+        self.next_turn();
     }
 
     /// Releases a turn whose run is parked for crashing: the session goes on without it.
-    pub(super) fn turn_quarantined(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
+    pub(super) fn turn_quarantined(&mut self, run: RunId) {
         self.sleep(run, None);
         let Some(session) = &mut self.session else {
             return;
@@ -475,20 +410,20 @@ impl AgentState {
             fold.add(Entry::TurnSetAside { run });
             claim.entries += 1;
             session.turns.set_busy(false);
-            self.look_for_unread(myself, run);
-            self.next_turn(myself);
+            self.look_for_unread(run);
+            self.next_turn();
         }
     }
 
     /// Handles a run that was to be recovered and cannot be read: the turns that wait for it are
     /// refused. If the run is a quarantined one, the session goes on.
-    pub(super) fn not_recovered(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
+    pub(super) fn not_recovered(&mut self, run: RunId) {
         let Some(session) = &mut self.session else {
             return;
         };
         if session.has_aside(run) {
             session.turns.set_busy(false);
-            self.next_turn(myself);
+            self.next_turn();
         } else {
             session.sleeping = Some(run);
             let name = session.id.to_string();
@@ -497,16 +432,16 @@ impl AgentState {
                 run,
             });
         }
-        self.watch_idleness(myself);
+        self.watch_idleness();
     }
 
     /// Begins the next of the turns that wait, and answers those before it that need no run.
-    fn next_turn(&mut self, myself: &ActorRef<AgentMessage>) {
+    fn next_turn(&mut self) {
         while let Some(session) = &mut self.session
             && !session.turns.is_busy()
             && let Some((run, take_over, reply)) = session.reopening.pop_front()
         {
-            self.wake(myself, run, take_over, reply);
+            self.wake(run, take_over, reply);
         }
         while let Some(SessionState {
             loaded: Some((fold, _)),
@@ -526,7 +461,7 @@ impl AgentState {
                 turns.set_busy(false);
                 continue;
             }
-            self.admit(myself, admission);
+            self.admit(admission);
         }
     }
 }

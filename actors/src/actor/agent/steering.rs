@@ -1,6 +1,5 @@
 //! Turns that are said to the run that is under way.
 
-use ractor::ActorRef;
 use tokio::sync::oneshot;
 
 use super::{AgentState, SessionState};
@@ -43,32 +42,27 @@ fn turn_of(body: InboxBody) -> Option<Turn> {
 }
 
 impl AgentState {
-    pub(super) fn queue(&mut self, myself: &ActorRef<AgentMessage>, turn: Turn, reply: TurnReply) {
+    pub(super) fn queue(&mut self, turn: Turn, reply: TurnReply) {
         let Some(session) = &mut self.session else {
             return;
         };
         match &session.loaded {
             Some((fold, _)) => {
                 let admission = session.turns.queue(fold, turn, reply);
-                self.admit(myself, admission);
+                self.admit(admission);
             }
-            None => self.turn(myself, turn, reply),
+            None => self.turn(turn, reply),
         }
     }
 
     /// Says a turn to the run that is under way, beside the mailbox. If that run waits for a
     /// person's answer, and the team does not let turns wait for it, the turn is queued instead:
     /// the queue handles it by the team's setting.
-    pub(super) fn steer(
-        &mut self,
-        myself: &ActorRef<AgentMessage>,
-        mut turn: Turn,
-        reply: TurnReply,
-    ) {
+    pub(super) fn steer(&mut self, mut turn: Turn, reply: TurnReply) {
         let Some(run) = self.open_run() else {
-            return self.queue(myself, turn, reply);
+            return self.queue(turn, reply);
         };
-        let (services, myself) = (self.services().clone(), myself.clone());
+        let (services, myself) = (self.services().clone(), self.myself.clone());
         let asks_first = self.while_asking() != WhileAsking::Wait;
         let id = turn.id.get_or_insert_with(|| services.fresh_id()).clone();
         self.loads.spawn(async move {
@@ -102,10 +96,10 @@ impl AgentState {
         });
     }
 
-    pub(super) fn steered(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, id: &str) {
+    pub(super) fn steered(&mut self, run: RunId, id: &str) {
         if self.open_run() != Some(run) {
             // The run ended meanwhile.
-            self.look_for_unread(myself, run);
+            self.look_for_unread(run);
         }
         // The turn is in this run's inbox now, even if it was in another's before.
         let session = self.session.as_mut();
@@ -121,11 +115,11 @@ impl AgentState {
     }
 
     /// Looks for turns that were said to a run which has ended without having read them.
-    pub(super) fn look_for_unread(&mut self, myself: &ActorRef<AgentMessage>, run: RunId) {
+    pub(super) fn look_for_unread(&mut self, run: RunId) {
         if !self.steers() {
             return;
         }
-        let (store, myself) = (self.services().store.clone(), myself.clone());
+        let (store, myself) = (self.services().store.clone(), self.myself.clone());
         self.loads.spawn(async move {
             // An inbox that cannot be read now is read when the next process starts.
             for item in store.inbox(run).await.unwrap_or_default() {
@@ -137,13 +131,13 @@ impl AgentState {
     }
 
     /// Looks for unread turns in the session's latest runs, after a life was lost.
-    pub(super) fn look_for_all_unread(&mut self, myself: &ActorRef<AgentMessage>) {
+    pub(super) fn look_for_all_unread(&mut self) {
         let Some(session) = self.session.as_ref().filter(|_| self.steers()) else {
             return;
         };
         let mut filter = RunFilter::default();
         (filter.session, filter.roots, filter.limit) = (Some(session.id.clone()), true, LATEST);
-        let (store, myself) = (self.services().store.clone(), myself.clone());
+        let (store, myself) = (self.services().store.clone(), self.myself.clone());
         self.loads.spawn(async move {
             let rows = store.runs(filter).await.unwrap_or_default();
             // The session may go on without a run that is parked.
@@ -155,14 +149,14 @@ impl AgentState {
     }
 
     /// Makes an unread turn a turn of its own, or says it to the run that is under way.
-    pub(super) fn unread(&mut self, myself: &ActorRef<AgentMessage>, run: RunId, turn: Turn) {
+    pub(super) fn unread(&mut self, run: RunId, turn: Turn) {
         let Some((session, id)) = self.session.as_mut().zip(turn.id.clone()) else {
             return;
         };
         if session.unread.insert(id, run) != Some(run) {
             // The turn's sender has the run that was to read it, and waits for nothing more.
             let (reply, _) = oneshot::channel();
-            self.turn(myself, turn, reply);
+            self.turn(turn, reply);
         }
         self.settle_unread();
     }

@@ -147,7 +147,9 @@ impl Shared {
             Vec::new()
         });
         for (expected, taken) in expecting.into_iter().zip(taken) {
-            expected.tell(taken.map(Box::new));
+            if let Some(taken) = taken {
+                expected.give(Box::new(taken));
+            }
         }
         Ok(())
     }
