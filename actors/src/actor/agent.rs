@@ -10,18 +10,17 @@ mod starting;
 mod steering;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, atomic::AtomicU64},
 };
 
-use ractor::{
-    Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent,
-};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent};
 use tokio::{sync::oneshot, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use failures::Failures;
 use starting::answer;
+pub(super) use steering::unread_turns;
 
 use super::{
     SystemError,
@@ -56,16 +55,15 @@ pub(crate) struct AgentState {
     myself: ActorRef<AgentMessage>,
     shared: Arc<Shared>,
     session: Option<SessionState>,
-    /// Ordered by id, like the two maps below, so that a simulation repeats the order of what is
+    /// Ordered by id, like the maps below, so that a simulation repeats the order of what is
     /// done to all entries.
     runs: BTreeMap<RunId, Box<Hosted>>,
     /// The current run of each hosted child that went on in another journal, by the id under which
     /// the child began: the agents above know only that id.
     gone_on: BTreeMap<RunId, RunId>,
-    lives: HashMap<ActorId, RunId>,
     /// The agents below, by name, with the child runs that they host.
     agents: BTreeMap<String, Below>,
-    children: BTreeMap<RunId, (String, ChildStart)>,
+    children: BTreeMap<RunId, ChildStart>,
     loads: JoinSet<()>,
     /// Counts messages, so that a due passivation can tell whether anything happened meanwhile.
     stirred: u64,
@@ -109,7 +107,8 @@ struct SessionState {
 
 /// A run that this agent hosts.
 struct Hosted {
-    actor: Option<ActorCell>,
+    /// The actor that carries the run now.
+    life: Option<ActorId>,
     route: Route,
     /// The receiving end of the run's commands, until a life of the run takes it.
     commands: Option<RunMailbox>,
@@ -158,7 +157,6 @@ impl Actor for Agent {
             session,
             runs: BTreeMap::new(),
             gone_on: BTreeMap::new(),
-            lives: HashMap::new(),
             agents: BTreeMap::new(),
             children: BTreeMap::new(),
             loads: JoinSet::new(),
@@ -263,15 +261,6 @@ impl AgentState {
         self.load(run, Claiming::by(take_over));
     }
 
-    /// A run whose session is being read is not live yet, and has its place nevertheless.
-    fn hold_until_read(&mut self, place: Option<Place>) {
-        if let Some(session) = &mut self.session
-            && session.loaded.is_none()
-        {
-            session.places.extend(place);
-        }
-    }
-
     /// Forgets what is known of the session when it is told of an open run that it does not know: another process may
     /// have taken the session, begun the run, and died. An agent that had nothing to do did not hear of that.
     fn doubt_session(&mut self, run: RunId) {
@@ -307,18 +296,18 @@ impl AgentState {
         let services = self.shared.services.clone();
         self.beside(async move {
             let loaded = load_run(&services, run, claim, held, aside, known).await;
-            AgentMessage::RunLoaded(Box::new((run, loaded)))
+            [AgentMessage::RunLoaded(Box::new((run, loaded)))]
         });
     }
 
-    /// Does work beside the mailbox. The message in which it results, if any, comes to this agent.
+    /// Does work beside the mailbox. The messages in which it results come to this agent.
     fn beside<M>(&mut self, work: impl Future<Output = M> + Send + 'static)
     where
-        M: Into<Option<AgentMessage>>,
+        M: IntoIterator<Item = AgentMessage>,
     {
         let myself = self.myself.clone();
         self.loads.spawn(async move {
-            if let Some(message) = work.await.into() {
+            for message in work.await {
                 let _ = myself.cast(message);
             }
         });
@@ -396,7 +385,7 @@ impl AgentState {
         live.insert(run, route.clone());
         self.runs.entry(run).or_insert_with(|| {
             Box::new(Hosted {
-                actor: None,
+                life: None,
                 route,
                 commands: Some(commands),
                 child,
@@ -488,9 +477,8 @@ impl AgentState {
             ActorRuntime::spawn_linked(None, RunActor, arguments, self.myself.get_cell()).await;
         match spawned {
             Ok((actor, _)) => {
-                self.lives.insert(actor.get_id(), run);
                 if let Some(hosted) = self.runs.get_mut(&run) {
-                    hosted.actor = Some(actor.get_cell());
+                    hosted.life = Some(actor.get_id());
                 }
                 if let Some(session) = &mut self.session {
                     session.sleeping = None;

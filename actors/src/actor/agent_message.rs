@@ -28,8 +28,6 @@ pub(crate) enum AgentMessage {
     Queue(Box<Turn>, TurnReply),
     /// A turn was said to this run, which was under way.
     Steered(RunId, String),
-    /// This run of the session ended, perhaps without having read all turns that were said to it.
-    LookForUnread(RunId),
     /// This turn was said to this run, which ended without having read it.
     Unread(RunId, Box<Turn>),
     /// This run, for whose end turns wait, waits for a person's answer; whether it asked before they came.
@@ -70,14 +68,13 @@ pub(crate) enum AgentMessage {
     StartBelow(String),
     /// Try this run again, if it is parked.
     Retry(RunId),
-    /// Stop, unless there is something to do; the answer says which.
-    Retire(oneshot::Sender<bool>),
     /// This is a further life of the actor: what was under way goes on.
     Recover,
     /// Nothing happened for a while.
     Passivate(u64),
-    /// Stop, unless there is something to do: then the agent is found in this slot again.
-    Leave(SupervisedRef<AgentMessage>),
+    /// Stop, unless there is something to do: then the agent is found in this slot again. The answer
+    /// says whether it stops.
+    Leave(SupervisedRef<AgentMessage>, Option<oneshot::Sender<bool>>),
 }
 
 pub(crate) type TurnReply = oneshot::Sender<Result<RunId, SystemError>>;

@@ -13,17 +13,13 @@ use tokio::sync::oneshot;
 
 use super::{
     SystemError,
-    agent::{Agent, AgentArguments},
+    agent::{Agent, AgentArguments, unread_turns},
     agent_message::AgentMessage,
     shared::Shared,
     supervised_ref::SupervisedRef,
     supervisor::{Child, ChildError, ChildSpec, Shutdown},
 };
-use crate::{
-    contract::{InboxBody, InboxItem, RunRow},
-    definition::WhileBusy,
-    vocabulary::SessionId,
-};
+use crate::{contract::RunRow, definition::WhileBusy, vocabulary::SessionId};
 
 /// How many times, one millisecond apart, it is checked whether an agent that retires has ended.
 const LOOKS_FOR_END: u32 = 20;
@@ -112,7 +108,9 @@ impl Shared {
         };
         let agent = slot.get().map(|agent| agent.get_id());
         let (sender, retired) = oneshot::channel();
-        let told = slot.send(AgentMessage::Retire(sender)).is_ok();
+        let told = slot
+            .send(AgentMessage::Leave(slot.clone(), Some(sender)))
+            .is_ok();
         let retired = if told { retired.await.ok() } else { Some(true) };
         if retired != Some(true) {
             // The agent has something to do, or was lost before it could answer and is started
@@ -144,7 +142,7 @@ impl Shared {
             && let Some(slot) = agents.remove(session)
         {
             drop(agents);
-            let _ = agent.cast(AgentMessage::Leave(slot));
+            let _ = agent.cast(AgentMessage::Leave(slot, None));
         }
     }
 
@@ -168,12 +166,13 @@ impl Shared {
         if !steers || !matches!(self.is_out_of_reach(row).await, Ok(false)) {
             return;
         }
-        let is_turn = |item: &InboxItem| matches!(item.body, InboxBody::Turn { .. });
-        let inbox = self.services.store.inbox(row.run).await;
-        if inbox.is_ok_and(|inbox| inbox.iter().any(is_turn))
+        let unread = unread_turns(&self.services.store, row.run).await;
+        if !unread.is_empty()
             && let Ok(agent) = self.agent_of(session).await
         {
-            let _ = agent.cast(AgentMessage::LookForUnread(row.run));
+            for turn in unread {
+                let _ = agent.cast(turn);
+            }
         }
     }
 }

@@ -147,7 +147,7 @@ impl AgentState {
                     if let Err(error) = services.post(run, item).await {
                         tracing::warn!(%run, %error, "the run that asks was not cancelled");
                     }
-                    AgentMessage::Wake(run, false, None, None)
+                    [AgentMessage::Wake(run, false, None, None)]
                 });
             }
         }

@@ -20,10 +20,8 @@ use crate::{
 impl AgentState {
     /// One of this agent's runs begins or recovers a child run: the agent below hosts it.
     pub(super) async fn child(&mut self, child: ChildStart) {
-        let name = child.agent.clone();
-        self.children
-            .insert(child.run, (name.clone(), child.clone()));
-        let below = self.agents.entry(name).or_default();
+        self.children.insert(child.run, child.clone());
+        let below = self.agents.entry(child.agent.clone()).or_default();
         if below.pausing {
             return;
         }
@@ -62,12 +60,12 @@ impl AgentState {
     }
 
     pub(super) fn cancel_child(&mut self, run: RunId, reason: String) {
-        let Some((name, child)) = self.children.get_mut(&run) else {
+        let Some(child) = self.children.get_mut(&run) else {
             return;
         };
         // If the agent below is lost, the child is recovered to be ended.
         child.cancel.get_or_insert_with(|| reason.clone());
-        let below = self.agents.get(name);
+        let below = self.agents.get(&child.agent);
         if let Some(agent) = below.and_then(|below| below.actor.as_ref()) {
             let _ = agent.cast(AgentMessage::CancelRun(run, reason));
         }
@@ -152,13 +150,16 @@ impl AgentState {
     /// Handles the loss of a linked child: a run's function panicked or was killed, or an agent
     /// below died.
     pub(super) async fn child_lost(&mut self, cell: &ActorCell, reason: String) {
-        if let Some(run) = self.lives.remove(&cell.get_id()) {
+        let lost = cell.get_id();
+        let mut runs = self.runs.iter_mut();
+        if let Some((&run, hosted)) = runs.find(|(_, hosted)| hosted.life == Some(lost)) {
+            hosted.life = None;
             self.run_lost(run, reason);
             return;
         }
         let is_lost = |below: &Below| {
             let actor = below.actor.as_ref();
-            actor.is_some_and(|actor| actor.get_id() == cell.get_id())
+            actor.is_some_and(|actor| actor.get_id() == lost)
         };
         let lost = self.agents.iter_mut().find(|(_, below)| is_lost(below));
         let Some((name, below)) = lost else {
@@ -210,12 +211,12 @@ impl AgentState {
     /// The child runs that an agent below hosted, to be recovered.
     fn orphans(&self, name: &str) -> Vec<ChildStart> {
         let children = self.children.values();
-        let hosted = children.filter(|(agent, _)| agent == name);
+        let hosted = children.filter(|child| child.agent == name);
         let orphan = |child: &ChildStart| ChildStart {
             fresh: false,
             ..child.clone()
         };
-        hosted.map(|(_, child)| orphan(child)).collect()
+        hosted.map(orphan).collect()
     }
 
     pub(super) fn run_lost(&mut self, run: RunId, reason: String) {
@@ -328,7 +329,7 @@ impl AgentState {
         let clock = self.services().clock.clone();
         self.beside(async move {
             clock.sleep(pause).await;
-            message
+            [message]
         });
     }
 }

@@ -21,7 +21,6 @@ impl AgentState {
             }
             AgentMessage::Queue(turn, reply) => self.queue(*turn, reply),
             AgentMessage::Steered(run, turn) => self.steered(run, &turn),
-            AgentMessage::LookForUnread(run) => self.look_for_unread(run),
             AgentMessage::Unread(run, turn) => self.unread(run, *turn),
             AgentMessage::SessionLoaded(loaded) => self.session_loaded(*loaded),
             AgentMessage::TurnRecorded(turn, result) => {
@@ -32,7 +31,10 @@ impl AgentState {
             AgentMessage::Wake(run, take_over, reply, place) => {
                 self.doubt_session(run);
                 self.wake(run, take_over, reply);
-                self.hold_until_read(place);
+                // A run whose session is being read is not live yet, and has its place nevertheless.
+                if let Some(session) = self.session.as_mut().filter(|s| s.loaded.is_none()) {
+                    session.places.extend(place);
+                }
             }
             AgentMessage::RunLoaded(loaded) => {
                 return Some(Box::pin(async move {
@@ -67,13 +69,6 @@ impl AgentState {
                 return Some(Box::pin(async move { self.start_below(&name).await }));
             }
             AgentMessage::Retry(run) => self.retry(run),
-            AgentMessage::Retire(reply) => {
-                let retires = self.is_quiet();
-                if retires {
-                    self.myself.stop(None);
-                }
-                let _ = reply.send(retires);
-            }
             AgentMessage::Recover => {
                 self.recovering = true;
                 self.load_session();
@@ -87,10 +82,16 @@ impl AgentState {
                     self.shared.passivate(&session.id, &self.myself);
                 }
             }
-            AgentMessage::Leave(slot) => match &self.session {
-                Some(session) if !self.is_quiet() => self.shared.found_again(&session.id, slot),
-                _ => self.myself.stop(None),
-            },
+            AgentMessage::Leave(slot, reply) => {
+                let leaves = self.is_quiet();
+                match &self.session {
+                    Some(session) if !leaves => self.shared.found_again(&session.id, slot),
+                    _ => self.myself.stop(None),
+                }
+                if let Some(reply) = reply {
+                    let _ = reply.send(leaves);
+                }
+            }
         }
         None
     }

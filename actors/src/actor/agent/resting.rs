@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ractor::{ActorId, ActorRef};
 
-use super::{AgentState, Hosted, SessionState};
+use super::{AgentState, Hosted};
 use crate::{
     actor::{agent_message::AgentMessage, live_runs::Route, loaded::Claiming},
     run::{ChildReport, RunExit},
@@ -13,7 +13,8 @@ use crate::{
 
 impl AgentState {
     pub(super) fn rested(&mut self, run: RunId, life: ActorId, rest: RunExit) {
-        if self.lives.remove(&life).is_none() {
+        let hosted = self.runs.get_mut(&run);
+        if hosted.is_none_or(|hosted| hosted.life.take_if(|of| *of == life).is_none()) {
             return;
         }
         match rest {
@@ -115,23 +116,17 @@ impl AgentState {
     }
 
     fn continue_in(&mut self, (run, next): (RunId, RunId), heard: Vec<String>, found_ended: bool) {
-        let Some(mut hosted) = self.forget(run) else {
+        let Some(hosted) = self.forget(run) else {
             return;
         };
-        hosted.actor = None;
         if let Some(child) = &hosted.child {
             self.gone_on.insert(child.run, next);
         } else if found_ended {
             // The session's fold was made before the run went on, or by an earlier life.
             self.reload_session();
             return;
-        } else if let Some(SessionState {
-            loaded: Some((fold, claim)),
-            ..
-        }) = &mut self.session
-        {
-            fold.add(Entry::TurnContinued { run, next, heard });
-            claim.entries += 1;
+        } else if let Some(session) = &mut self.session {
+            session.record(Entry::TurnContinued { run, next, heard });
         }
         self.runs.insert(next, hosted);
         self.load(next, Claiming::Free);
@@ -147,15 +142,12 @@ impl AgentState {
 
     pub(super) fn forget(&mut self, run: RunId) -> Option<Box<Hosted>> {
         let hosted = self.runs.remove(&run);
-        if let Some(actor) = hosted.as_ref().and_then(|hosted| hosted.actor.as_ref()) {
-            self.lives.remove(&actor.get_id());
-        }
         if let Some(child) = hosted.as_ref().and_then(|hosted| hosted.child.as_ref()) {
             self.gone_on.remove(&child.run);
         }
         if self.runs.is_empty() {
             // An agent at rest keeps no room for runs.
-            (self.runs, self.lives) = Default::default();
+            self.runs = BTreeMap::new();
         }
         self.services().previewer.live.remove(run);
         hosted

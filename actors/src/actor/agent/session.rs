@@ -5,7 +5,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use super::{AgentState, SessionState, starting::first_start, steering::item_of};
+use super::{
+    AgentState, SessionState,
+    starting::{answer, first_start},
+    steering::item_of,
+};
 use crate::{
     actor::{
         SystemError,
@@ -15,7 +19,7 @@ use crate::{
     },
     contract::{Append, Batch, Line, StoreError},
     run::{Ports, row_of},
-    session::{Admission, Turn, checkpoint_is_due, encode_checkpoint},
+    session::{Admission, SessionFold, Turn, checkpoint_is_due, encode_checkpoint},
     vocabulary::{AgentError, Entry, JournalId, RunId, SessionTurn, TurnEnd},
 };
 use futures_util::FutureExt;
@@ -23,8 +27,20 @@ use futures_util::FutureExt;
 impl SessionState {
     /// Whether this is the run of a turn that was quarantined.
     pub(super) fn has_aside(&self, run: RunId) -> bool {
-        let fold = self.loaded.as_ref().map(|(fold, _)| fold);
-        fold.is_some_and(|fold| fold.aside.contains(&run))
+        self.fold().is_some_and(|fold| fold.aside.contains(&run))
+    }
+
+    /// The session, if it was read.
+    pub(super) fn fold(&self) -> Option<&SessionFold> {
+        self.loaded.as_ref().map(|(fold, _)| fold)
+    }
+
+    /// Takes over an entry that was recorded, if the session was read.
+    pub(super) fn record(&mut self, entry: Entry) -> Option<&SessionFold> {
+        let (fold, claim) = self.loaded.as_mut()?;
+        fold.add(entry);
+        claim.entries += 1;
+        Some(fold)
     }
 
     /// Refuses the turns that still wait.
@@ -63,8 +79,7 @@ impl AgentState {
             Admission::Known(run, reply) => {
                 // A turn that is sent again does not retry its quarantined run.
                 let aside = session.has_aside(run);
-                let fold = session.loaded.as_ref().map(|(fold, _)| fold);
-                let current = fold.map_or(run, |fold| fold.current(run));
+                let current = session.fold().map_or(run, |fold| fold.current(run));
                 let _ = reply.send(Ok(run));
                 if !aside {
                     self.wake(current, false, None);
@@ -73,7 +88,7 @@ impl AgentState {
             Admission::Begin(turn, reply) => self.begin_turn(turn, reply),
             Admission::Queued => self.look_at_open_run(),
             Admission::Busy(reply) => {
-                let open = session.loaded.as_ref().and_then(|(fold, _)| fold.open);
+                let open = session.fold().and_then(|fold| fold.open);
                 let session = session.id.to_string();
                 let _ = reply.send(Err(match open {
                     Some(run) => SystemError::UnderWay { session, run },
@@ -113,7 +128,7 @@ impl AgentState {
             );
         // A store in memory answers at once, and needs no task that waits for it.
         let Some(loaded) = (&mut loading).now_or_never() else {
-            self.beside(async move { AgentMessage::SessionLoaded(Box::new(loading.await)) });
+            self.beside(async move { [AgentMessage::SessionLoaded(Box::new(loading.await))] });
             return;
         };
         self.session_loaded(loaded);
@@ -124,11 +139,10 @@ impl AgentState {
             return;
         };
         session.loading = false;
-        let (early, wakes, places) = (
-            std::mem::take(&mut session.early),
-            std::mem::take(&mut session.wakes),
-            std::mem::take(&mut session.places),
-        );
+        let early = std::mem::take(&mut session.early);
+        let wakes = std::mem::take(&mut session.wakes);
+        // Each run of `wakes` is live at the end or does not go on, so its place is kept until then.
+        let _places = std::mem::take(&mut session.places);
         match loaded {
             Ok(LoadedSession { fold, claim, kept }) => {
                 let open = fold.open;
@@ -157,14 +171,10 @@ impl AgentState {
                 let error = || SystemError::Store(error.clone());
                 for (run, _, reply) in wakes {
                     self.tell_unreadable(run, &error());
-                    if let Some(reply) = reply {
-                        let _ = reply.send(Err(error()));
-                    }
+                    answer(reply, Err(error()));
                 }
             }
         }
-        // Each run of `wakes` is live now or does not go on, so no place is kept for it any longer.
-        drop(places);
         if self.is_quiet() {
             self.watch_idleness();
         }
@@ -297,12 +307,11 @@ impl AgentState {
             self.reload_session();
             return;
         }
-        let Some((fold, claim)) = &mut session.loaded else {
+        let id = turn.turn.clone();
+        if session.record(Entry::TurnStarted(Box::new(turn))).is_none() {
             return;
-        };
-        session.unread.remove(&turn.turn);
-        fold.add(Entry::TurnStarted(Box::new(turn)));
-        claim.entries += 1;
+        }
+        session.unread.remove(&id);
         let Some(team) = self.shared.team(&session.id.team) else {
             return;
         };
@@ -372,21 +381,37 @@ impl AgentState {
             return;
         };
         session.sleeping = None;
-        let Some((fold, claim)) = &mut session.loaded else {
-            return;
-        };
         if found_ended {
             // The session's fold was made before that end, or by an earlier life.
             self.reload_session();
             return;
         }
-        fold.add(Entry::TurnEnded(Box::new(end)));
-        claim.entries += 1;
-        let (store, id) = (self.shared.services.store.clone(), session.id.clone());
-        if checkpoint_is_due(session.kept.load(Ordering::Acquire), fold.entries)
+        self.turn_is_over(run, Entry::TurnEnded(Box::new(end)));
+    }
+
+    /// Releases a turn whose run is parked for crashing: the session goes on without it.
+    pub(super) fn turn_quarantined(&mut self, run: RunId) {
+        self.sleep(run, None);
+        if let Some(session) = &mut self.session {
+            session.sleeping = None;
+        }
+        self.turn_is_over(run, Entry::TurnSetAside { run });
+    }
+
+    /// Goes on to the next turn, after this entry of the last one.
+    fn turn_is_over(&mut self, run: RunId, entry: Entry) {
+        let store = self.services().store.clone();
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let (kept, id) = (session.kept.clone(), session.id.clone());
+        let Some(fold) = session.record(entry) else {
+            return;
+        };
+        if checkpoint_is_due(kept.load(Ordering::Acquire), fold.entries)
             && let Some(bytes) = encode_checkpoint(fold)
         {
-            let (kept, entries) = (session.kept.clone(), fold.entries);
+            let entries = fold.entries;
             self.loads.spawn(async move {
                 match store.put_checkpoint(id, Some(bytes)).await {
                     Ok(()) => kept.store(entries, Ordering::Release),
@@ -397,22 +422,6 @@ impl AgentState {
         session.turns.set_busy(false);
         self.look_for_unread(run);
         self.next_turn();
-    }
-
-    /// Releases a turn whose run is parked for crashing: the session goes on without it.
-    pub(super) fn turn_quarantined(&mut self, run: RunId) {
-        self.sleep(run, None);
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        session.sleeping = None;
-        if let Some((fold, claim)) = &mut session.loaded {
-            fold.add(Entry::TurnSetAside { run });
-            claim.entries += 1;
-            session.turns.set_busy(false);
-            self.look_for_unread(run);
-            self.next_turn();
-        }
     }
 
     /// Handles a run that was to be recovered and cannot be read: the turns that wait for it are

@@ -8,7 +8,7 @@ use crate::{
         agent_message::{AgentMessage, TurnReply},
         open_questions::is_asking,
     },
-    contract::{Batch, InboxBody, InboxItem, RunFilter, RunRow, RunStatus},
+    contract::{Batch, InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreHandle},
     definition::{WhileAsking, WhileBusy},
     run::Ports,
     session::Turn,
@@ -39,6 +39,16 @@ fn turn_of(body: InboxBody) -> Option<Turn> {
     let mut said = Turn::from(message).id(turn).budget(budget);
     (said.owner, said.deadline) = (owner, deadline);
     Some(said)
+}
+
+/// Tells the session's agent of the turns in the inbox of a run that has ended without having read
+/// them. An inbox that cannot be read now is read when the next process starts.
+pub(in crate::actor) async fn unread_turns(store: &StoreHandle, run: RunId) -> Vec<AgentMessage> {
+    let inbox = store.inbox(run).await.unwrap_or_default().into_iter();
+    let turns = inbox.filter_map(|item| turn_of(item.body));
+    turns
+        .map(|turn| AgentMessage::Unread(run, Box::new(turn)))
+        .collect()
 }
 
 impl AgentState {
@@ -119,15 +129,8 @@ impl AgentState {
         if !self.steers() {
             return;
         }
-        let (store, myself) = (self.services().store.clone(), self.myself.clone());
-        self.loads.spawn(async move {
-            // An inbox that cannot be read now is read when the next process starts.
-            for item in store.inbox(run).await.unwrap_or_default() {
-                if let Some(turn) = turn_of(item.body) {
-                    let _ = myself.cast(AgentMessage::Unread(run, Box::new(turn)));
-                }
-            }
-        });
+        let store = self.services().store.clone();
+        self.beside(async move { unread_turns(&store, run).await });
     }
 
     /// Looks for unread turns in the session's latest runs, after a life was lost.
@@ -137,14 +140,16 @@ impl AgentState {
         };
         let mut filter = RunFilter::default();
         (filter.session, filter.roots, filter.limit) = (Some(session.id.clone()), true, LATEST);
-        let (store, myself) = (self.services().store.clone(), self.myself.clone());
-        self.loads.spawn(async move {
+        let store = self.services().store.clone();
+        self.beside(async move {
             let rows = store.runs(filter).await.unwrap_or_default();
             // The session may go on without a run that is parked.
             let rested = |row: &RunRow| row.status.is_ended() || row.status == RunStatus::Parked;
+            let mut unread = Vec::new();
             for row in rows.into_iter().rev().filter(rested) {
-                let _ = myself.cast(AgentMessage::LookForUnread(row.run));
+                unread.extend(unread_turns(&store, row.run).await);
             }
+            unread
         });
     }
 
