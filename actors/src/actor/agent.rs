@@ -321,18 +321,18 @@ impl AgentState {
         match loaded {
             Ok(loaded) if self.is_news_to_session(run, &loaded) => {
                 self.forget(run);
-                self.wake_in_reloaded_session(loaded.run, reply);
+                self.wake_in_reloaded_session(loaded.row.run, reply);
             }
             Ok(loaded) => {
-                let taken = self.answer_when_recovered(reply, loaded.run);
-                if loaded.run != run {
+                let taken = self.answer_when_recovered(reply, loaded.row.run);
+                if loaded.row.run != run {
                     // The run went on in another journal.
                     if let Some(hosted) = self.runs.remove(&run) {
                         self.services().previewer.live.remove(run);
                         if let Some(child) = &hosted.child {
-                            self.gone_on.insert(child.run, loaded.run);
+                            self.gone_on.insert(child.run, loaded.row.run);
                         }
-                        self.runs.insert(loaded.run, hosted);
+                        self.runs.insert(loaded.row.run, hosted);
                     }
                 }
                 self.carry(loaded, Some(taken)).await;
@@ -399,7 +399,7 @@ impl AgentState {
     }
 
     async fn carry(&mut self, loaded: Loaded, recovered: Option<oneshot::Sender<()>>) {
-        let run = loaded.run;
+        let run = loaded.row.run;
         let services = self.shared.services.clone();
         let Some(hosted) = self.runs.get_mut(&run) else {
             return;

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use self::session_contents::{SessionContents, plain};
 #[cfg(doc)]
 use super::System;
-use super::{Run, SystemError, acting::Use, recording::recording};
+use super::{
+    Run, SystemError, acting::Use, launch::first_of, loaded::start_of, recording::recording,
+};
 use crate::{
-    contract::{
-        Append, Batch, InboxBody, InboxItem, Line, RunRow, RunStatus, StoreError, StoreHandle,
-    },
+    contract::{Append, Batch, InboxBody, InboxItem, Line, RunRow, RunStatus, StoreError},
     definition::TeamSpec,
-    run::{Branch, ForkedRun, Recording, Task, fork, row_of},
-    vocabulary::{Digest, Entry, JournalId, Message, RunId, RunStart, SessionId, SessionTurn},
+    run::{Branch, ForkedRun, Task, fork, row_of},
+    vocabulary::{Digest, Entry, JournalId, Message, RunId, SessionId, SessionTurn},
 };
 
 /// The turn of a fork in its session.
@@ -100,7 +100,8 @@ impl Run {
         let shared = self.system.shared();
         let store = &shared.services.store;
         let recording = recording(store, self.id).await?;
-        let begun = begun(&recording, self.id)?;
+        let begun = start_of(store, self.id).await?;
+        let begun = begun.ok_or(SystemError::UnknownRun(self.id))?;
         let mut team = begun.team.clone();
         let entry = shared.known_team(&team)?;
         let definition = match &options.team {
@@ -174,7 +175,10 @@ impl Run {
         }
         let said = runs.first().map(|run| run.start.input.clone());
         let mut turn = SessionTurn::new(TURN, run, said.unwrap_or_else(|| begun.input.clone()));
-        turn.owner = owner(store, &recording, history.len()).await?;
+        if let Some(session) = &recording.session {
+            let begun = first_of(store, session, history.len() as u64 + 1).await?;
+            turn.owner = begun.owner;
+        }
         lines.push(Line::encode(
             branch.now,
             &Entry::TurnStarted(Box::new(turn)),
@@ -205,7 +209,8 @@ impl Run {
         if store.run(run).await?.is_none() {
             return Ok(false);
         }
-        let made = begun(&recording(store, run).await?, run)?;
+        let made = start_of(store, run).await?;
+        let made = made.ok_or(SystemError::UnknownRun(run))?;
         let same = |forked: crate::vocabulary::Forked| forked.run == self.id && forked.at == at;
         if made.forked.is_some_and(same) && own.is_none_or(|own| made.definition == own) {
             return Ok(true);
@@ -213,38 +218,6 @@ impl Run {
         let session = session.to_string();
         Err(SystemError::SessionExists { session })
     }
-}
-
-/// The start of a run of a recording.
-fn begun(recording: &Recording, run: RunId) -> Result<RunStart, SystemError> {
-    let mut lines = recording.lines.iter();
-    let first = lines.find(|line| line.run == run && line.stored.sequence == 0);
-    let first = first.ok_or(SystemError::UnknownRun(run))?;
-    match first.stored.decode(&run.into())? {
-        Entry::RunStarted(start) => Ok(*start),
-        _ => Err(SystemError::UnknownRun(run)),
-    }
-}
-
-/// The owner of the session that is forked.
-async fn owner(
-    store: &StoreHandle,
-    recording: &Recording,
-    history: usize,
-) -> Result<Option<String>, SystemError> {
-    let Some(session) = &recording.session else {
-        return Ok(None);
-    };
-    let journal = JournalId::Session(session.clone());
-    let lines = store.read(journal, 0, history + 1).await?;
-    let mut owners = lines
-        .iter()
-        .filter_map(|stored| match stored.line.decode() {
-            Ok(Entry::TurnStarted(turn)) => turn.owner,
-            Ok(Entry::SessionBranched { owner, .. }) => owner,
-            _ => None,
-        });
-    Ok(owners.next())
 }
 
 impl ForkedRun {

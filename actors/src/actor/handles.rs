@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    EventStream, System, SystemError, TextStream, acting::Use, looks::Looks,
+    EventStream, System, SystemError, TextStream, acting::Use, loaded::end_of, looks::Looks,
     observers::Subscription, recording::row_of,
 };
 use crate::{
@@ -275,7 +275,7 @@ impl Run {
                 error,
             });
         }
-        self.end().await
+        Ok(end_of(&self.system.shared().services.store, self.id).await?)
     }
 
     /// Waits until the run has ended, is parked, or waits for something outside, and returns its
@@ -351,18 +351,6 @@ impl Run {
 
     pub(super) async fn recorded(&self) -> Result<Recorded, SystemError> {
         Ok(Recorded::fold(&self.lines().await?, self.id)?)
-    }
-
-    /// The run's end. It is the journal's last entry, so the entries before it are not decoded,
-    /// however many they are.
-    async fn end(&self) -> Result<Option<RunEnd>, SystemError> {
-        for stored in self.lines().await?.iter().rev() {
-            let recorded = Recorded::fold(std::slice::from_ref(stored), self.id)?;
-            if recorded.end.is_some() {
-                return Ok(recorded.end);
-            }
-        }
-        Ok(None)
     }
 
     pub(super) async fn lines(&self) -> Result<Vec<StoredLine>, SystemError> {

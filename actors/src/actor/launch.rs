@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use super::{
     SystemError,
-    loaded::{Claiming, Loaded, LoadedSession, RecoveredSession, read_journal},
+    loaded::{Claiming, Loaded, LoadedSession, RecoveredSession, end_of, read_journal},
     services::Services,
     shared::check_code,
 };
@@ -13,7 +13,7 @@ use crate::{
     definition::Pinned,
     run::Recorded,
     session::{SessionFold, decode_checkpoint},
-    vocabulary::{Digest, JournalId, RunEnd, RunId, SessionId, Transcript},
+    vocabulary::{Digest, JournalId, RunEnd, RunId, SessionId},
 };
 
 /// The longest journal, in entries, that is recovered together with others: all of them are in
@@ -40,7 +40,10 @@ pub(crate) async fn load_run(
             .await?
             .ok_or(SystemError::UnknownRun(run))?;
         if row.status == crate::contract::RunStatus::Continued {
-            run = continued(services, run).await?;
+            run = match end_of(&services.store, run).await? {
+                Some(RunEnd::Continued { next, .. }) => next,
+                _ => run.next(),
+            };
             continue;
         }
         // The journal is read before it is claimed: a newer program's run is not touched.
@@ -48,10 +51,7 @@ pub(crate) async fn load_run(
         let lines = read_journal(&services.store, &journal, 0).await?;
         let mut recorded = Recorded::fold(&lines, run)?;
         let claim = if row.status.is_ended() {
-            Claim {
-                epoch: 0,
-                entries: 0,
-            }
+            unclaimed(&[])
         } else {
             let journal = journal.clone();
             match claim {
@@ -86,18 +86,14 @@ pub(crate) async fn load_run(
             _ => load_pinned(services, run, start.definition).await?,
         };
         let history = match &aside {
-            Some(session) => Some(history_of(services, session, start.history).await?),
+            Some(session) => {
+                let before = first_of(&services.store, session, start.history).await?;
+                Some(before.transcript)
+            }
             None => None,
         };
-        return Ok(Loaded {
-            run,
-            row,
-            claim,
-            recorded,
-            pinned,
-            history,
-            inbox_is_empty: false,
-        });
+        let loaded = Loaded::new(row, claim, recorded, pinned);
+        return Ok(Loaded { history, ..loaded });
     }
 }
 
@@ -135,14 +131,14 @@ pub(crate) async fn recover_together(
     // A run belongs to the process that has its session. Without the session the run is left alone:
     // another process may have claimed the session and not yet the run.
     hold(&mut taken, claims, |taken| &mut taken.session.claim);
-    let runs = taken.iter().flatten().map(|taken| taken.run.run.into());
+    let runs = taken.iter().flatten().map(|taken| taken.run.row.run.into());
     let claims = claims_of(services, runs.collect()).await?;
     hold(&mut taken, claims, |taken| &mut taken.run.claim);
     // A run that `posted` does not name has an empty inbox; its agent is told of later items.
     let (_, called) = services.store.posted(0).await?;
     let called: HashSet<RunId> = called.into_iter().collect();
     for RecoveredSession { run, .. } in taken.iter_mut().flatten() {
-        run.inbox_is_empty = !called.contains(&run.run);
+        run.inbox_is_empty = !called.contains(&run.row.run);
     }
     Ok(taken)
 }
@@ -195,37 +191,21 @@ fn fold_run(
 ) -> Option<Loaded> {
     let recorded = Recorded::fold(lines, row.run).ok()?;
     let is_known = recorded.start.as_ref()?.definition == digest;
-    (is_known && recorded.end.is_none()).then_some(Loaded {
-        run: row.run,
-        row,
-        claim: unclaimed(lines),
-        recorded,
-        pinned,
-        history: None,
-        inbox_is_empty: false,
-    })
+    let goes_on = is_known && recorded.end.is_none();
+    goes_on.then(|| Loaded::new(row, unclaimed(lines), recorded, pinned))
 }
 
-/// The conversation that results from the first entries of a session's journal.
-async fn history_of(
-    services: &Services,
+/// A session as it was after the first entries of its journal.
+pub(crate) async fn first_of(
+    store: &StoreHandle,
     session: &SessionId,
     entries: u64,
-) -> Result<Transcript, StoreError> {
-    let journal = JournalId::Session(session.clone());
-    let mut lines = read_journal(&services.store, &journal, 0).await?;
+) -> Result<SessionFold, StoreError> {
+    let mut lines = read_journal(store, &session.clone().into(), 0).await?;
     lines.truncate(usize::try_from(entries).unwrap_or(usize::MAX));
     let mut fold = SessionFold::default();
     fold.extend(&lines, &session.to_string())?;
-    Ok(fold.transcript)
-}
-
-async fn continued(services: &Services, run: RunId) -> Result<RunId, SystemError> {
-    let lines = read_journal(&services.store, &JournalId::Run(run), 0).await?;
-    match Recorded::fold(&lines, run)?.end {
-        Some(RunEnd::Continued { next, .. }) => Ok(next),
-        _ => Ok(run.next()),
-    }
+    Ok(fold)
 }
 
 async fn load_pinned(

@@ -8,7 +8,7 @@ use crate::{
     definition::{Pinned, TeamSpec},
     run::{Recorded, row_of},
     session::SessionFold,
-    vocabulary::{JournalId, RunId, RunStart, Transcript},
+    vocabulary::{JournalId, RunEnd, RunId, RunStart, Transcript},
 };
 
 /// How many entries are read at once.
@@ -17,7 +17,6 @@ const PAGE: usize = 4096;
 /// A run as read from its journal.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    pub(crate) run: RunId,
     pub(crate) row: RunRow,
     pub(crate) claim: Claim,
     pub(crate) recorded: Recorded,
@@ -29,20 +28,27 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// A run that begins now: its first entry is all that its journal has.
-    pub(crate) fn fresh(run: RunId, start: RunStart, pinned: Arc<Pinned>, version: u32) -> Self {
+    pub(crate) fn new(row: RunRow, claim: Claim, recorded: Recorded, pinned: Arc<Pinned>) -> Self {
         Self {
-            run,
-            row: row_of(run, &start, version),
-            claim: Claim {
-                epoch: 1,
-                entries: 1,
-            },
-            recorded: Recorded::begun(start),
+            row,
+            claim,
+            recorded,
             pinned,
             history: None,
             inbox_is_empty: false,
         }
+    }
+
+    /// A run that begins now: its first entry is all that its journal has.
+    pub(crate) fn fresh(run: RunId, start: RunStart, pinned: Arc<Pinned>, version: u32) -> Self {
+        let (epoch, entries) = (1, 1);
+        let row = row_of(run, &start, version);
+        Self::new(
+            row,
+            Claim { epoch, entries },
+            Recorded::begun(start),
+            pinned,
+        )
     }
 }
 
@@ -100,6 +106,27 @@ pub(crate) async fn read_journal(
     }
 }
 
+/// The start of a run; `None` when there is no such run.
+pub(crate) async fn start_of(
+    store: &StoreHandle,
+    run: RunId,
+) -> Result<Option<Arc<RunStart>>, StoreError> {
+    let first = store.read(run.into(), 0, 1).await?;
+    Ok(Recorded::fold(&first, run)?.start)
+}
+
+/// The end of a run. It is the journal's last entry, so the entries before it are not decoded,
+/// however many they are.
+pub(crate) async fn end_of(store: &StoreHandle, run: RunId) -> Result<Option<RunEnd>, StoreError> {
+    for stored in read_journal(store, &run.into(), 0).await?.iter().rev() {
+        let recorded = Recorded::fold(std::slice::from_ref(stored), run)?;
+        if recorded.end.is_some() {
+            return Ok(recorded.end);
+        }
+    }
+    Ok(None)
+}
+
 /// The definition of the team to which a run is pinned, read from the store: a run can be resumed
 /// without the file from which its team came. It has the version of the code that has carried the
 /// run.
@@ -107,9 +134,8 @@ pub(crate) async fn read_journal(
 /// # Errors
 /// [`SystemError::UnknownRun`], [`SystemError::Pinned`], and what the store fails with.
 pub async fn pinned_team(store: &StoreHandle, run: RunId) -> Result<TeamSpec, SystemError> {
-    let lines = store.read(JournalId::Run(run), 0, 1).await?;
-    let recorded = Recorded::fold(&lines, run)?;
-    let start = recorded.start.ok_or(SystemError::UnknownRun(run))?;
+    let start = start_of(store, run).await?;
+    let start = start.ok_or(SystemError::UnknownRun(run))?;
     let missing = |reason: String| SystemError::Pinned { run, reason };
     let bytes = store.blob(start.definition).await?;
     let bytes = bytes.ok_or_else(|| missing(format!("no blob {}", start.definition)))?;

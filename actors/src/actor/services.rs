@@ -10,9 +10,16 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    agent_message::AgentMessage, companion::Companions, journal::Journal, loaded::read_journal,
-    looks::Looks, memory_store::MemoryMessage, model_gateway::Gateways, previewer::Previewer,
-    supervised_ref::SupervisedRef, tool_executor::ToolExecutor,
+    agent_message::AgentMessage,
+    companion::Companions,
+    journal::Journal,
+    loaded::{end_of, read_journal},
+    looks::Looks,
+    memory_store::MemoryMessage,
+    model_gateway::Gateways,
+    previewer::Previewer,
+    supervised_ref::SupervisedRef,
+    tool_executor::ToolExecutor,
 };
 use crate::{
     contract::{
@@ -20,8 +27,8 @@ use crate::{
         StoreHandle, StoredLine,
     },
     run::{
-        Acknowledge, Called, ChildResult, ChildStart, Command, ModelCall, Ports, Recorded,
-        Registry, StateTurn, ToolEnd, ToolInvocation, ToolSlot,
+        Acknowledge, Called, ChildResult, ChildStart, Command, ModelCall, Ports, Registry,
+        StateTurn, ToolEnd, ToolInvocation, ToolSlot,
     },
     vocabulary::{ErrorKind, JournalId, ModelResponse, OperationError, OperationId, RunEnd, RunId},
 };
@@ -182,8 +189,7 @@ impl Ports for Services {
                     return Err(OperationError::new(ErrorKind::NotFound, message));
                 }
                 if row.is_some_and(|row| row.status.is_ended()) {
-                    let lines = read_journal(&services.store, &JournalId::Run(run), 0).await?;
-                    match Recorded::fold(&lines, run)?.end {
+                    match end_of(&services.store, run).await? {
                         Some(RunEnd::Continued { next, .. }) => {
                             run = next;
                             continue;

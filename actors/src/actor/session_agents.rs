@@ -37,7 +37,7 @@ impl Shared {
             if let Some(agent) = self.agents.lock().get(session).and_then(SupervisedRef::get) {
                 return Ok(agent);
             }
-            let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
+            let supervisor = self.teams_supervisor.read().clone();
             let Some(supervisor) = supervisor else {
                 self.services.clock.sleep(Duration::from_millis(5)).await;
                 continue;
@@ -118,7 +118,7 @@ impl Shared {
             self.found_again(session, slot);
             return false;
         }
-        let supervisor = self.teams_supervisor.get().and_then(|s| s.read().clone());
+        let supervisor = self.teams_supervisor.read().clone();
         if let Some(supervisor) = supervisor {
             let id = session.to_string();
             // The agent is forgotten only after its last work, such as keeping a checkpoint, has ended.

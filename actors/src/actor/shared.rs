@@ -44,7 +44,8 @@ pub(crate) struct Shared {
     pub(super) agents: Mutex<HashMap<SessionId, SupervisedRef<AgentMessage>>>,
     pub(super) admissions: Arc<Semaphore>,
     pub(super) root: OnceLock<Supervisor>,
-    pub(super) teams_supervisor: OnceLock<Arc<RwLock<Option<Supervisor>>>>,
+    /// The supervisor of the sessions' agents, in its current life.
+    pub(super) teams_supervisor: RwLock<Option<Supervisor>>,
     pub(super) requests: mpsc::UnboundedSender<TimerRequest>,
     /// Agents without anything to do, the one that has rested longest at the front.
     pub(super) idle: Mutex<VecDeque<IdleAgent>>,
@@ -154,7 +155,7 @@ impl Shared {
     pub(crate) fn known_team(&self, name: &str) -> Result<TeamEntry, SystemError> {
         self.team(name).ok_or_else(|| SystemError::UnknownTeam {
             name: name.to_owned(),
-            known: self.team_names(),
+            known: listed(self.teams.read().keys()),
         })
     }
 
@@ -186,27 +187,6 @@ impl Shared {
     pub(super) fn admitted(&self) -> usize {
         let all = self.limits.admissions.max(1);
         all.saturating_sub(self.admissions.available_permits())
-    }
-
-    fn team_names(&self) -> String {
-        listed(self.teams.read().keys())
-    }
-
-    pub(super) fn has_team(&self, name: &str) -> bool {
-        self.teams.read().contains_key(name)
-    }
-
-    /// The teams as new runs find them, by name.
-    pub(super) fn team_specs(&self) -> Vec<TeamSpec> {
-        let teams = self.teams.read();
-        let specs = teams.values().map(|entry| entry.pinned.team.clone());
-        specs.collect()
-    }
-
-    /// One team as new runs find it.
-    pub(super) fn team_spec(&self, name: &str) -> Option<TeamSpec> {
-        let teams = self.teams.read();
-        teams.get(name).map(|entry| entry.pinned.team.clone())
     }
 
     /// Admits a new turn, or refuses it, at once.

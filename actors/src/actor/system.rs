@@ -62,17 +62,20 @@ impl System {
 
     /// The teams as new runs find them, by name.
     pub fn teams(&self) -> Vec<TeamSpec> {
-        self.0.team_specs()
+        let teams = self.0.teams.read();
+        let specs = teams.values().map(|entry| entry.pinned.team.clone());
+        specs.collect()
     }
 
     /// The team of this name, as its next run will have it.
     pub fn team(&self, name: &str) -> Option<TeamSpec> {
-        self.0.team_spec(name)
+        let teams = self.0.teams.read();
+        teams.get(name).map(|entry| entry.pinned.team.clone())
     }
 
     /// Whether there is a team of this name.
     pub fn has_team(&self, name: &str) -> bool {
-        self.0.has_team(name)
+        self.0.teams.read().contains_key(name)
     }
 
     /// Runs of the store, the latest begun first. A System that [acts for an

@@ -348,7 +348,7 @@ impl AgentState {
             return false;
         };
         let parked = matches!(loaded.recorded.parked, Some(AgentError::Crashed { .. }));
-        let moved = loaded.run != run || (parked && !session.has_aside(run));
+        let moved = loaded.row.run != run || (parked && !session.has_aside(run));
         moved && loaded.row.parent.is_none()
     }
 

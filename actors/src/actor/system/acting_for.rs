@@ -5,10 +5,10 @@ use crate::{
     actor::{
         SystemError,
         acting::{Acting, Use},
+        loaded::start_of,
     },
     contract::RunRow,
-    run::Recorded,
-    vocabulary::{JournalId, RunId, SessionId},
+    vocabulary::{RunId, SessionId},
 };
 
 /// The party for which handles act. A session, its runs and its contents belong to the owner that
@@ -68,11 +68,8 @@ impl System {
         let Some(RunRow { run, .. }) = services.current(run).await? else {
             return self.acting().check(None, what, String::new);
         };
-        let first = services.store.read(JournalId::Run(run), 0, 1).await?;
-        let start = Recorded::fold(&first, run)?.start;
-        let Some(start) = start else {
-            return Err(SystemError::UnknownRun(run));
-        };
+        let start = start_of(&services.store, run).await?;
+        let start = start.ok_or(SystemError::UnknownRun(run))?;
         let session = || {
             let session = start.session.as_ref();
             session.map_or_else(|| run.to_string(), SessionId::to_string)

@@ -231,7 +231,7 @@ impl SystemBuilder {
             agents: Mutex::default(),
             admissions: Arc::new(Semaphore::new(limits.admissions.max(1))),
             root: OnceLock::new(),
-            teams_supervisor: OnceLock::new(),
+            teams_supervisor: RwLock::default(),
             requests,
             idle: Mutex::default(),
             schedules: Notify::new(),

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use parking_lot::RwLock;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
@@ -122,10 +121,8 @@ impl Shared {
 
     /// The supervisor of the sessions' agents.
     fn teams(self: Arc<Self>) -> Child {
-        let current: Arc<RwLock<Option<Supervisor>>> = Arc::default();
-        let _ = self.teams_supervisor.set(current.clone());
         Child::new(ChildSpec::supervisor("teams"), move |above| {
-            let (current, shared) = (current.clone(), self.clone());
+            let shared = self.clone();
             async move {
                 // An agent whose session leaves memory is forgotten at once.
                 let spec = SupervisorSpec::new(Strategy::SimpleOneForOne)
@@ -141,7 +138,7 @@ impl Shared {
                 let cell = supervisor.actor();
                 // The agents of an earlier life are gone with it; the runs that they carried go on.
                 shared.agents.lock().clear();
-                *current.write() = Some(supervisor);
+                *shared.teams_supervisor.write() = Some(supervisor);
                 for run in shared.services.previewer.live.live_roots() {
                     shared.wake_later(shared.services.clock.now(), run);
                 }
