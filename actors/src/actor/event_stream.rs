@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     looks::Looks,
-    observers::{Observers, Shown, Subscription},
+    observers::{Shown, Subscription},
 };
 use crate::{
     contract::{BoxFuture, Clock, RunStatus, StoreError, StoreHandle, TreeLine},
@@ -36,7 +36,6 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_s
 pub struct EventStream {
     store: StoreHandle,
     clock: Arc<dyn Clock>,
-    observers: Observers,
     subscription: Subscription,
     observer: Observer,
     root: RunId,
@@ -95,13 +94,12 @@ impl EventStream {
         root: RunId,
         store: StoreHandle,
         clock: Arc<dyn Clock>,
-        (observers, subscription): (Observers, Subscription),
+        subscription: Subscription,
     ) -> Self {
         Self {
             subscription,
             store,
             clock,
-            observers,
             observer: Observer::new(),
             root,
             after: 0,
@@ -419,7 +417,7 @@ impl EventStream {
         if *self.subscription.position.borrow() < self.after {
             // Previews that are shown from here on come after this position, also where nothing was
             // published since the tree is watched.
-            self.observers.published(self.root, self.after);
+            self.subscription.read_up_to(self.after);
         }
         Ok(any)
     }

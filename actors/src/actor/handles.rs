@@ -180,9 +180,8 @@ impl Run {
 
     fn events_by(&self, subscription: Subscription) -> EventStream {
         let services = &self.system.shared().services;
-        let observers = services.previewer.observers.clone();
         let (store, clock) = (services.store.clone(), services.clock.clone());
-        let stream = EventStream::new(self.id, store, clock, (observers, subscription));
+        let stream = EventStream::new(self.id, store, clock, subscription);
         if self.system.acting().may_always(Use::Look) {
             return stream;
         }

@@ -21,7 +21,7 @@ use crate::{
     contract::{
         BoxFuture, Clock, Entropy, ModelContext, ModelError, ModelHandle, NextModel, Telling,
     },
-    run::{Called, ModelCall, Tries},
+    run::{Called, ModelCall, Registry, Tries},
     vocabulary::{ErrorKind, ModelRequest, ModelResponse, OperationError, Preview, RunId},
 };
 
@@ -80,33 +80,61 @@ pub(crate) const KEPT_ANSWERS: usize = 256;
 
 /// The ways to all models of a System. A model that several teams name has one way, and so one
 /// bound for all of them.
-#[derive(Clone, Default)]
 pub(crate) struct Gateways {
+    options: GatewayOptions,
+    entropy: Arc<dyn Entropy>,
+    previews: Previewer,
     by_model: HashMap<usize, Arc<ModelGateway>>,
     /// Each gateway once, under the first name that was found for it.
     pub(crate) named: BTreeMap<String, Arc<ModelGateway>>,
 }
 
 impl Gateways {
-    /// Adds the way to a model, unless it is there. Returns the new gateway with a name that no
-    /// other has.
+    pub(crate) fn new(
+        options: GatewayOptions,
+        entropy: Arc<dyn Entropy>,
+        previews: Previewer,
+    ) -> Self {
+        Self {
+            options,
+            entropy,
+            previews,
+            by_model: HashMap::new(),
+            named: BTreeMap::new(),
+        }
+    }
+
+    /// Adds the ways to a registry's models, unless they are there. Returns the new gateways, each
+    /// with a name that no other has: it begins with `place`.
     pub(crate) fn add(
         &mut self,
-        mut name: String,
-        model: &ModelHandle,
-        make: impl FnOnce(ModelHandle) -> ModelGateway,
-    ) -> Option<(String, Arc<ModelGateway>)> {
-        let Entry::Vacant(place) = self.by_model.entry(model.address()) else {
-            return None;
-        };
-        let gateway = Arc::new(make(model.clone()));
-        place.insert(gateway.clone());
-        if self.named.contains_key(&name) {
-            // The model was defined anew under its name.
-            name = format!("{name} {}", self.named.len());
+        place: &str,
+        registry: &Registry,
+    ) -> Vec<(String, Arc<ModelGateway>)> {
+        let mut added = Vec::new();
+        for (name, model) in registry.models_by_place() {
+            let Entry::Vacant(vacant) = self.by_model.entry(model.address()) else {
+                continue;
+            };
+            let gateway = Arc::new(ModelGateway {
+                calls: CallTable::default(),
+                model: model.clone(),
+                options: self.options,
+                slots: FairSlots::new(self.options.concurrency),
+                clock: self.previews.clock.clone(),
+                entropy: self.entropy.clone(),
+                previews: self.previews.clone(),
+            });
+            vacant.insert(gateway.clone());
+            let mut name = format!("{place}{name}");
+            if self.named.contains_key(&name) {
+                // The model was defined anew under its name.
+                name = format!("{name} {}", self.named.len());
+            }
+            self.named.insert(name.clone(), gateway.clone());
+            added.push((name, gateway));
         }
-        self.named.insert(name.clone(), gateway.clone());
-        Some((name, gateway))
+        added
     }
 
     pub(crate) fn to(&self, model: &ModelHandle) -> Option<Arc<ModelGateway>> {
@@ -115,24 +143,6 @@ impl Gateways {
 }
 
 impl ModelGateway {
-    pub(crate) fn new(
-        model: ModelHandle,
-        options: GatewayOptions,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
-        previews: Previewer,
-    ) -> Self {
-        Self {
-            calls: CallTable::default(),
-            model,
-            options,
-            slots: FairSlots::new(options.concurrency),
-            clock,
-            entropy,
-            previews,
-        }
-    }
-
     pub(crate) fn slots(&self) -> SlotCounts {
         self.slots.counts()
     }

@@ -251,6 +251,11 @@ impl Subscription {
         }
     }
 
+    /// The observer has read this far, so the journal has at least as much of the tree.
+    pub(crate) fn read_up_to(&self, position: u64) {
+        self.observers.published(self.root, position);
+    }
+
     /// Whether this subscription is to that tree.
     pub(crate) fn is_of(&self, root: RunId) -> bool {
         self.root == root

@@ -16,6 +16,8 @@ pub(crate) struct Previewer {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
+opaque!(Previewer);
+
 impl Previewer {
     /// Shows a preview, which is made only when the tree has an observer.
     pub(crate) fn preview(&self, run: RunId, make: impl FnOnce() -> Preview) {

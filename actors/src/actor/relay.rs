@@ -4,23 +4,21 @@ use std::{collections::HashMap, fmt};
 
 use tokio::sync::mpsc;
 
-use super::{live_runs::LiveRuns, observers::Observers, previewer::Previewer};
+use super::previewer::Previewer;
 use crate::vocabulary::{EventRecord, RunId};
 
 /// The trees that are followed in this process. A server asks the processes that carry them for what is not recorded.
 #[derive(Debug)]
 pub struct Relays {
     followed: mpsc::UnboundedReceiver<RunId>,
-    observers: Observers,
-    live: LiveRuns,
+    previewer: Previewer,
 }
 
 impl Relays {
     pub(super) fn of(previewer: &Previewer) -> Self {
         Self {
             followed: previewer.observers.relays(),
-            observers: previewer.observers.clone(),
-            live: previewer.live.clone(),
+            previewer: previewer.clone(),
         }
     }
 
@@ -30,8 +28,7 @@ impl Relays {
         let root = self.followed.recv().await?;
         Some(Relay {
             root,
-            observers: self.observers.clone(),
-            live: self.live.clone(),
+            previewer: self.previewer.clone(),
             passed: HashMap::new(),
         })
     }
@@ -40,8 +37,7 @@ impl Relays {
 /// A tree that is followed here, and the way by which its previews come from another process.
 pub struct Relay {
     root: RunId,
-    observers: Observers,
-    live: LiveRuns,
+    previewer: Previewer,
     /// How many entries of each run the other process is known to have shown.
     passed: HashMap<RunId, u64>,
 }
@@ -54,17 +50,17 @@ impl Relay {
 
     /// Whether anybody still follows it. After `false` this relay is over.
     pub fn is_followed(&self) -> bool {
-        self.observers.wants_relay(self.root)
+        self.previewer.observers.wants_relay(self.root)
     }
 
     /// Whether this process carries it, so that no other one has previews of it.
     pub fn is_carried_here(&self) -> bool {
-        self.live.get(self.root).is_some()
+        self.previewer.live.is_live(self.root)
     }
 
     /// The position after which the events of the other process are wanted.
     pub fn position(&self) -> u64 {
-        self.observers.position(self.root)
+        self.previewer.observers.position(self.root)
     }
 
     /// Shows an event of the process that carries the tree. A preview is passed on; of a recorded event the
@@ -73,12 +69,12 @@ impl Relay {
         match (record.position, record.sequence) {
             (Some(position), Some(sequence)) => {
                 self.passed.insert(record.run, sequence + 1);
-                self.observers.published(self.root, position);
+                self.previewer.observers.published(self.root, position);
             }
             _ => {
                 // It rests on what was shown before it, which is read from the store here.
                 let entries = self.passed.get(&record.run).copied().unwrap_or_default();
-                self.observers.relay(self.root, entries, record);
+                self.previewer.observers.relay(self.root, entries, record);
             }
         }
     }

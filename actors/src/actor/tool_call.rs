@@ -55,15 +55,10 @@ pub(crate) struct ToolCaller {
 }
 
 impl ToolCaller {
-    pub(crate) fn new(
-        timeout: Duration,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
-        previews: Previewer,
-    ) -> Self {
+    pub(crate) fn new(timeout: Duration, entropy: Arc<dyn Entropy>, previews: Previewer) -> Self {
         Self {
             timeout,
-            clock,
+            clock: previews.clock.clone(),
             entropy,
             previews,
             validators: Mutex::default(),
@@ -342,34 +337,25 @@ fn finish(
         },
         failed => failed,
     };
-    let output = match output {
-        Ok(output) => output,
+    let (status, output) = match output {
+        Ok(output) => (ToolStatus::Success, output),
         Err(error) if error.kind == ToolErrorKind::InDoubt => {
             return lost(invocation, error.message);
         }
-        Err(error) => {
-            let denied = error.kind == ToolErrorKind::Denied;
-            let status = if denied {
-                ToolStatus::Denied
-            } else {
-                ToolStatus::Error
-            };
-            let text = safety::sanitize(&error.message).into_owned();
-            let (text, truncated) = cut(text, invocation.definition.output_limit);
-            let mut result = ToolResult::new(call, status, text);
-            result.truncated = truncated;
-            return ToolEnd::Result(result);
-        }
+        Err(error) => match error.kind {
+            ToolErrorKind::Denied => (ToolStatus::Denied, ToolOutput::text(error.message)),
+            _ => (ToolStatus::Error, ToolOutput::text(error.message)),
+        },
     };
     let text = match safety::sanitize(&output.text) {
         Cow::Borrowed(_) => output.text,
         Cow::Owned(text) => text,
     };
     let (text, truncated) = cut(text, invocation.definition.output_limit);
-    let mut result = ToolResult::new(call, ToolStatus::Success, text);
+    let mut result = ToolResult::new(call, status, text);
     result.truncated = truncated;
     result.attachments = output.attachments;
-    result.ends_step = tool.definition().ends_step;
+    result.ends_step = status == ToolStatus::Success && tool.definition().ends_step;
     if output.changes.is_empty() {
         ToolEnd::Result(result)
     } else {

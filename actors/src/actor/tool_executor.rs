@@ -159,13 +159,13 @@ fn asked(call: &ToolInvocation) -> Asked {
 impl ToolExecutor {
     pub(crate) fn new(
         options: ExecutorOptions,
-        (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
+        entropy: Arc<dyn Entropy>,
         previews: Previewer,
     ) -> Self {
-        let timeout = options.timeout;
+        let clock = previews.clock.clone();
         Self {
             calls: CallTable::default(),
-            caller: ToolCaller::new(timeout, clock.clone(), entropy, previews),
+            caller: ToolCaller::new(options.timeout, entropy, previews),
             slots: FairSlots::new(options.concurrency),
             by_tool: Mutex::default(),
             options,

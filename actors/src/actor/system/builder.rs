@@ -18,7 +18,7 @@ use crate::{
         companion::Companions,
         journal::Journal,
         live_runs::LiveRuns,
-        model_gateway::{Gateways, ModelGateway},
+        model_gateway::Gateways,
         observers::Observers,
         previewer::Previewer,
         runtime_nudge::RuntimeNudge,
@@ -197,20 +197,16 @@ impl SystemBuilder {
             live: LiveRuns::default(),
             clock: clock.clone(),
         };
-        let gateways = gateways(&registry, &entries, |model| {
-            let (clock, entropy) = (clock.clone(), entropy.clone());
-            ModelGateway::new(model, limits.gateway, clock, entropy, previewer.clone())
-        });
-        let gateways = Arc::new(RwLock::new(gateways));
-        let executor = ToolExecutor::new(
-            limits.executor,
-            (clock.clone(), entropy.clone()),
-            previewer.clone(),
-        );
+        let mut gateways = Gateways::new(limits.gateway, entropy.clone(), previewer.clone());
+        gateways.add("", &registry);
+        for (team, entry) in &entries {
+            gateways.add(&format!("team {team} "), &entry.registry);
+        }
+        let executor = ToolExecutor::new(limits.executor, entropy.clone(), previewer.clone());
         let services = Services {
             journal: Journal::new(store.clone()),
             store,
-            gateways,
+            gateways: Arc::new(RwLock::new(gateways)),
             executor: Arc::new(executor),
             memory: SupervisedRef::default(),
             companions: Companions::new(clock.clone()),
@@ -284,24 +280,6 @@ async fn resolved(shared: Registry, teams: Vec<Team>) -> Result<(Registry, Resol
         }
     }
     Ok((shared, entries))
-}
-
-/// The ways to all models, each with a name in the supervision tree.
-fn gateways(
-    shared: &Registry,
-    teams: &BTreeMap<String, TeamEntry>,
-    make: impl Fn(ModelHandle) -> ModelGateway,
-) -> Gateways {
-    let mut gateways = Gateways::default();
-    for (name, model) in shared.models_by_place() {
-        gateways.add(name, model, &make);
-    }
-    for (team, entry) in teams {
-        for (name, model) in entry.registry.models_by_place() {
-            gateways.add(format!("team {team} {name}"), model, &make);
-        }
-    }
-    gateways
 }
 
 impl fmt::Debug for SystemBuilder {

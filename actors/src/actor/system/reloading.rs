@@ -4,8 +4,7 @@ use ractor::ActorStatus;
 
 use super::{System, tree::answers_of};
 use crate::{
-    actor::{SystemError, model_gateway::ModelGateway, shared::TeamEntry},
-    contract::ModelHandle,
+    actor::{SystemError, shared::TeamEntry},
     definition::{Durability, TeamSpec},
     run::{Registry, Team},
 };
@@ -42,20 +41,12 @@ impl System {
         if root.actor().get_status() >= ActorStatus::Stopping {
             return Err(SystemError::Stopped);
         }
-        let models = entry.registry.models_by_place();
-        let models: Vec<(String, ModelHandle)> = models
-            .into_iter()
-            .map(|(model, handle)| (format!("team {name} {model}"), handle.clone()))
-            .collect();
-        for (called, model) in models {
-            let services = &shared.services;
-            let (clock, entropy) = (services.clock.clone(), services.entropy.clone());
-            let (options, previewer) = (shared.limits.gateway, services.previewer.clone());
-            let make = |model| ModelGateway::new(model, options, clock, entropy, previewer);
-            let added = services.gateways.write().add(called, &model, make);
-            if let Some((called, gateway)) = added
-                && let Err(error) = root.start_child(answers_of(&called, &gateway)).await
-            {
+        let gateways = &shared.services.gateways;
+        let added = gateways
+            .write()
+            .add(&format!("team {name} "), &entry.registry);
+        for (called, gateway) in added {
+            if let Err(error) = root.start_child(answers_of(&called, &gateway)).await {
                 tracing::warn!(%called, %error, "answers of a model whose runs are gone are not kept");
             }
         }
