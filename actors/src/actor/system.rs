@@ -104,13 +104,10 @@ impl System {
     /// The next page of [`runs`](Self::runs) that this filter selects; `None` after the last. The
     /// filter is moved on.
     async fn next_page(&self, filter: &mut RunFilter) -> Result<Option<Vec<RunRow>>, SystemError> {
-        filter.limit = PAGE;
-        let rows = self.0.services.store.runs(filter.clone()).await?;
-        let Some(last) = rows.last() else {
-            return Ok(None);
-        };
-        filter.after = Some(last.clone());
-        self.visible(rows).await.map(Some)
+        match next_page(&self.0.services.store, filter).await? {
+            Some(rows) => self.visible(rows).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The open roots of the store that a later program wrote, each with its error. This System
@@ -180,6 +177,18 @@ impl System {
         drop(self.0.nudge.lock().take());
         Ok(())
     }
+}
+
+/// The next page of the rows that this filter selects; `None` after the last. The filter is moved
+/// on.
+async fn next_page(
+    store: &StoreHandle,
+    filter: &mut RunFilter,
+) -> Result<Option<Vec<RunRow>>, StoreError> {
+    filter.limit = PAGE;
+    let rows = store.runs(filter.clone()).await?;
+    filter.after = rows.last().cloned();
+    Ok(filter.after.is_some().then_some(rows))
 }
 
 impl fmt::Debug for System {

@@ -44,13 +44,7 @@ pub(super) async fn session_state(
     session: &SessionId,
 ) -> Result<Vec<StateWrite>, SystemError> {
     let kept = SessionContents::of_session(store, from, cut).await?;
-    let (from, to) = (
-        operations::session_scope(from),
-        operations::session_scope(session),
-    );
-    let mut writes = writes(&to, kept.values, copies);
-    writes.extend(artifacts(store, &from, &to, &kept.later).await?);
-    Ok(writes)
+    kept.copied(store, from, session, copies).await
 }
 
 /// The contents of a session at some moment.
@@ -58,7 +52,7 @@ pub(in crate::actor) struct SessionContents {
     /// Its state.
     pub(in crate::actor) values: Values,
     /// The versions of artifacts that were saved later.
-    pub(in crate::actor) later: HashSet<(String, u64)>,
+    later: HashSet<(String, u64)>,
     /// The values that were written later.
     changed: HashSet<String>,
 }
@@ -109,6 +103,20 @@ impl SessionContents {
             later,
             changed,
         })
+    }
+
+    /// Writes that give another session these contents of this one.
+    pub(in crate::actor) async fn copied(
+        self,
+        store: &StoreHandle,
+        from: &SessionId,
+        to: &SessionId,
+        copies: &Copies,
+    ) -> Result<Vec<StateWrite>, SystemError> {
+        let scopes = [from, to].map(operations::session_scope);
+        let mut writes = writes(&scopes[1], self.values, copies);
+        writes.extend(artifacts(store, &scopes[0], &scopes[1], &self.later).await?);
+        Ok(writes)
     }
 
     /// The contents that a session which began as a branch would have, had it begun as its origin
@@ -254,7 +262,7 @@ pub(in crate::actor) fn writes(scope: &str, values: Values, copies: &Copies) -> 
 }
 
 /// All versions of the artifacts of a scope.
-async fn versions(
+pub(in crate::actor) async fn versions(
     store: &StoreHandle,
     scope: &str,
 ) -> Result<BTreeMap<(String, u64), ArtifactInfo>, SystemError> {
@@ -271,7 +279,7 @@ async fn versions(
 
 /// The artifacts of a scope, without the versions that were saved later. Their contents are in the
 /// store.
-pub(in crate::actor) async fn artifacts(
+async fn artifacts(
     store: &StoreHandle,
     from: &str,
     to: &str,

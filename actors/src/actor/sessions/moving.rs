@@ -7,12 +7,10 @@ use crate::{
     actor::{
         SessionDocument, SessionDocumentError, SystemError,
         acting::Use,
-        fork::session_contents::{SessionContents, Values, artifacts, plain, restored, writes},
+        fork::session_contents::{SessionContents, Values, plain, restored, versions, writes},
         loaded::read_journal,
     },
-    contract::{
-        Append, Batch, EntryError, Expected, Line, StoreError, StoredLine, artifact_scopes,
-    },
+    contract::{Append, Batch, EntryError, Expected, Line, StoreError, StoredLine},
     run::{Copies, operations},
     session::{LoggedTurn, SessionLog},
     vocabulary::{ArtifactInfo, Entry, JournalId, SessionId},
@@ -121,16 +119,11 @@ impl Sessions {
         let mut lines: Vec<Line> = kept.map(|stored| stored.line.clone()).collect();
         let state = SessionContents::of_session(&self.store, session, cut.position).await?;
         lines.push(self.began(session, &state.values, journal.log.owner.clone())?);
-        let (from, to) = (
-            operations::session_scope(session),
-            operations::session_scope(&branch),
-        );
-        let mut batch = Batch {
-            writes: writes(&to, state.values, &Copies::default()),
+        let copies = Copies::default();
+        let batch = Batch {
+            writes: state.copied(&self.store, session, &branch, &copies).await?,
             ..Batch::default()
         };
-        let saved = artifacts(&self.store, &from, &to, &state.later).await?;
-        batch.writes.extend(saved);
         self.make(&branch, lines, batch).await?;
         Ok(branch)
     }
@@ -217,15 +210,11 @@ impl Sessions {
             artifacts: Vec::new(),
             contents: BTreeMap::new(),
         };
-        for (_, row) in self.store.scope(artifact_scopes::versions(&scope)).await? {
-            let info = super::info(&scope, &row)?;
+        for info in versions(&self.store, &scope).await?.into_values() {
             let content = self.content(&scope, &info).await?;
             document.contents.insert(info.content, content.to_vec());
             document.artifacts.push(info);
         }
-        document
-            .artifacts
-            .sort_by(|one, other| (&one.name, one.version).cmp(&(&other.name, other.version)));
         Ok(document)
     }
 

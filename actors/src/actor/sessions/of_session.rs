@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::Sessions;
 use crate::{
-    actor::{Pruned, Session, System, SystemError, loaded::read_journal},
-    session::{SessionFold, SessionLog},
-    vocabulary::{Artifact, ArtifactInfo, JournalId, Scope, Transcript},
+    actor::{Pruned, Session, System, SystemError, launch::first_of},
+    session::SessionLog,
+    vocabulary::{Artifact, ArtifactInfo, Scope, Transcript},
 };
 
 impl System {
@@ -23,16 +23,11 @@ impl Session {
     /// What the store fails with.
     pub async fn transcript(&self) -> Result<Transcript, SystemError> {
         self.kept().check(&self.id).await?;
-        let services = &self.system.shared().services;
-        let journal = JournalId::Session(self.id.clone());
-        let lines = read_journal(&services.store, &journal, 0).await?;
-        let mut fold = SessionFold::default();
-        fold.extend(&lines, &self.id.to_string())?;
+        let store = &self.system.shared().services.store;
+        let fold = first_of(store, &self.id, u64::MAX).await?;
         Ok(fold.transcript)
     }
-}
 
-impl Session {
     /// The sessions of the store, for the methods below.
     fn kept(&self) -> Sessions {
         self.system.sessions()

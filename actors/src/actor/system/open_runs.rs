@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use super::{PAGE, System};
+use super::{System, next_page};
 use crate::{
     actor::SystemError,
     contract::{RunFilter, RunRow, RunStatus, StoreError, StoreHandle},
@@ -64,15 +64,10 @@ impl OpenRuns {
         silent: Duration,
     ) -> Result<Self, StoreError> {
         let (mut filter, mut trees) = (every_open_run(), Trees::new());
-        filter.limit = PAGE;
-        loop {
-            let rows = store.runs(filter.clone()).await?;
-            let Some(last) = rows.last() else {
-                return Ok(stand(trees, now, silent));
-            };
-            filter.after = Some(last.clone());
+        while let Some(rows) = next_page(store, &mut filter).await? {
             add(&mut trees, &rows);
         }
+        Ok(stand(trees, now, silent))
     }
 }
 

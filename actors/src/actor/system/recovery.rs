@@ -77,8 +77,13 @@ impl Shared {
         if row.parent.is_none() {
             return Ok((!row.status.is_ended()).then_some(row));
         }
+        self.open_root(row.root).await
+    }
+
+    /// The open run that carries the tree of this root now.
+    async fn open_root(&self, root: RunId) -> Result<Option<RunRow>, StoreError> {
         let mut filter = RunFilter::default();
-        (filter.open, filter.roots, filter.root) = (true, true, Some(row.root));
+        (filter.open, filter.roots, filter.root) = (true, true, Some(root));
         Ok(self.services.store.runs(filter).await?.pop())
     }
 
@@ -170,13 +175,7 @@ impl Shared {
         let known: BTreeSet<RunId> = roots.iter().map(|row| row.root).collect();
         let below: BTreeSet<RunId> = below.into_iter().map(|row| row.root).collect();
         for root in below.difference(&known) {
-            let filter = RunFilter {
-                open: true,
-                roots: true,
-                root: Some(*root),
-                ..RunFilter::default()
-            };
-            let found = self.services.store.runs(filter).await?.into_iter();
+            let found = self.open_root(*root).await?;
             roots.extend(found.filter(|row| row.status == RunStatus::Waiting));
         }
         for root in roots.iter_mut().filter(|row| at_work.contains(&row.root)) {
