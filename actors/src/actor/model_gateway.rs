@@ -16,6 +16,7 @@ use super::{
     call_table::{CallTable, Manner},
     fair_slots::{FairSlots, SlotCounts},
     previewer::Previewer,
+    supervisor::Backoff,
 };
 use crate::{
     contract::{
@@ -291,15 +292,12 @@ impl ModelGateway {
 
     /// The pause that the server asks for, or half to all of an exponential pause, at random.
     fn pause(&self, error: &ModelError, attempt: u32) -> Duration {
-        let options = &self.options;
-        if let Some(asked) = error.retry_after {
-            return asked;
-        }
-        let doubled = options
-            .base_pause
-            .saturating_mul(1 << attempt.saturating_sub(1).min(16));
-        let bound = doubled.min(options.max_pause);
-        bound.mul_f64(0.5 + 0.5 * self.entropy.fraction())
+        let pauses = Backoff {
+            jitter: 0.5,
+            ..Backoff::exponential(self.options.base_pause, self.options.max_pause)
+        };
+        let random = || pauses.delay(attempt, 1.0 - self.entropy.fraction());
+        error.retry_after.unwrap_or_else(random)
     }
 }
 

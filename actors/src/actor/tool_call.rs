@@ -4,10 +4,12 @@ use std::{
     borrow::Cow,
     collections::HashMap,
     panic::AssertUnwindSafe,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU8, AtomicU32, Ordering},
     },
+    thread,
     time::Duration,
 };
 
@@ -169,23 +171,9 @@ impl ToolCaller {
         cx: ToolContext,
     ) -> Result<ToolOutput, ToolError> {
         let bound = self.bound(invocation);
-        let mut output = AssertUnwindSafe(tool.call(arguments, cx)).catch_unwind();
-        // Most calls end at once, and need no timer.
-        let output = match (&mut output).now_or_never() {
-            Some(output) => Some(output),
-            None => {
-                let deadline = self.clock.sleep(bound);
-                tokio::select! {
-                    biased;
-                    output = output => Some(output),
-                    () = deadline => None,
-                }
-            }
-        };
-        let output = match output {
-            Some(output) => {
-                output.unwrap_or_else(|_| Err(ToolError::in_doubt("the tool panicked")))
-            }
+        let output = match self.within(bound, tool.call(arguments, cx)).await {
+            Some(Ok(output)) => output,
+            Some(Err(_)) => Err(ToolError::in_doubt("the tool panicked")),
             None => Err(ToolError::in_doubt(format!("no end within {bound:?}"))),
         };
         let Some(credential) = &invocation.credential else {
@@ -212,19 +200,31 @@ impl ToolCaller {
         };
         let bound = self.bound(invocation);
         let answer = tool.reconcile(&invocation.call, self.context(invocation));
-        let answer = AssertUnwindSafe(answer).catch_unwind();
-        let deadline = self.clock.sleep(bound);
-        let answer = tokio::select! {
-            biased;
-            answer = answer => answer.unwrap_or(Reconciled::Unknown),
-            () = deadline => Reconciled::Unknown,
-        };
-        match answer {
+        let answer = self.within(bound, answer).await.and_then(Result::ok);
+        match answer.unwrap_or(Reconciled::Unknown) {
             Reconciled::Happened(output) => finish(invocation, tool, Ok(output)),
             Reconciled::DidNotHappen => ToolEnd::DidNotHappen,
             Reconciled::Unknown => {
                 ToolEnd::InDoubt("its start is recorded, its end was never heard of".to_owned())
             }
+        }
+    }
+
+    /// The end of a tool's code, or its panic; `None` if it does not end within this time.
+    async fn within<T>(
+        &self,
+        bound: Duration,
+        code: impl Future<Output = T>,
+    ) -> Option<thread::Result<T>> {
+        let mut code = pin!(AssertUnwindSafe(code).catch_unwind());
+        // Most calls end at once, and need no timer.
+        if let Some(end) = code.as_mut().now_or_never() {
+            return Some(end);
+        }
+        tokio::select! {
+            biased;
+            end = code => Some(end),
+            () = self.clock.sleep(bound) => None,
         }
     }
 
