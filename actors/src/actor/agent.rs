@@ -39,17 +39,12 @@ use crate::{
         RunTask, SessionTail,
     },
     session::{SessionFold, Turn, TurnQueue},
-    vocabulary::{AgentError, RunId, SessionId, Transcript},
+    vocabulary::{AgentError, RunId, SessionId},
 };
 
 /// The agent of a session (the team's root, which holds the session), or an agent to which tasks
 /// are delegated. Both host runs; an agent of the second kind may host many at once.
 pub(crate) struct Agent;
-
-pub(crate) struct AgentArguments {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) session: Option<SessionId>,
-}
 
 pub(crate) struct AgentState {
     myself: ActorRef<AgentMessage>,
@@ -125,14 +120,14 @@ struct Hosted {
 impl Actor for Agent {
     type Msg = AgentMessage;
     type State = AgentState;
-    type Arguments = AgentArguments;
+    /// The session, for an agent that holds one.
+    type Arguments = (Arc<Shared>, Option<SessionId>);
 
     async fn pre_start(
         &self,
         myself: ActorRef<Self::Msg>,
-        arguments: AgentArguments,
+        (shared, session): Self::Arguments,
     ) -> Result<AgentState, ActorProcessingErr> {
-        let AgentArguments { shared, session } = arguments;
         let bound = shared.limits.queued_turns;
         let team = session.as_ref().and_then(|id| shared.team(&id.team));
         let while_busy = team.map_or_else(Default::default, |team| team.pinned.team.while_busy);
@@ -412,20 +407,12 @@ impl AgentState {
         let sender = hosted.route.door.clone();
         (hosted.route.root, hosted.route.path) = (loaded.row.root, loaded.row.path.clone().into());
         services.previewer.live.insert(run, hosted.route.clone());
-        let (history, tail) = match &self.session {
-            Some(SessionState {
-                id,
-                loaded: Some((fold, claim)),
-                ..
-            }) => {
-                let tail = SessionTail {
-                    session: id.clone(),
-                    claim: *claim,
-                };
-                (fold.transcript.clone(), Some(tail))
-            }
-            _ => (Transcript::new(), None),
-        };
+        let session = self.session.as_ref().and_then(|session| {
+            let (fold, claim) = session.loaded.as_ref()?;
+            let (session, claim) = (session.id.clone(), *claim);
+            Some((fold.transcript.clone(), SessionTail { session, claim }))
+        });
+        let (history, session) = session.unzip();
         let ports: Arc<dyn Ports> = Arc::new(services.clone());
         let Loaded {
             row,
@@ -436,7 +423,7 @@ impl AgentState {
             inbox_is_empty,
             ..
         } = loaded;
-        let history = own_history.unwrap_or(history);
+        let history = own_history.or(history).unwrap_or_default();
         let team = self.shared.team(&row.team);
         let version = team.as_ref().map_or(0, |team| team.pinned.team.version);
         let registry = team.map_or_else(|| services.registry.clone(), |team| team.registry);
@@ -458,7 +445,7 @@ impl AgentState {
             door,
             cancelled: hosted.route.cancelled.clone(),
             parent: hosted.route.parent.clone(),
-            session: tail,
+            session,
             life: Life {
                 give_up: hosted.give_up.take(),
                 cancel: hosted.child.as_ref().and_then(|child| child.cancel.clone()),

@@ -82,7 +82,6 @@ pub(crate) type WakeReply = oneshot::Sender<Result<RunId, SystemError>>;
 
 /// A turn whose first entries are on their way.
 pub(crate) struct BegunTurn {
-    pub(super) run: RunId,
     pub(super) start: RunStart,
     pub(super) turn: SessionTurn,
     pub(super) reply: TurnReply,

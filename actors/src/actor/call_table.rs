@@ -102,18 +102,7 @@ impl<T: Send + 'static> CallTable<T> {
     /// Ends the calls of a run that is about to end and that the keeper still has: an earlier life
     /// began them on an answer that was lost on its way to the disk.
     pub(crate) async fn forget_run(&self, run: RunId) {
-        if self.away.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        let (sender, receiver) = oneshot::channel();
-        if self
-            .keeper
-            .send(KeeperMessage::ForgetRun(run, sender))
-            .is_ok()
-        {
-            // A keeper that died has taken the calls along.
-            let _ = receiver.await;
-        }
+        self.ask(|reply| KeeperMessage::ForgetRun(run, reply)).await;
     }
 
     async fn ask(
@@ -125,7 +114,7 @@ impl<T: Send + 'static> CallTable<T> {
         }
         let (sender, receiver) = oneshot::channel();
         self.keeper.send(message(sender)).ok()?;
-        // A keeper that died has taken the call along.
+        // A keeper that died has taken its calls along.
         receiver.await.ok().flatten()
     }
 }
@@ -220,8 +209,8 @@ pub(crate) enum KeeperMessage<T> {
     Abort(CallKey, oneshot::Sender<Option<T>>),
     /// This call's end is not waited for any more.
     Forget(CallKey),
-    /// The ends of this run's calls are not waited for any more.
-    ForgetRun(RunId, oneshot::Sender<()>),
+    /// The ends of this run's calls are not waited for any more; the answer is `None`.
+    ForgetRun(RunId, oneshot::Sender<Option<T>>),
     /// This call has ended; `None` for an unwanted call that stopped.
     Ended(CallKey, Option<T>),
 }
@@ -284,7 +273,7 @@ impl<T: Send + 'static> Actor for CallKeeper<T> {
                 state.calls.retain(|(of, _), _| *of != run);
                 state.ended.retain(|((of, _), _)| *of != run);
                 // The caller may have gone.
-                let _ = reply.send(());
+                let _ = reply.send(None);
             }
             KeeperMessage::Ended(key, end) => state.ended(key, end),
         }

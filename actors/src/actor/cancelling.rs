@@ -134,7 +134,7 @@ impl Run {
         let row = run.status().await?;
         let mut still_running = Vec::new();
         let store = &self.system.shared().services.store;
-        each_line(store, row.root, |line| -> Result<(), SystemError> {
+        each_line(store, row.root, 0, |line| -> Result<(), SystemError> {
             if let Entry::Completed {
                 op, name, result, ..
             } = line.stored.decode(&line.run.into())?

@@ -265,16 +265,15 @@ impl LiveRuns {
         roots.map(|(run, _)| *run).collect()
     }
 
-    /// Rings for all callers that wait: the System stops.
-    pub(crate) fn ring_all(&self) {
-        for watch in self.0.lock().watched.values() {
+    /// Lets go of all runs, and rings for all callers that wait: the System stops.
+    pub(crate) fn let_go(&self) {
+        let table = self.0.lock();
+        for route in table.runs.values() {
+            route.door.tell(Command::LetGo);
+        }
+        for watch in table.watched.values() {
             watch.send_modify(|rings| rings.count += 1);
         }
-    }
-
-    /// All live runs.
-    pub(crate) fn live(&self) -> Vec<RunId> {
-        self.0.lock().runs.keys().copied().collect()
     }
 }
 

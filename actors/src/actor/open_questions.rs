@@ -1,6 +1,6 @@
 //! The open questions of a tree of runs.
 
-use super::recording::each_line_after;
+use super::recording::each_line;
 use crate::{
     contract::{InboxBody, InboxItem, RunRow, StoreError, StoreHandle},
     vocabulary::{Begun, Entry, OperationId, Question, RunId},
@@ -20,7 +20,7 @@ pub(super) struct AskedInTree {
 impl AskedInTree {
     /// Reads what was recorded since the last time.
     async fn read(&mut self, store: &StoreHandle, root: RunId) -> Result<(), StoreError> {
-        each_line_after(store, root, self.read, |line| -> Result<(), StoreError> {
+        each_line(store, root, self.read, |line| -> Result<(), StoreError> {
             let entry = line.stored.decode(&line.run.into())?;
             note(&mut self.open, line.run, entry);
             self.read = line.stored.position;
@@ -85,12 +85,6 @@ pub(super) fn note(open: &mut Vec<Open>, of: RunId, entry: Entry) {
         Entry::RunEnded(_) => open.retain(|(run, ..)| *run != of),
         _ => {}
     }
-}
-
-/// Whether a run or a run below it has a question to which no answer is on its way.
-pub(super) async fn is_asking(store: &StoreHandle, root: &RunRow) -> Result<bool, StoreError> {
-    let asked = open_questions(store, root).await?;
-    Ok(!unanswered(store, asked).await?.is_empty())
 }
 
 /// Of these questions, those to which no answer is on its way.

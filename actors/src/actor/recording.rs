@@ -72,7 +72,7 @@ pub(crate) async fn row_of(store: &StoreHandle, run: RunId) -> Result<RunRow, Sy
 /// All entries of a tree, in the order of their commits.
 pub(crate) async fn tree(store: &StoreHandle, root: RunId) -> Result<Vec<TreeLine>, SystemError> {
     let mut lines: Vec<TreeLine> = Vec::new();
-    each_line(store, root, |line| -> Result<(), SystemError> {
+    each_line(store, root, 0, |line| -> Result<(), SystemError> {
         lines.push(line);
         Ok(())
     })
@@ -80,17 +80,8 @@ pub(crate) async fn tree(store: &StoreHandle, root: RunId) -> Result<Vec<TreeLin
     Ok(lines)
 }
 
-/// Reads all entries of a tree, page after page.
+/// Reads the entries of a tree after this position, page after page.
 pub(crate) async fn each_line<E: From<StoreError>>(
-    store: &StoreHandle,
-    root: RunId,
-    take: impl FnMut(TreeLine) -> Result<(), E>,
-) -> Result<(), E> {
-    each_line_after(store, root, 0, take).await
-}
-
-/// The same for the entries after this position.
-pub(crate) async fn each_line_after<E: From<StoreError>>(
     store: &StoreHandle,
     root: RunId,
     mut after: u64,

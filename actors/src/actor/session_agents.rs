@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::{
     SystemError,
-    agent::{Agent, AgentArguments, unread_turns},
+    agent::{Agent, unread_turns},
     agent_message::AgentMessage,
     shared::Shared,
     supervised_ref::SupervisedRef,
@@ -77,10 +77,7 @@ impl Shared {
         let (shared, session, slot) = (self.clone(), session.clone(), slot.clone());
         let lives = Arc::new(AtomicBool::new(false));
         Child::new(spec, move |supervisor| {
-            let arguments = AgentArguments {
-                shared: shared.clone(),
-                session: Some(session.clone()),
-            };
+            let arguments = (shared.clone(), Some(session.clone()));
             let (slot, lives) = (slot.clone(), lives.clone());
             let (shared, session) = (shared.clone(), session.clone());
             async move {

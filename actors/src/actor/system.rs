@@ -32,7 +32,6 @@ use super::{
 use crate::{
     contract::{ClockJump, RunFilter, RunRow, StoreError, StoreHandle},
     definition::TeamSpec,
-    run::Command,
 };
 
 /// How many rows of the index are read at once by what reads all that are open.
@@ -161,11 +160,7 @@ impl System {
     /// What the store fails with when it is closed.
     pub async fn stop(&self) -> Result<(), SystemError> {
         self.0.stopped.store(true, Ordering::Release);
-        let live = &self.0.services.previewer.live;
-        for run in live.live() {
-            live.tell(run, Command::LetGo);
-        }
-        live.ring_all();
+        self.0.services.previewer.live.let_go();
         if let Some(root) = self.0.root.get() {
             root.stop().await;
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ractor::{ActorCell, ActorRuntime};
 
-use super::{Agent, AgentArguments, AgentState, Below};
+use super::{Agent, AgentState, Below};
 use crate::{
     actor::{
         SystemError,
@@ -28,10 +28,7 @@ impl AgentState {
         let agent = match &below.actor {
             Some(agent) => agent.clone(),
             None => {
-                let arguments = AgentArguments {
-                    shared: self.shared.clone(),
-                    session: None,
-                };
+                let arguments = (self.shared.clone(), None);
                 let spawned =
                     ActorRuntime::spawn_linked(None, Agent, arguments, self.myself.get_cell())
                         .await;

@@ -6,7 +6,7 @@ use ractor::{ActorId, ActorRef};
 
 use super::{AgentState, Hosted};
 use crate::{
-    actor::{agent_message::AgentMessage, live_runs::Route, loaded::Claiming},
+    actor::{agent_message::AgentMessage, loaded::Claiming},
     run::{ChildReport, RunExit},
     vocabulary::{AgentError, Entry, RunEnd, RunId, Timestamp},
 };
@@ -14,27 +14,25 @@ use crate::{
 impl AgentState {
     pub(super) fn rested(&mut self, run: RunId, life: ActorId, rest: RunExit) {
         let hosted = self.runs.get_mut(&run);
-        if hosted.is_none_or(|hosted| hosted.life.take_if(|of| *of == life).is_none()) {
+        let Some(hosted) = hosted.filter(|hosted| hosted.life == Some(life)) else {
             return;
-        }
+        };
+        hosted.life = None;
+        let is_root = hosted.child.is_none();
         match rest {
             RunExit::Ended {
                 outcome,
                 end,
                 found_ended,
             } => {
-                // A child's end is durable only with its parent's next entries.
-                if self
-                    .runs
-                    .get(&run)
-                    .is_some_and(|hosted| hosted.child.is_none())
-                {
+                if is_root {
+                    // A child's end is durable only with its parent's next entries.
                     let live = &self.services().previewer.live;
                     live.ended(run, || RunEnd::of(&outcome, end.spent));
                 }
-                let child = self.forget(run).and_then(|hosted| hosted.child);
-                if child.is_some() {
-                    self.tell_gone(child);
+                let hosted = self.forget(run);
+                if !is_root {
+                    self.tell_gone(hosted.and_then(|hosted| hosted.child));
                     return;
                 }
                 self.turn_ended(*end, found_ended);
@@ -54,34 +52,20 @@ impl AgentState {
             }
             RunExit::Parked(error) => {
                 tracing::warn!(%run, %error, "the run is parked");
-                match self.runs.get_mut(&run).map(Box::as_mut) {
-                    Some(Hosted {
-                        parked,
-                        route:
-                            Route {
-                                parent: Some(parent),
-                                ..
-                            },
-                        ..
-                    }) => {
-                        *parked = true;
-                        parent.tell(ChildReport::Idle { wake_at: None });
-                    }
-                    _ => {
-                        self.forget(run);
-                        if matches!(error, AgentError::Crashed { .. }) {
-                            self.turn_quarantined(run);
-                        } else {
-                            self.sleep(run, None);
-                        }
+                if let Some(parent) = &hosted.route.parent {
+                    hosted.parked = true;
+                    parent.tell(ChildReport::Idle { wake_at: None });
+                } else {
+                    self.forget(run);
+                    match error {
+                        AgentError::Crashed { .. } => self.turn_quarantined(run),
+                        _ => self.sleep(run, None),
                     }
                 }
             }
             RunExit::LetGo => {
-                if self
-                    .forget(run)
-                    .is_some_and(|hosted| hosted.child.is_none())
-                {
+                self.forget(run);
+                if is_root {
                     self.sleep(run, None);
                 }
             }

@@ -256,7 +256,6 @@ impl AgentState {
         batch.taken.extend(said_to);
         let (ports, root) = (services.clone(), run);
         let begun = Box::new(BegunTurn {
-            run,
             start,
             turn: said,
             reply,
@@ -279,7 +278,6 @@ impl AgentState {
 
     pub(super) async fn turn_recorded(&mut self, begun: BegunTurn, result: Result<(), StoreError>) {
         let BegunTurn {
-            run,
             start,
             turn,
             reply,
@@ -307,7 +305,7 @@ impl AgentState {
             self.reload_session();
             return;
         }
-        let id = turn.turn.clone();
+        let (run, id) = (turn.run, turn.turn.clone());
         if session.record(Entry::TurnStarted(Box::new(turn))).is_none() {
             return;
         }

@@ -6,7 +6,7 @@ use super::{AgentState, SessionState};
 use crate::{
     actor::{
         agent_message::{AgentMessage, TurnReply},
-        open_questions::is_asking,
+        open_questions::AskedInTree,
     },
     contract::{Batch, InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreHandle},
     definition::{WhileAsking, WhileBusy},
@@ -80,7 +80,7 @@ impl AgentState {
             if asks_first
                 && let Ok(Some(row)) = store.run(run).await
                 && row.status == RunStatus::Waiting
-                && is_asking(store, &row).await.unwrap_or(false)
+                && let Ok(true) = AskedInTree::default().is_asking(store, row.root).await
             {
                 let _ = myself.cast(AgentMessage::Queue(Box::new(turn), reply));
                 return;

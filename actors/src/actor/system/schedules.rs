@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use tokio::{sync::oneshot, task::JoinSet};
+use tokio::task::JoinSet;
 
 use super::System;
 use crate::{
@@ -14,7 +14,6 @@ use crate::{
     },
     contract::{Batch, Expected, StateWrite, StoreError},
     definition::{DefinitionError, Missed, Schedule},
-    run::Ports,
     session::Turn,
     vocabulary::Timestamp,
 };
@@ -187,13 +186,7 @@ impl Shared {
             value: kept.and_then(|kept| serde_json::value::to_raw_value(kept).ok()),
             expected,
         });
-        let (sender, written) = oneshot::channel();
-        let tell = move |result: Result<_, StoreError>| {
-            // The caller may have gone.
-            let _ = sender.send(result.map(drop));
-        };
-        self.services.commit(batch, Box::new(tell));
-        written.await.unwrap_or(Err(StoreError::Closed))
+        self.services.store.commit_one(batch).await.map(drop)
     }
 
     /// Keeps a schedule with its new next time. If another process did so first, its record counts.
