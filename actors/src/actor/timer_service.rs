@@ -10,7 +10,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 
 use super::shared::{LEAST_IDLENESS, Shared, TimerRequest};
 use crate::{
-    contract::{WallWatch, pause_until},
+    contract::{Notice, WallWatch, pause_until},
     run::Command,
     vocabulary::{RunId, Timestamp},
 };
@@ -100,7 +100,7 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
         });
         let alarm = alarm.unwrap_or_else(|| Box::pin(std::future::pending()));
         let next = look.min(look_for_idle);
-        let news = store.news(heard);
+        let news = store.news(Notice::Posted, heard);
         let every = match news.is_some() {
             true => SELDOM.max(shared.limits.look),
             false => shared.limits.look,

@@ -6,8 +6,8 @@ use super::retention::Retention;
 use crate::{
     contract::{
         Append, Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, InMemoryStore,
-        InboxItem, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store,
-        StoreError, StoreHandle, StoredLine, TreeLine, artifact_scopes,
+        InboxItem, Notice, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue,
+        Store, StoreError, StoreHandle, StoredLine, TreeLine, artifact_scopes,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -174,9 +174,9 @@ impl Store for VolatileTeams {
         self.durable.term()
     }
 
-    fn news(&self, seen: u64) -> Option<BoxFuture<'static, u64>> {
-        // No other process can post to a run that is kept in memory.
-        self.durable.news(seen)
+    fn news(&self, of: Notice, seen: u64) -> Option<BoxFuture<'static, u64>> {
+        // No other process can post to a run that is kept in memory, or take it up.
+        self.durable.news(of, seen)
     }
 
     async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {

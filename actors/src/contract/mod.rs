@@ -54,7 +54,9 @@ pub use run_row::{RunFilter, RunRow};
 pub use run_status::RunStatus;
 pub use session_row::{SessionFilter, SessionRow};
 pub use state::{Expected, StateSlot, StateValue, StateWrite};
-pub use store::{Append, Batch, CarriedTeam, Claim, Committed, Store, StoredLine, TreeLine};
+pub use store::{
+    Append, Batch, CarriedTeam, Claim, Committed, Notice, Store, StoredLine, TreeLine,
+};
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;
 pub(crate) use tool::ToolPace;

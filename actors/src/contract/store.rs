@@ -10,6 +10,16 @@ use super::{
 };
 use crate::vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp};
 
+/// The kinds of notice that a process gives to others over their store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Notice {
+    /// It posted an item to an inbox.
+    Posted,
+    /// It closed the store, and what it owned is free.
+    Left,
+}
+
 /// A durable store of journals, state, inboxes and checkpoints.
 ///
 /// The conformance suite in `ghostlight_actors::testing::store_conformance` holds every promise of a store as a test;
@@ -224,11 +234,11 @@ pub trait Store: Send + Sync + 'static {
         after: u64,
     ) -> impl Future<Output = Result<(u64, Vec<RunId>), StoreError>> + Send;
 
-    /// Waits for more than `seen` notices that another process posted an item, and returns how many there were. `None`
-    /// where none are heard, as by default. A notice may be lost, so a System asks [`posted`](Self::posted) anyway, but
-    /// only once a second.
-    fn news(&self, seen: u64) -> Option<BoxFuture<'static, u64>> {
-        let _ = seen;
+    /// Waits for more than `seen` notices of this kind from other processes, and returns how many there were. `None`
+    /// where none are heard, as by default. A notice may be lost, so a System looks anyway, only less often: for what was
+    /// [`posted`](Self::posted) once a second.
+    fn news(&self, of: Notice, seen: u64) -> Option<BoxFuture<'static, u64>> {
+        let _ = (of, seen);
         None
     }
 

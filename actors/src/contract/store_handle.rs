@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, InboxItem, Inventory,
+    Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, Notice,
     RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError,
     StoredLine, TreeLine,
 };
@@ -17,7 +17,7 @@ macro_rules! erased_store {
     ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         trait ErasedStore: Send + Sync {
             $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>>;)*
-            fn news(&self, seen: u64) -> Option<BoxFuture<'static, u64>>;
+            fn news(&self, of: Notice, seen: u64) -> Option<BoxFuture<'static, u64>>;
             fn term(&self) -> Option<u64>;
             fn description(&self) -> String;
         }
@@ -27,8 +27,8 @@ macro_rules! erased_store {
                 Box::pin(Store::$name(self, $($argument),*))
             })*
 
-            fn news(&self, seen: u64) -> Option<BoxFuture<'static, u64>> {
-                Store::news(self, seen)
+            fn news(&self, of: Notice, seen: u64) -> Option<BoxFuture<'static, u64>> {
+                Store::news(self, of, seen)
             }
 
             fn term(&self) -> Option<u64> {
@@ -132,8 +132,8 @@ impl StoreHandle {
     }
 
     /// See [`Store::news`].
-    pub fn news(&self, seen: u64) -> Option<BoxFuture<'static, u64>> {
-        self.0.news(seen)
+    pub fn news(&self, of: Notice, seen: u64) -> Option<BoxFuture<'static, u64>> {
+        self.0.news(of, seen)
     }
 
     /// See [`Store::term`].

@@ -26,8 +26,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use ghostlight_actors::{
     contract::{
         Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, InboxItem, Inventory,
-        RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError,
-        StoredLine, TreeLine,
+        Notice, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store,
+        StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -371,8 +371,8 @@ impl Store for PostgresStore {
         self.inner.node.term()
     }
 
-    fn news(&self, seen: u64) -> Option<BoxFuture<'static, u64>> {
-        Some(self.inner.node.news(seen))
+    fn news(&self, of: Notice, seen: u64) -> Option<BoxFuture<'static, u64>> {
+        Some(self.inner.node.news(of, seen))
     }
 
     async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {

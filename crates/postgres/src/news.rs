@@ -1,33 +1,42 @@
-//! Notices of what other nodes post, by `LISTEN` and `NOTIFY`.
+//! Notices of what other nodes post, and that they leave, by `LISTEN` and `NOTIFY`.
 //!
 //! A commit that puts items into inboxes notifies the channel that is named as the schema, with its node's id as the
-//! text; a commit that is rolled back notifies nobody. Each node listens on the connection of its lease, so a node that
+//! text; a commit that is rolled back notifies nobody. A node that leaves does so too, with a word before its id. Each node listens on the connection of its lease, so a node that
 //! hears nothing also loses its lease, and needs no connection more. A notice says only that there is something: the
 //! inboxes are read from the tables, so nothing depends on it but how soon that happens.
 
 use std::{future, sync::Arc};
 
-use ghostlight_actors::contract::BoxFuture;
+use ghostlight_actors::contract::{BoxFuture, Notice};
 use tokio::sync::watch;
 use tokio_postgres::{AsyncMessage, Connection, tls::TlsStream};
 
-/// How many notices there were. Clones share it.
-#[derive(Clone, Debug)]
-pub(crate) struct News(Arc<watch::Sender<u64>>);
+/// What a node that leaves puts before its id.
+pub(crate) const LEFT: &str = "left ";
+
+/// How many notices of each kind there were. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct News {
+    posted: Arc<watch::Sender<u64>>,
+    left: Arc<watch::Sender<u64>>,
+}
 
 impl News {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(watch::channel(0).0))
+    fn of(&self, kind: Notice) -> &watch::Sender<u64> {
+        match kind {
+            Notice::Left => &self.left,
+            _ => &self.posted,
+        }
     }
 
-    /// Wakes all who wait.
-    pub(crate) fn tell(&self) {
-        self.0.send_modify(|count| *count += 1);
+    /// Wakes all who wait for this.
+    pub(crate) fn tell(&self, kind: Notice) {
+        self.of(kind).send_modify(|count| *count += 1);
     }
 
-    /// Waits for more than so many notices, and returns how many there were.
-    pub(crate) fn after(&self, seen: u64) -> BoxFuture<'static, u64> {
-        let mut told = self.0.subscribe();
+    /// Waits for more than so many notices of a kind, and returns how many there were.
+    pub(crate) fn after(&self, kind: Notice, seen: u64) -> BoxFuture<'static, u64> {
+        let mut told = self.of(kind).subscribe();
         Box::pin(async move {
             let more = told
                 .wait_for(|count| *count > seen)
@@ -48,10 +57,15 @@ impl News {
         T: TlsStream + Unpin,
     {
         while let Some(Ok(message)) = future::poll_fn(|cx| connection.poll_message(cx)).await {
-            if let AsyncMessage::Notification(notice) = message
-                && notice.payload() != node
-            {
-                self.tell();
+            let AsyncMessage::Notification(notice) = message else {
+                continue;
+            };
+            let (kind, by) = match notice.payload().strip_prefix(LEFT) {
+                Some(by) => (Notice::Left, by),
+                None => (Notice::Posted, notice.payload()),
+            };
+            if by != node {
+                self.tell(kind);
             }
         }
     }

@@ -12,7 +12,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ghostlight_actors::contract::BoxFuture;
+use ghostlight_actors::contract::{BoxFuture, Notice};
 use parking_lot::Mutex;
 use tokio::{
     sync::{oneshot, watch},
@@ -21,7 +21,11 @@ use tokio::{
 };
 use tokio_postgres::Client;
 
-use crate::{connection::Address, fault::Fault, news::News};
+use crate::{
+    connection::Address,
+    fault::Fault,
+    news::{LEFT, News},
+};
 
 /// The first of the two numbers of our advisory locks; `schema/1.sql` uses it too.
 const LOCKS: i32 = 1_735_943_795;
@@ -95,7 +99,7 @@ impl Node {
             term: 0,
             until: None,
         });
-        let news = News::new();
+        let news = News::default();
         let registration = Registration {
             id: id.clone(),
             news: news.clone(),
@@ -133,9 +137,9 @@ impl Node {
     }
 
     /// See `Store::news`. Between two connections no notice is heard, but nothing is owned either; the next connection
-    /// counts as a notice.
-    pub(crate) fn news(&self, seen: u64) -> BoxFuture<'static, u64> {
-        self.news.after(seen)
+    /// counts as one of each kind.
+    pub(crate) fn news(&self, of: Notice, seen: u64) -> BoxFuture<'static, u64> {
+        self.news.after(of, seen)
     }
 
     /// Waits until a term has begun.
@@ -274,8 +278,9 @@ impl Registration {
             [&self.id, &number, &lease, &told.carries, &told.address];
         line.client.execute(begin, &parameters).await?;
         self.held.send_modify(|lease| lease.renewed(until));
-        // What was posted before this connection listened was told to nobody.
-        self.news.tell();
+        // The notices that were given before this connection listened were told to nobody.
+        self.news.tell(Notice::Posted);
+        self.news.tell(Notice::Left);
         Ok(line)
     }
 
@@ -300,10 +305,10 @@ impl Registration {
     }
 
     async fn remove(&self, line: &Line) {
-        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&self.id];
-        let removed = line
-            .client
-            .execute("DELETE FROM nodes WHERE id = $1", &parameters);
+        let leave = "WITH gone AS (DELETE FROM nodes WHERE id = $1 RETURNING id) \
+             SELECT pg_notify(current_schema(), $2 || id) FROM gone";
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&self.id, &LEFT];
+        let removed = line.client.execute(leave, &parameters);
         if !matches!(time::timeout(self.lease, removed).await, Ok(Ok(_))) {
             // The lock ends with the connection, and the lease expires.
             tracing::debug!(node = %self.id, "the node's row was not removed");

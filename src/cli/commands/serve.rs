@@ -5,9 +5,10 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::OptionFuture;
 use ghostlight_actors::{
     actor::{Limits, System, SystemError},
-    contract::{RunFilter, RunRow, RunStatus, StoreError},
+    contract::{Notice, RunFilter, RunRow, RunStatus, StoreError},
     run::{Registry, Team},
     vocabulary::{RunId, Timestamp},
 };
@@ -111,12 +112,18 @@ async fn keep(
         }
     }
     let (mut look, mut recover) = (every(LOOK), every(RECOVER));
-    let mut goes_on = true;
+    let (mut goes_on, mut departures) = (true, 0);
     while goes_on {
+        let left = keeping.store.news(Notice::Left, departures);
         tokio::select! {
             biased;
             () = interrupt.fired() => goes_on = false,
             () = failed(listening) => goes_on = false,
+            // The runs of a node that leaves are taken up at once, those of one that dies when its end is noticed.
+            Some(count) = OptionFuture::from(left) => {
+                departures = count;
+                recover.reset_immediately();
+            }
             _ = recover.tick() => {
                 let recovered = system.recover().await;
                 unless_away(keeping, recovered.map_err(Failure::from))?;

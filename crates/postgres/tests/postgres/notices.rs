@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use ghostlight_actors::{
     actor::{Limits, Run, System},
-    contract::InboxBody,
+    contract::{InboxBody, Notice, Store},
     run::{Agent, RunContext, Team},
     session::Turn,
     vocabulary::{AgentError, Message, Outcome, Question},
@@ -65,6 +66,27 @@ async fn begun(first: &System, second: &System) -> Run {
 
 async fn tell(run: &Run, text: &str) {
     run.tell(&Message::user(text)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_leaves_tells_the_others_at_once() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let (leaving, _) = listener(&server.url(), Some(NEVER)).await;
+    let staying = PostgresStore::open(&server.url()).await.unwrap();
+    let notice = |seen| staying.news(Notice::Left, seen).unwrap();
+    let before = notice(0).await;
+    let session = leaving.session("listener", "1");
+    let run = session.send(Turn::text("listen")).await.unwrap();
+    tell(&run, "a message is no farewell").await;
+    assert!(notice(before).now_or_never().is_none());
+    leaving.stop().await.unwrap();
+    let after = time::timeout(Duration::from_secs(20), notice(before)).await;
+    assert_eq!(after.expect("it is told"), before + 1);
+    let held = staying.held_elsewhere(vec![run.id().into()]).await;
+    assert_eq!(held.unwrap(), [false], "its runs are free by then");
 }
 
 #[tokio::test(flavor = "multi_thread")]
