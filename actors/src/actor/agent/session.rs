@@ -5,6 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use futures_util::FutureExt;
+
 use super::{
     AgentState, SessionState,
     starting::{answer, first_start},
@@ -22,7 +24,6 @@ use crate::{
     session::{Admission, SessionFold, Turn, checkpoint_is_due, encode_checkpoint},
     vocabulary::{AgentError, Entry, JournalId, RunId, SessionTurn, TurnEnd},
 };
-use futures_util::FutureExt;
 
 impl SessionState {
     /// Whether this is the run of a turn that was quarantined.
