@@ -44,7 +44,7 @@ pub(crate) enum AgentMessage {
     /// them to that; it answers nothing when the session is open or being read already.
     Expect(
         RunId,
-        oneshot::Sender<Option<Notice<Box<RecoveredSession>>>>,
+        oneshot::Sender<Option<Awaited<Box<RecoveredSession>>>>,
     ),
     /// The session and this run were read together with others; `None` where that was not possible.
     RecoveredSession(RunId, Option<Box<RecoveredSession>>),
@@ -91,7 +91,7 @@ pub(crate) struct BegunTurn {
 }
 
 /// A result that an agent waits for. An agent whose result is lost is told so.
-pub(crate) struct Notice<T> {
+pub(crate) struct Awaited<T> {
     agent: ActorRef<AgentMessage>,
     message: Option<MessageOf<T>>,
 }
@@ -99,7 +99,7 @@ pub(crate) struct Notice<T> {
 /// Makes a message of a result; `None` for one that was lost.
 type MessageOf<T> = Box<dyn FnOnce(Option<T>) -> AgentMessage + Send>;
 
-impl<T> Notice<T> {
+impl<T> Awaited<T> {
     pub(super) fn new(
         agent: &ActorRef<AgentMessage>,
         message: impl FnOnce(Option<T>) -> AgentMessage + Send + 'static,
@@ -122,7 +122,7 @@ impl<T> Notice<T> {
     }
 }
 
-impl<T> Drop for Notice<T> {
+impl<T> Drop for Awaited<T> {
     fn drop(&mut self) {
         self.tell(None);
     }

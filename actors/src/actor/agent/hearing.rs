@@ -3,7 +3,7 @@
 use super::AgentState;
 use crate::{
     actor::{
-        agent_message::{AgentMessage, Notice},
+        agent_message::{AgentMessage, Awaited},
         loaded::Claiming,
     },
     contract::BoxFuture,
@@ -44,7 +44,7 @@ impl AgentState {
             }
             AgentMessage::Expect(run, reply) => {
                 let notice = move |taken| AgentMessage::RecoveredSession(run, taken);
-                let _ = reply.send(self.stands_by().then(|| Notice::new(&self.myself, notice)));
+                let _ = reply.send(self.stands_by().then(|| Awaited::new(&self.myself, notice)));
             }
             AgentMessage::RecoveredSession(run, taken) => {
                 return Some(Box::pin(async move {

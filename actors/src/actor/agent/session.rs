@@ -15,7 +15,7 @@ use super::{
 use crate::{
     actor::{
         SystemError,
-        agent_message::{AgentMessage, BegunTurn, Notice, TurnReply, WakeReply},
+        agent_message::{AgentMessage, Awaited, BegunTurn, TurnReply, WakeReply},
         launch::load_session,
         loaded::{Loaded, LoadedSession, RecoveredSession},
     },
@@ -263,7 +263,7 @@ impl AgentState {
             again,
         });
         // The journal may be lost before it answers.
-        let notice = Notice::new(&self.myself, |result: Option<Result<(), StoreError>>| {
+        let notice = Awaited::new(&self.myself, |result: Option<Result<(), StoreError>>| {
             AgentMessage::TurnRecorded(begun, result.unwrap_or(Err(StoreError::Closed)))
         });
         services.commit(
