@@ -1,4 +1,4 @@
-//! What becomes of the work of agents that a model made.
+//! The results of agents that a model made: their status, their place in memory, and a second try.
 
 use ghostlight_actors::{
     contract::RunFilter,

@@ -51,12 +51,8 @@ pub struct CreateAgentSpec {
     pub background: bool,
     /// How often an agent that answered without any of the tools that it was given gets its task again, with a
     /// word about that. An agent in the background gets it once.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "super::team::is_default")]
     pub retries: u32,
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 impl Default for CreateAgentSpec {

@@ -1,9 +1,10 @@
 //! Notices of what other nodes post, and that they leave, by `LISTEN` and `NOTIFY`.
 //!
 //! A commit that puts items into inboxes notifies the channel that is named as the schema, with its node's id as the
-//! text; a commit that is rolled back notifies nobody. A node that leaves does so too, with a word before its id. Each node listens on the connection of its lease, so a node that
-//! hears nothing also loses its lease, and needs no connection more. A notice says only that there is something: the
-//! inboxes are read from the tables, so nothing depends on it but how soon that happens.
+//! text; a commit that is rolled back notifies nobody. A node that leaves does so too, with a word before its id. Each node
+//! listens on the connection of its lease, so a node that hears nothing also loses its lease, and needs no connection
+//! more. A notice says only that there is something: inboxes and owners are read from the tables, so nothing depends on it
+//! but how soon that happens.
 
 use std::{future, sync::Arc};
 
@@ -11,10 +12,10 @@ use ghostlight_actors::contract::{BoxFuture, Notice};
 use tokio::sync::watch;
 use tokio_postgres::{AsyncMessage, Connection, tls::TlsStream};
 
-/// What a node that leaves puts before its id.
+/// The word that a node puts before its id when it leaves.
 pub(crate) const LEFT: &str = "left ";
 
-/// How many notices of each kind there were. Clones share it.
+/// The number of notices of each kind. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct News {
     posted: Arc<watch::Sender<u64>>,
