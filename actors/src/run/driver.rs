@@ -32,14 +32,15 @@ use waker::{Function, FunctionWaker, Polled, step_back};
 use writing::bring_content;
 
 use super::{
-    Command, ParentSender, Ports, RunMailbox, RunSender,
+    ChildStart, Command, ParentSender, Ports, RunMailbox, RunSender, ToolEnd,
     future_set::FutureSet,
     journal::JournalWriter,
     ledger::Ledger,
     leg::{CallIdentity, Delivery, Leg},
     load::{Recorded, RecordedDelivery},
     notes::Note,
-    operation::{Completion, Deferred, Ended, ErasedProgress, ErasedUnsaved, FinishChild},
+    operation::{Attempt, Changes, End, FinishChild, Made, Progress, Unsaved},
+    ports::StateTurn,
 };
 use crate::{
     contract::{BoxFuture, StoreError, pause_until},
@@ -86,7 +87,7 @@ struct InFlight {
     /// Inbox items that its end deals with.
     items: Vec<String>,
     /// Its result in case its change of shared state is not made. Everything else is done by then.
-    unsaved: Option<ErasedUnsaved>,
+    unsaved: Option<Unsaved<Made>>,
     /// How often another change came before its own.
     conflicts: u32,
 }
@@ -118,7 +119,7 @@ impl InFlight {
 pub(crate) struct LiveChild {
     op: OperationId,
     /// Makes the result of the operation that waits for it.
-    finish: Option<FinishChild>,
+    finish: Option<FinishChild<Made>>,
     idle: bool,
     wake_at: Option<Timestamp>,
     /// Why it is being cancelled, if it is.
@@ -126,7 +127,7 @@ pub(crate) struct LiveChild {
 }
 
 impl LiveChild {
-    fn new(op: OperationId, finish: Option<FinishChild>, cancel: Option<String>) -> Self {
+    fn new(op: OperationId, finish: Option<FinishChild<Made>>, cancel: Option<String>) -> Self {
         Self {
             op,
             finish,
@@ -171,8 +172,8 @@ pub(crate) struct Driver {
     under: OperationMap<InFlight>,
     waits: Waits,
     pub(crate) children: BTreeMap<RunId, LiveChild>,
-    ready: VecDeque<(OperationId, Deferred)>,
-    acts: FutureSet<(OperationId, ErasedProgress)>,
+    ready: VecDeque<(OperationId, Box<dyn FnOnce() -> End + Send>)>,
+    acts: FutureSet<(OperationId, ActEvent)>,
     /// The ends of calls whose results are not wanted any more. The run waits for them, even when
     /// it is cancelled.
     aborts: FutureSet<()>,
@@ -184,10 +185,26 @@ pub(crate) struct Driver {
     told_idle: Option<Option<Timestamp>>,
 }
 
+/// The news of a future that the driver polls beside the function.
+enum ActEvent {
+    Progress(Progress<Made>),
+    /// An attempt to change shared state, and how to make another.
+    Attempted(Box<Attempted>, Attempt<Made>, StateTurn),
+    /// The child's first entry is durable: it can start.
+    Start(Box<ChildStart>),
+    /// A cancelled tool call can do nothing more.
+    Aborted(Option<ToolEnd>),
+    /// The act was cancelled, and nobody waits for it.
+    Cancelled,
+}
+
+/// A decided change of shared state, with the end of its operation.
+type Attempted = Result<(Made, Changes), OperationError>;
+
 /// The cause of a turn of the loop.
 enum WakeReason {
     Woken,
-    Act(OperationId, ErasedProgress),
+    Act(OperationId, ActEvent),
     Command(Option<Command>),
     Timer,
     WallTimeWarning,
@@ -382,11 +399,17 @@ impl Driver {
     }
 
     /// Records an operation's end and gives it to the function.
-    fn complete(&mut self, leg: &Arc<Leg>, op: OperationId, made: Completion) {
+    fn complete(&mut self, leg: &Arc<Leg>, op: OperationId, made: End) {
+        let spent = made.as_ref().ok().map(|made| made.spent);
+        self.complete_with(leg, op, made, spent);
+    }
+
+    /// Records the end of an operation that consumed this much. `None` if its consumption is not known.
+    fn complete_with(&mut self, leg: &Arc<Leg>, op: OperationId, made: End, spent: Option<Spent>) {
         let Some(under) = self.strike_off(leg, op) else {
             return;
         };
-        let spent = made.spent.unwrap_or_else(|| under.charge());
+        let spent = spent.unwrap_or_else(|| under.charge());
         let call = leg.take_report(op);
         let recorded =
             self.journal
@@ -533,31 +556,26 @@ impl Driver {
         &mut self,
         leg: &Arc<Leg>,
         op: OperationId,
-        progress: ErasedProgress,
+        event: ActEvent,
     ) -> Option<LegEnd> {
-        match progress {
-            ErasedProgress::Done(made) => self.complete(leg, op, made),
-            ErasedProgress::Deferred(make) if self.under.contains_key(&op) => {
-                self.complete(leg, op, make());
+        match event {
+            ActEvent::Start(start) => self.start_child(*start),
+            // Its result is not wanted any more.
+            _ if !self.under.contains_key(&op) => {}
+            ActEvent::Cancelled => {}
+            ActEvent::Aborted(end) => self.aborted(leg, op, end),
+            ActEvent::Attempted(attempted, attempt, turn) => {
+                return self.write(leg, op, *attempted, (attempt, turn)).await;
             }
-            ErasedProgress::Aborted(end) => self.aborted(leg, op, end),
-            ErasedProgress::Wait(wait) if self.under.contains_key(&op) => {
+            ActEvent::Progress(Progress::Done(made)) => self.complete(leg, op, made),
+            ActEvent::Progress(Progress::Deferred(make)) => self.complete(leg, op, make()),
+            ActEvent::Progress(Progress::Act(act)) => self.begin_act(op, act, false),
+            ActEvent::Progress(Progress::Wait(wait)) => {
                 // The end that would write them may come much later, in another life of the run.
                 self.write_told(leg, op);
                 self.begin_wait(op, wait, leg.begun(op));
             }
-            ErasedProgress::Attempt(write) if self.under.contains_key(&op) => {
-                self.attempt(op, write);
-            }
-            ErasedProgress::Act(act) => self.begin_act(op, act, false),
-            ErasedProgress::Deferred(_)
-            | ErasedProgress::Wait(_)
-            | ErasedProgress::Attempt(..)
-            | ErasedProgress::Cancelled => {}
-            ErasedProgress::Start(start) => self.start_child(*start),
-            ErasedProgress::Write(made, changes, attempt, turn) => {
-                return self.write(leg, op, (made, *changes), (attempt, turn)).await;
-            }
+            ActEvent::Progress(Progress::Write(write)) => self.attempt(op, write),
         }
         None
     }
@@ -570,9 +588,6 @@ fn rings(alarm: &mut Option<BoxFuture<'_, ()>>, cx: &mut Context<'_>) -> bool {
 }
 
 /// The delivery of a completed operation to the function.
-fn delivery(recorded: Result<(), OperationError>, made: Completion) -> Delivery {
-    match (recorded, made.ended) {
-        (Err(error), _) | (Ok(()), Ended::Failed(error)) => Delivery::Failed(error),
-        (Ok(()), Ended::Result(result)) => Delivery::Live(result.into_any()),
-    }
+fn delivery(recorded: Result<(), OperationError>, made: End) -> Delivery {
+    Delivery::Live(recorded.and(made).map(Made::into_output))
 }

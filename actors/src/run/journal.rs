@@ -11,11 +11,7 @@ use std::{
 use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
-use super::{
-    Ports,
-    leg::CallIdentity,
-    operation::{Completion, Ended},
-};
+use super::{Ports, leg::CallIdentity, operation::End};
 use crate::{
     contract::{Append, Batch, Claim, Committed, Line, RunRow, StoreError},
     vocabulary::{
@@ -230,7 +226,7 @@ impl JournalWriter {
         &mut self,
         op: OperationId,
         identity: &CallIdentity,
-        made: &Completion,
+        made: &End,
         spent: Spent,
         call: Option<&CallReport>,
     ) -> Result<(), OperationError> {
@@ -248,9 +244,9 @@ impl JournalWriter {
             &mut self.buffer,
             head,
             (spent, call),
-            |buffer| match &made.ended {
-                Ended::Result(result) => result.write(buffer),
-                Ended::Failed(error) => failed(error, buffer),
+            |buffer| match made {
+                Ok(made) => made.write(buffer),
+                Err(error) => failed(error, buffer),
             },
         );
         let (line, ended) = match line {

@@ -155,12 +155,10 @@ pub(crate) enum ResultSlot {
 
 /// A result on its way to the function.
 pub(crate) enum Delivery {
-    /// A `Result<T, OperationError>`.
-    Live(Box<dyn Any + Send>),
+    /// The output of an operation that this life did, as its type.
+    Live(Result<Box<dyn Any + Send>, OperationError>),
     /// The JSON of such a result, as an earlier life recorded it.
     Recorded(Box<RawValue>),
-    /// An error, whatever the result's type is.
-    Failed(OperationError),
 }
 
 /// How a leg begins, as its journal records it.
@@ -348,15 +346,10 @@ impl Leg {
                 books.slots.insert(id, ResultSlot::Waiting(Some(waker)));
                 Poll::Pending
             }
-            Some(ResultSlot::Delivered(Delivery::Live(value))) => {
+            Some(ResultSlot::Delivered(Delivery::Live(made))) => {
                 drop(books);
-                Poll::Ready(match value.downcast::<Result<T, OperationError>>() {
-                    Ok(result) => result.map_err(AgentError::Operation),
-                    Err(_) => Err(AgentError::Ended),
-                })
-            }
-            Some(ResultSlot::Delivered(Delivery::Failed(error))) => {
-                Poll::Ready(Err(AgentError::Operation(error)))
+                let output = made.map_err(AgentError::Operation)?.downcast::<T>();
+                Poll::Ready(output.map(|output| *output).map_err(|_| AgentError::Ended))
             }
             Some(ResultSlot::Delivered(Delivery::Recorded(json))) => {
                 drop(books);

@@ -2,16 +2,12 @@
 
 use std::{any::Any, borrow::Cow, fmt, sync::Arc};
 
+use futures_util::{FutureExt, TryFutureExt};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Leg, Ports, ToolEnd,
-    journal::Durable,
-    operations::Allowance,
-    ports::{ChildStart, StateTurn},
-};
+use super::{Leg, Ports, journal::Durable, operations::Allowance, ports::ChildStart};
 use crate::{
     contract::{BoxFuture, InboxItem, StateWrite, StoreHandle},
     vocabulary::{
@@ -286,9 +282,12 @@ pub struct Child<T> {
     /// an equal part of what is left.
     pub share: Option<u8>,
     /// Makes the result from the child's end.
-    pub finish:
-        Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Result<T, OperationError> + Send>,
+    pub finish: FinishChild<T>,
 }
+
+/// Makes an operation's result from the end of its child.
+pub(crate) type FinishChild<T> =
+    Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Result<T, OperationError> + Send>;
 
 opaque!(Begin<T>, Act<T>, Progress<T>, Wait<T>, Write<T>, Child<T>);
 
@@ -340,61 +339,49 @@ impl fmt::Debug for OperationContext {
     }
 }
 
+/// What an operation made, of whatever type. The driver records it and gives it to the function.
+pub(crate) struct Made {
+    output: Box<dyn AnyOutput>,
+    /// The part of the run's budget that the operation consumed.
+    pub(crate) spent: Spent,
+}
+
 /// The end of an operation, before it is recorded and delivered.
-pub(crate) struct Completion {
-    pub(crate) ended: Ended,
-    /// The part of the run's budget that it consumed. `None` for a failure, whose consumption is not known.
-    pub(crate) spent: Option<Spent>,
-}
+pub(crate) type End = Result<Made, OperationError>;
 
-/// How an operation ended.
-pub(crate) enum Ended {
-    /// A `Result<T, OperationError>`.
-    Result(Box<dyn MadeResult>),
-    /// An error, whatever the result's type is.
-    Failed(OperationError),
-}
-
-impl Completion {
-    /// The end of an operation with this result.
-    pub(crate) fn by<O: Operation>(result: Result<O::Output, OperationError>) -> Self {
-        let spent = result.as_ref().ok().map(O::spent);
-        Self {
-            spent,
-            ..Self::of(result)
-        }
+impl Made {
+    pub(crate) fn new(output: impl Serialize + Send + 'static, spent: Spent) -> Self {
+        let output = Box::new(output);
+        Self { output, spent }
     }
 
-    pub(crate) fn of<T: Serialize + Send + 'static>(result: Result<T, OperationError>) -> Self {
-        match result {
-            Err(error) => Self::failed(error),
-            result => Self {
-                ended: Ended::Result(Box::new(result)),
-                spent: None,
-            },
-        }
+    /// The output of this operation, with what the operation consumed.
+    pub(crate) fn by<O: Operation>(output: O::Output) -> Self {
+        let spent = O::spent(&output);
+        Self::new(output, spent)
     }
 
-    /// A failure, whatever the result's type is.
-    pub(crate) fn failed(error: OperationError) -> Self {
-        Self {
-            ended: Ended::Failed(error),
-            spent: None,
-        }
+    /// Writes `{"Ok": …}`.
+    pub(crate) fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()> {
+        self.output.write(into)
+    }
+
+    /// The output, for the function that knows its type.
+    pub(crate) fn into_output(self) -> Box<dyn Any + Send> {
+        self.output.into_any()
     }
 }
 
-/// A result that can be written to the journal or given to the function.
-pub(crate) trait MadeResult: Send {
-    /// Writes `{"Ok": …}` or `{"Err": …}`.
+/// An output that can be written to the journal or given to the function.
+trait AnyOutput: Send {
     fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()>;
 
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
-impl<T: Serialize + Send + 'static> MadeResult for Result<T, OperationError> {
+impl<T: Serialize + Send + 'static> AnyOutput for T {
     fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()> {
-        canonical::write_as_given(self, into)
+        canonical::write_as_given(&Ok::<_, OperationError>(self), into)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
@@ -402,142 +389,66 @@ impl<T: Serialize + Send + 'static> MadeResult for Result<T, OperationError> {
     }
 }
 
-/// Erased forms, which the driver handles without knowing the result's type.
-pub(crate) enum ErasedBegin {
-    Ready(Deferred),
-    Act(ErasedAct),
-    Wait(ErasedWait),
-    Write(ErasedWrite),
-    Child {
-        start: ChildStart,
-        awaited: bool,
-        share: Option<u8>,
-        finish: FinishChild,
-    },
-}
-
-pub(crate) struct ErasedAct {
-    pub(crate) record_start: bool,
-    pub(crate) gate: Gate,
-    pub(crate) future: BoxFuture<'static, ErasedProgress>,
-}
-
-pub(crate) type FinishChild =
-    Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Completion + Send>;
-pub(crate) type ErasedAttempt =
-    Arc<dyn Fn() -> BoxFuture<'static, (Completion, Changes)> + Send + Sync>;
-
-pub(crate) type ErasedUnsaved = Arc<dyn Fn(&OperationError) -> Completion + Send + Sync>;
-
-/// Makes an operation's end when it is recorded.
-pub(crate) type Deferred = Box<dyn FnOnce() -> Completion + Send>;
-
-pub(crate) struct ErasedWrite {
-    pub(crate) place: (String, String),
-    pub(crate) attempt: ErasedAttempt,
-    pub(crate) unsaved: Option<ErasedUnsaved>,
-}
-
-pub(crate) enum ErasedProgress {
-    Done(Completion),
-    Deferred(Deferred),
-    Act(ErasedAct),
-    Wait(ErasedWait),
-    /// It is done, and its end is committed with a change of shared state.
-    Attempt(ErasedWrite),
-    /// An attempt to change shared state, and how to make another.
-    Write(Completion, Box<Changes>, ErasedAttempt, StateTurn),
-    /// The child's first entry is durable: it can start.
-    Start(Box<ChildStart>),
-    /// A cancelled tool call can do nothing more.
-    Aborted(Option<ToolEnd>),
-    /// The act was cancelled, and nobody waits for it.
-    Cancelled,
-}
-
-pub(crate) struct ErasedWait {
-    pub(crate) wait_for: WaitFor,
-    pub(crate) finish: FinishWait,
-}
-
-pub(crate) type FinishWait = Box<dyn FnOnce(Arrival) -> Completion + Send>;
-
 /// An operation that has been polled and not yet begun.
-pub(crate) type ErasedOperation = Box<dyn FnOnce(OperationContext) -> ErasedBegin + Send>;
+pub(crate) type ErasedOperation = Box<dyn FnOnce(OperationContext) -> Begin<Made> + Send>;
 
 pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
+    let made = Made::by::<O>;
     Box::new(move |cx| match operation.begin(cx) {
-        Begin::Ready(result) => ErasedBegin::Ready(Box::new(move || Completion::by::<O>(result))),
-        Begin::Deferred(make) => ErasedBegin::Ready(Box::new(move || Completion::by::<O>(make()))),
-        Begin::Act(act) => ErasedBegin::Act(erase_act::<O>(act)),
-        Begin::Wait(wait) => ErasedBegin::Wait(erase_wait::<O>(wait)),
-        Begin::Write(write) => ErasedBegin::Write(erase_write::<O>(write)),
-        Begin::Child(Child {
-            start,
-            awaited,
-            share,
-            finish,
-        }) => ErasedBegin::Child {
-            start,
-            awaited,
-            share,
-            finish: Box::new(move |run, end| Completion::by::<O>(finish(run, end))),
-        },
+        Begin::Ready(result) => Begin::Ready(result.map(made)),
+        Begin::Deferred(make) => Begin::Deferred(Box::new(move || make().map(made))),
+        Begin::Act(act) => Begin::Act(act.map(made)),
+        Begin::Wait(wait) => Begin::Wait(wait.map(made)),
+        Begin::Write(write) => Begin::Write(write.map(made)),
+        Begin::Child(child) => {
+            let finish = child.finish;
+            Begin::Child(Child {
+                start: child.start,
+                awaited: child.awaited,
+                share: child.share,
+                finish: Box::new(move |run, end| finish(run, end).map(made)),
+            })
+        }
     })
 }
 
-fn erase_act<O: Operation>(act: Act<O::Output>) -> ErasedAct {
-    let Act {
-        record_start,
-        gate,
-        future,
-    } = act;
-    ErasedAct {
-        record_start,
-        gate,
-        future: Box::pin(async move {
-            match future.await {
-                Progress::Done(result) => ErasedProgress::Done(Completion::by::<O>(result)),
-                Progress::Deferred(make) => {
-                    ErasedProgress::Deferred(Box::new(move || Completion::by::<O>(make())))
-                }
-                Progress::Act(act) => ErasedProgress::Act(erase_act::<O>(act)),
-                Progress::Wait(wait) => ErasedProgress::Wait(erase_wait::<O>(wait)),
-                Progress::Write(write) => ErasedProgress::Attempt(erase_write::<O>(write)),
-            }
-        }),
+impl<T: Send + 'static> Act<T> {
+    fn map<U: 'static>(self, to: fn(T) -> U) -> Act<U> {
+        Act {
+            record_start: self.record_start,
+            gate: self.gate,
+            future: Box::pin(self.future.map(move |progress| match progress {
+                Progress::Done(result) => Progress::Done(result.map(to)),
+                Progress::Deferred(make) => Progress::Deferred(Box::new(move || make().map(to))),
+                Progress::Act(act) => Progress::Act(act.map(to)),
+                Progress::Wait(wait) => Progress::Wait(wait.map(to)),
+                Progress::Write(write) => Progress::Write(write.map(to)),
+            })),
+        }
     }
 }
 
-pub(crate) fn erase_write<O: Operation>(write: Write<O::Output>) -> ErasedWrite {
-    let Write {
-        place,
-        attempt,
-        unsaved,
-    } = write;
-    let attempt: ErasedAttempt = Arc::new(move || -> BoxFuture<'static, _> {
-        let attempt = attempt();
-        Box::pin(async move {
-            match attempt.await {
-                Ok((result, changes)) => (Completion::by::<O>(Ok(result)), changes),
-                Err(error) => (Completion::failed(error), Changes::none()),
-            }
-        })
-    });
-    let unsaved = unsaved.map(|unsaved| -> ErasedUnsaved {
-        Arc::new(move |error| Completion::by::<O>(Ok(unsaved(error))))
-    });
-    ErasedWrite {
-        place,
-        attempt,
-        unsaved,
+impl<T: 'static> Wait<T> {
+    fn map<U: 'static>(self, to: fn(T) -> U) -> Wait<U> {
+        let finish = self.finish;
+        Wait::new(self.wait_for, move |arrival| finish(arrival).map(to))
     }
 }
 
-fn erase_wait<O: Operation>(wait: Wait<O::Output>) -> ErasedWait {
-    let finish = wait.finish;
-    ErasedWait {
-        wait_for: wait.wait_for,
-        finish: Box::new(move |arrival| Completion::by::<O>(finish(arrival))),
+impl<T: 'static> Write<T> {
+    pub(crate) fn map<U: 'static>(self, to: fn(T) -> U) -> Write<U> {
+        let Self {
+            attempt, unsaved, ..
+        } = self;
+        let unsaved =
+            unsaved.map(|unsaved| -> Unsaved<U> { Arc::new(move |error| to(unsaved(error))) });
+        let attempt: Attempt<U> = Arc::new(move || {
+            Box::pin(attempt().map_ok(move |(output, changes)| (to(output), changes)))
+        });
+        Write {
+            place: self.place,
+            attempt,
+            unsaved,
+        }
     }
 }

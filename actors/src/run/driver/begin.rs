@@ -4,9 +4,8 @@ use std::{pin::pin, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Driver, InFlight, LiveChild};
+use super::{ActEvent, Driver, InFlight, LiveChild};
 use crate::{
-    contract::BoxFuture,
     definition::Pinned,
     run::{
         ChildStart, WaitFor,
@@ -14,8 +13,8 @@ use crate::{
         leg::{CallIdentity, Leg},
         load::RecordedChild,
         operation::{
-            Arrival, Completion, ErasedAct, ErasedBegin, ErasedOperation, ErasedProgress,
-            ErasedWait, ErasedWrite, FinishChild, FinishWait, Gate, OperationContext,
+            Act, Arrival, Begin, Child, ErasedOperation, Gate, Made, OperationContext, Progress,
+            Wait, Write,
         },
         task,
     },
@@ -62,8 +61,7 @@ impl Driver {
                 let cancelled = CancellationToken::new();
                 self.under
                     .insert(op, InFlight::new(identity, cancelled, None));
-                self.ready
-                    .push_back((op, Box::new(|| Completion::failed(error))));
+                self.ready.push_back((op, Box::new(|| Err(error))));
                 continue;
             }
             self.begin(leg, op, (identity, resource), operation);
@@ -108,18 +106,15 @@ impl Driver {
         let under = InFlight::new(identity, cancelled.clone(), resource);
         self.under.insert(op, under);
         match operation(cx) {
-            ErasedBegin::Ready(make) => self.ready.push_back((op, make)),
-            ErasedBegin::Act(act) => self.begin_act(op, act, started.is_some()),
-            ErasedBegin::Wait(wait) => self.begin_wait(op, wait, started),
-            ErasedBegin::Write(write) => self.attempt(op, write),
-            ErasedBegin::Child {
-                start,
-                awaited,
-                share,
-                finish,
-            } => {
-                let part = share.map_or_else(|| equal_part(leg, awaited), Part::Percent);
-                self.begin_child(op, start, part, (awaited, finish), started);
+            Begin::Ready(result) => self.ready.push_back((op, Box::new(|| result))),
+            Begin::Deferred(make) => self.ready.push_back((op, make)),
+            Begin::Act(act) => self.begin_act(op, act, started.is_some()),
+            Begin::Wait(wait) => self.begin_wait(op, wait, started),
+            Begin::Write(write) => self.attempt(op, write),
+            Begin::Child(child) => {
+                let equal = || equal_part(leg, child.awaited);
+                let part = child.share.map_or_else(equal, Part::Percent);
+                self.begin_child(op, child, part, started);
             }
         }
     }
@@ -133,8 +128,8 @@ impl Driver {
     }
 
     /// Begins an act outside of the process, which an earlier life may have begun already.
-    pub(super) fn begin_act(&mut self, op: OperationId, act: ErasedAct, started: bool) {
-        let ErasedAct {
+    pub(super) fn begin_act(&mut self, op: OperationId, act: Act<Made>, started: bool) {
+        let Act {
             record_start,
             gate,
             future,
@@ -148,16 +143,6 @@ impl Driver {
             self.record_start(op, Begun::Effect);
         }
         let window = if record_start { 0 } else { self.window };
-        self.act(op, (gate, window), cancelled, future);
-    }
-
-    fn act(
-        &mut self,
-        op: OperationId,
-        (gate, window): (Gate, u64),
-        cancelled: CancellationToken,
-        future: BoxFuture<'static, ErasedProgress>,
-    ) {
         if gate == Gate::After {
             // The entries for which its result waits are committed while the act is under way.
             self.journal.flush();
@@ -181,12 +166,12 @@ impl Driver {
                 progress
             });
             let progress = cancelled.run_until_cancelled(gated).await;
-            (op, progress.unwrap_or(ErasedProgress::Cancelled))
+            (op, progress.map_or(ActEvent::Cancelled, ActEvent::Progress))
         }));
     }
 
-    pub(super) fn attempt(&mut self, op: OperationId, write: ErasedWrite) {
-        let ErasedWrite {
+    pub(super) fn attempt(&mut self, op: OperationId, write: Write<Made>) {
+        let Write {
             place: (scope, key),
             attempt,
             unsaved,
@@ -198,7 +183,7 @@ impl Driver {
         self.make_attempt(op, attempt, turn);
     }
 
-    pub(super) fn begin_wait(&mut self, op: OperationId, wait: ErasedWait, started: Option<Begun>) {
+    pub(super) fn begin_wait(&mut self, op: OperationId, wait: Wait<Made>, started: Option<Begun>) {
         let (begun, timer) = match &wait.wait_for {
             WaitFor::Answer(question) => {
                 (Some(Begun::Question(question.clone())), question.expires)
@@ -208,7 +193,7 @@ impl Driver {
             WaitFor::Message(_) => (None, None),
             WaitFor::Child { run, .. } if !self.children.contains_key(run) => {
                 let run = *run;
-                return self.join_ended(op, run, wait.finish);
+                return self.join_ended(op, run, wait);
             }
             WaitFor::Child { .. } => (None, None),
         };
@@ -227,31 +212,29 @@ impl Driver {
     }
 
     /// Waits for a child that has ended. The child's journal holds its outcome.
-    fn join_ended(&mut self, op: OperationId, run: RunId, finish: FinishWait) {
+    fn join_ended(&mut self, op: OperationId, run: RunId, wait: Wait<Made>) {
         let outcome = self.ports.outcome(run);
         // If the child ended just now, its end becomes durable with this run's record of it.
         let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
         self.acts.push(Box::pin(async move {
             durable.passed(mark).await;
-            let made = match outcome.await {
-                Ok(result) => finish(Arrival::Child(Box::new(result))),
-                Err(error) => Completion::failed(error),
-            };
-            (op, ErasedProgress::Done(made))
+            let arrival = outcome.await.map(|end| Arrival::Child(Box::new(end)));
+            let made = arrival.and_then(wait.finish);
+            (op, ActEvent::Progress(Progress::Done(made)))
         }));
     }
 
     pub(super) fn begin_child(
         &mut self,
         op: OperationId,
-        mut start: ChildStart,
+        child: Child<Made>,
         part: Part,
-        (awaited, finish): (bool, FinishChild),
         started: Option<Begun>,
     ) {
+        let (mut start, finish) = (child.start, child.finish);
         let run = start.run;
         let policy = start.start.when_parent_ends;
-        let finish = if awaited {
+        let finish = if child.awaited {
             Some(finish)
         } else {
             self.ready
@@ -304,7 +287,7 @@ impl Driver {
         let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
         self.acts.push(Box::pin(async move {
             durable.passed(mark).await;
-            (start.operation, ErasedProgress::Start(Box::new(start)))
+            (start.operation, ActEvent::Start(Box::new(start)))
         }));
     }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Driver, FunctionWaker, LegEnd, WakeReason};
+use super::{ActEvent, Driver, FunctionWaker, LegEnd, WakeReason};
 use crate::{
     contract::Append,
     run::{
         ChildReport, ChildResult, Command,
         leg::{CallIdentity, Leg},
-        operation::{Arrival, Completion, ErasedProgress},
+        operation::Arrival,
     },
     vocabulary::{Entry, OperationError, OperationId, RunId, Spent},
 };
@@ -52,11 +52,8 @@ impl Driver {
         };
         match finish {
             Some((op, finish)) => {
-                let made = Completion {
-                    spent: Some(spent),
-                    ..finish(run, Some(result))
-                };
-                self.complete(leg, op, made);
+                let made = finish(run, Some(result));
+                self.complete_with(leg, op, made, Some(spent));
             }
             None => {
                 if let Some(op) = op {
@@ -94,7 +91,7 @@ impl Driver {
         let mut ends: Vec<_> = unsaved.collect();
         ends.sort_by_key(|(op, _)| *op);
         for (op, made) in ends {
-            self.complete(leg, op, made);
+            self.complete(leg, op, Ok(made));
         }
     }
 
@@ -135,7 +132,7 @@ impl Driver {
         let waker = FunctionWaker::new(false);
         while self.has_background() {
             match self.next_turn(&waker, false).await {
-                WakeReason::Act(_, ErasedProgress::Start(start)) => self.start_child(*start),
+                WakeReason::Act(_, ActEvent::Start(start)) => self.start_child(*start),
                 WakeReason::Command(Some(Command::Child { run, sender })) => {
                     self.child_news(leg, run, sender);
                 }

@@ -7,14 +7,14 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Driver, LegEnd};
+use super::{ActEvent, Driver, LegEnd};
 use crate::{
     contract::{InboxBody, InboxItem, StoreError},
     run::{
         ToolEnd, WaitFor,
         leg::{Leg, Steering},
-        operation::{Arrival, Completion, ErasedProgress},
-        operations::{cut_short, outlasts_journal, schema_fault},
+        operation::{Arrival, Made},
+        operations::{CallTool, cut_short, outlasts_journal, schema_fault},
     },
     vocabulary::{
         Entry, ErrorKind, Family, OperationError, OperationId, OperationMap, Question,
@@ -252,29 +252,30 @@ impl Driver {
         under.cancelled.cancel();
         if let Some(unsaved) = under.unsaved.clone() {
             // Everything but the change of state is done, so the end is known.
-            self.complete(leg, op, unsaved(&cancelled()));
+            self.complete(leg, op, Ok(unsaved(&cancelled())));
             return true;
         }
         let is_aborted = Family::of(&under.identity.kind).is_aborted();
         if is_aborted && under.once && self.waits.of(op).is_none() {
             let abort = self.ports.abort_tool(leg.run, op);
-            self.acts.push(Box::pin(async move {
-                (op, ErasedProgress::Aborted(abort.await))
-            }));
+            self.acts.push(Box::pin(
+                async move { (op, ActEvent::Aborted(abort.await)) },
+            ));
             return false;
         }
         if is_aborted {
             self.abort_in_background(leg.run, op);
         }
         self.let_child_go(op, "this call was cancelled");
-        self.complete(leg, op, Completion::failed(cancelled()));
+        self.complete(leg, op, Err(cancelled()));
         true
     }
 
     /// Records the end of a cancelled `once` call that can do nothing more.
     pub(super) fn aborted(&mut self, leg: &Arc<Leg>, op: OperationId, end: Option<ToolEnd>) {
-        let made = Completion::of(cut_short(end, cancelled()));
-        self.complete(leg, op, made);
+        let result = cut_short(end, cancelled());
+        let made = result.map(Made::by::<CallTool>);
+        self.complete_with(leg, op, made, None);
     }
 
     pub(super) fn fire_timer(&mut self, leg: &Arc<Leg>) {
@@ -292,7 +293,7 @@ impl Driver {
                 None => {
                     let message = format!("nobody answered in time: {}", question.prompt);
                     let error = OperationError::new(ErrorKind::Expired, message);
-                    self.complete(leg, op, Completion::failed(error));
+                    self.complete(leg, op, Err(error));
                 }
             },
             _ => drop(self.waits.remove(op)),

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    run::{WaitFor, operation::ErasedWait},
+    run::{
+        WaitFor,
+        operation::{Made, Wait},
+    },
     vocabulary::{OperationId, OperationMap, Timestamp},
 };
 
@@ -11,7 +14,7 @@ use crate::{
 /// so the arrival is not compared with all of them.
 #[derive(Default)]
 pub(super) struct Waits {
-    by_operation: OperationMap<(ErasedWait, Option<Timestamp>)>,
+    by_operation: OperationMap<(Wait<Made>, Option<Timestamp>)>,
     /// Waits that end at a time of the wall clock.
     timers: BTreeSet<(Timestamp, OperationId)>,
     /// Waits that end when some time has passed: see
@@ -25,7 +28,7 @@ pub(super) struct Waits {
 
 impl Waits {
     /// Adds an operation that waits, until this time if one is set.
-    pub(super) fn insert(&mut self, op: OperationId, wait: ErasedWait, until: Option<Timestamp>) {
+    pub(super) fn insert(&mut self, op: OperationId, wait: Wait<Made>, until: Option<Timestamp>) {
         match &wait.wait_for {
             WaitFor::Message(name) => {
                 let receivers = self.receivers.entry(name.clone().into_owned());
@@ -45,7 +48,7 @@ impl Waits {
     }
 
     /// Removes an operation that waits no longer.
-    pub(super) fn remove(&mut self, op: OperationId) -> Option<ErasedWait> {
+    pub(super) fn remove(&mut self, op: OperationId) -> Option<Wait<Made>> {
         let (wait, until) = self.by_operation.remove(&op)?;
         if let Some(at) = until {
             self.timers.remove(&(at, op));

@@ -4,13 +4,13 @@ use std::{future::ready, sync::Arc};
 
 use futures_util::FutureExt;
 
-use super::{Driver, LegEnd, delivery};
+use super::{ActEvent, Attempted, Driver, LegEnd, delivery};
 use crate::{
     contract::{BoxFuture, StoreError},
     run::{
         Changes, Ports,
         leg::{CallIdentity, Leg},
-        operation::{Completion, Ended, ErasedAttempt, ErasedProgress, ErasedUnsaved, ErasedWrite},
+        operation::{Attempt, End, Made, Unsaved, Write},
         ports::StateTurn,
     },
     vocabulary::{Digest, ErrorKind, OperationError, OperationId, Spent},
@@ -20,7 +20,7 @@ use crate::{
 const WRITE_ATTEMPTS: u32 = 32;
 
 /// The recorded end of an operation. `None` if somebody else changed the state first.
-type Recorded = Option<(Result<(), OperationError>, Completion)>;
+type Recorded = Option<(Result<(), OperationError>, End)>;
 
 impl Driver {
     /// Commits a change of shared state together with its operation's result. If somebody else was
@@ -30,18 +30,18 @@ impl Driver {
         &mut self,
         leg: &Arc<Leg>,
         op: OperationId,
-        (made, changes): (Completion, Changes),
-        (attempt, turn): (ErasedAttempt, StateTurn),
+        attempted: Attempted,
+        (attempt, turn): (Attempt<Made>, StateTurn),
     ) -> Option<LegEnd> {
         let under = self.under.get(&op)?;
         let (identity, charge) = (under.identity.clone(), under.charge());
-        let (made, changes) = match under.conflicts < WRITE_ATTEMPTS {
-            true => (made, changes),
-            false => (contested(), Changes::none()),
+        let attempted = match under.conflicts < WRITE_ATTEMPTS {
+            true => attempted,
+            false => Err(contested()),
         };
         let unsaved = under.unsaved.clone();
         let call = (op, &identity, charge);
-        match self.record(leg, call, (made, changes), unsaved).await {
+        match self.record(leg, call, attempted, unsaved).await {
             Ok(Some((recorded, made))) => {
                 self.strike_off(leg, op);
                 leg.deliver(op, delivery(recorded, made));
@@ -62,14 +62,13 @@ impl Driver {
     pub(super) fn make_attempt(
         &mut self,
         op: OperationId,
-        attempt: ErasedAttempt,
+        attempt: Attempt<Made>,
         turn: BoxFuture<'static, StateTurn>,
     ) {
         self.acts.push(Box::pin(async move {
             let turn = turn.await;
-            let (made, changes) = attempt().await;
-            let write = ErasedProgress::Write(made, Box::new(changes), attempt, turn);
-            (op, write)
+            let attempted = Box::new(attempt().await);
+            (op, ActEvent::Attempted(attempted, attempt, turn))
         }));
     }
 
@@ -79,7 +78,7 @@ impl Driver {
         &mut self,
         leg: &Leg,
         (op, identity): (OperationId, &CallIdentity),
-        write: ErasedWrite,
+        write: Write<Made>,
     ) -> Result<(), StoreError> {
         let (scope, key) = write.place;
         let _turn = self.ports.state_turn(scope, key).await;
@@ -92,8 +91,8 @@ impl Driver {
             }
         }
         let call = (op, identity, Spent::default());
-        let attempt = (contested(), Changes::none());
-        let recorded = self.record(leg, call, attempt, write.unsaved).await;
+        let contested = Err(contested());
+        let recorded = self.record(leg, call, contested, write.unsaved).await;
         recorded.map(drop)
     }
 
@@ -102,22 +101,24 @@ impl Driver {
         &mut self,
         leg: &Leg,
         (op, identity, charge): (OperationId, &CallIdentity, Spent),
-        (mut made, mut changes): (Completion, Changes),
-        unsaved: Option<ErasedUnsaved>,
+        attempted: Attempted,
+        unsaved: Option<Unsaved<Made>>,
     ) -> Result<Recorded, StoreError> {
         self.journal.flush();
-        if let (Ended::Failed(error), Some(unsaved)) = (&made.ended, unsaved) {
-            if error.kind == ErrorKind::Store {
-                // It is not known whether the change can be made, so neither the change nor the
-                // result is recorded.
+        let (made, changes) = match (attempted, unsaved) {
+            (Ok((made, changes)), _) => (Ok(made), changes),
+            (Err(error), None) => (Err(error), Changes::none()),
+            // It is not known whether the change can be made, so neither the change nor the result
+            // is recorded.
+            (Err(error), Some(_)) if error.kind == ErrorKind::Store => {
                 return Err(StoreError::Io {
                     place: format!("operation {op} of run {}", self.journal.run),
-                    reason: error.message.clone(),
+                    reason: error.message,
                 });
             }
-            (made, changes) = (unsaved(error), Changes::none());
-        }
-        let spent = made.spent.unwrap_or(charge);
+            (Err(error), Some(unsaved)) => (Ok(unsaved(&error)), Changes::none()),
+        };
+        let spent = made.as_ref().map_or(charge, |made| made.spent);
         let told = leg.told_of(op);
         let before = self.journal.entries();
         let entries = told.iter().chain(&changes.entries);
@@ -158,9 +159,9 @@ impl Driver {
 }
 
 /// The end of a change that had too many conflicts.
-fn contested() -> Completion {
+fn contested() -> OperationError {
     let message = "others kept changing the value first";
-    Completion::failed(OperationError::new(ErrorKind::Conflict, message).retryable())
+    OperationError::new(ErrorKind::Conflict, message).retryable()
 }
 
 /// Puts the content to which a recorded result refers where the function finds it.

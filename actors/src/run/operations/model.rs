@@ -138,10 +138,9 @@ impl RunContext {
 /// The messages of people that came with an answer which is still in its slot.
 pub(crate) fn words_in(slot: ResultSlot) -> Vec<Message> {
     let response: Option<ModelResponse> = match slot {
-        ResultSlot::Delivered(Delivery::Live(value)) => value
-            .downcast::<Result<ModelResponse, OperationError>>()
-            .ok()
-            .and_then(|response| response.ok()),
+        ResultSlot::Delivered(Delivery::Live(Ok(output))) => {
+            output.downcast().ok().map(|response| *response)
+        }
         ResultSlot::Delivered(Delivery::Recorded(json))
             if json.get().contains("\"steering\":[{") =>
         {

@@ -11,7 +11,7 @@ use crate::{
     run::{
         ToolEnd, ToolInvocation,
         leg::{CallIdentity, Leg},
-        operation::{Completion, erase_write},
+        operation::{End, Made},
         operations::{
             CallTool, call_or_reconcile,
             changes::{Changing, TeamToolState},
@@ -75,7 +75,7 @@ impl Carrier {
                 interrupted(&reason)
             };
             let spent = Family::of(&call.identity.kind).consumed();
-            self.close_call(op, &call.identity, Completion::failed(error), spent);
+            self.close_call(op, &call.identity, &Err(error), spent);
         }
         for run in children {
             self.driver.cancel_child(run, &reason);
@@ -88,8 +88,7 @@ impl Carrier {
             })
             .collect();
         for (op, identity, spent) in open {
-            let made = Completion::failed(interrupted(&reason));
-            self.close_call(op, &identity, made, spent);
+            self.close_call(op, &identity, &Err(interrupted(&reason)), spent);
         }
         // The grace periods of the calls run side by side.
         for (op, identity, spent, end) in join_all(aborts).await {
@@ -124,12 +123,12 @@ impl Carrier {
         &mut self,
         op: OperationId,
         identity: &CallIdentity,
-        made: Completion,
+        made: &End,
         spent: Spent,
     ) {
         let journal = &mut self.driver.journal;
         // An end that cannot be encoded is recorded as an error that says so.
-        let _ = journal.append_completed(op, identity, &made, spent, None);
+        let _ = journal.append_completed(op, identity, made, spent, None);
         self.driver.ledger.charge(spent);
     }
 
@@ -168,7 +167,8 @@ impl Carrier {
             Some(ToolEnd::StillRunning) => Err(still_running(&identity.name, reason)),
             end => cut_short(end, interrupted(reason)),
         };
-        self.close_call(op, identity, Completion::of(result), spent);
+        let made = result.map(|result| Made::new(result, spent));
+        self.close_call(op, identity, &made, spent);
     }
 
     /// Calls the undo steps, the latest first.
@@ -235,7 +235,7 @@ impl Carrier {
             let end = match end {
                 ToolEnd::Changing(result, changes) => {
                     let changing = Changing::of(op, kept, leg, effect);
-                    let write = erase_write::<CallTool>(changing.write(result, changes));
+                    let write = changing.write(result, changes).map(Made::by::<CallTool>);
                     self.driver
                         .record_write(leg, (op, &identity), write)
                         .await?;
