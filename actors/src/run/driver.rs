@@ -39,7 +39,7 @@ use super::{
     leg::{CallIdentity, Delivery, Leg},
     load::{Recorded, RecordedDelivery},
     notes::Note,
-    operation::{Attempt, Changes, End, FinishChild, Made, Progress, Unsaved},
+    operation::{Attempt, Begin, Changes, End, FinishChild, Made, Unsaved},
     ports::StateTurn,
 };
 use crate::{
@@ -187,7 +187,8 @@ pub(crate) struct Driver {
 
 /// The news of a future that the driver polls beside the function.
 enum ActEvent {
-    Progress(Progress<Made>),
+    /// An act is over, and its operation goes on.
+    Over(Begin<Made>),
     /// An attempt to change shared state, and how to make another.
     Attempted(Box<Attempted>, Attempt<Made>, StateTurn),
     /// The child's first entry is durable: it can start.
@@ -457,7 +458,7 @@ impl Driver {
     async fn take_turn(&mut self, leg: &Arc<Leg>, turn: WakeReason) -> Option<LegEnd> {
         match turn {
             WakeReason::Woken => None,
-            WakeReason::Act(op, progress) => self.progress(leg, op, progress).await,
+            WakeReason::Act(op, event) => self.act_event(leg, op, event).await,
             WakeReason::Timer => {
                 self.fire_timer(leg);
                 None
@@ -542,8 +543,8 @@ impl Driver {
         if waker.comes_first() {
             return Poll::Ready(WakeReason::Woken);
         }
-        if let Poll::Ready((op, progress)) = self.acts.poll(cx) {
-            return Poll::Ready(WakeReason::Act(op, progress));
+        if let Poll::Ready((op, event)) = self.acts.poll(cx) {
+            return Poll::Ready(WakeReason::Act(op, event));
         }
         // Acts come first: the driver lets a call go before the call is aborted.
         if self.aborts.poll(cx).is_ready() {
@@ -552,7 +553,7 @@ impl Driver {
         Poll::Pending
     }
 
-    async fn progress(
+    async fn act_event(
         &mut self,
         leg: &Arc<Leg>,
         op: OperationId,
@@ -567,15 +568,15 @@ impl Driver {
             ActEvent::Attempted(attempted, attempt, turn) => {
                 return self.write(leg, op, *attempted, (attempt, turn)).await;
             }
-            ActEvent::Progress(Progress::Done(made)) => self.complete(leg, op, made),
-            ActEvent::Progress(Progress::Deferred(make)) => self.complete(leg, op, make()),
-            ActEvent::Progress(Progress::Act(act)) => self.begin_act(op, act, false),
-            ActEvent::Progress(Progress::Wait(wait)) => {
-                // The end that would write them may come much later, in another life of the run.
-                self.write_told(leg, op);
-                self.begin_wait(op, wait, leg.begun(op));
+            ActEvent::Over(Begin::Ready(made)) => self.complete(leg, op, made),
+            ActEvent::Over(Begin::Deferred(make)) => self.complete(leg, op, make()),
+            ActEvent::Over(begin) => {
+                if matches!(begin, Begin::Wait(_)) {
+                    // The end that would write them may come much later, in another life of the run.
+                    self.write_told(leg, op);
+                }
+                self.go_on(leg, op, begin, leg.begun(op));
             }
-            ActEvent::Progress(Progress::Write(write)) => self.attempt(op, write),
         }
         None
     }

@@ -47,8 +47,8 @@ pub use load::Recorded;
 pub(crate) use mailbox::{ParentSender, RunMailbox, RunSender};
 pub use observe::{Observer, events_of};
 pub use operation::{
-    Act, Arrival, Attempt, Begin, Changes, Child, Gate, Operation, OperationContext, Progress,
-    Unsaved, Wait, WaitFor, Write,
+    Act, Arrival, Attempt, Begin, Changes, Child, Gate, Operation, OperationContext, Unsaved, Wait,
+    WaitFor, Write,
 };
 pub use policy::{
     BeforeTool, GoalEnd, GoalStatus, HookContext, Judgement, OwnTool, Policy, PolicyContext,

@@ -77,12 +77,12 @@ pub trait Operation: Send + 'static {
     fn begin(self, cx: OperationContext) -> Begin<Self::Output>;
 }
 
-/// How an operation goes on once it has begun.
+/// How an operation goes on: once it has begun, and after an act.
 pub enum Begin<T> {
-    /// It is done at once, inside the process, with this result.
+    /// It is done, with this result.
     Ready(Result<T, OperationError>),
-    /// It is done inside the process when its end is recorded. It is not done if the function drops
-    /// it before that.
+    /// It is done when its end is recorded, by this function. The function is not called if the
+    /// result is not wanted any more.
     Deferred(Box<dyn FnOnce() -> Result<T, OperationError> + Send>),
     /// An act outside the process does it.
     Act(Act<T>),
@@ -109,7 +109,7 @@ impl<T: Send + 'static> Begin<T> {
         Self::Act(Act {
             record_start: false,
             gate,
-            future: Box::pin(async move { Progress::Done(act.await) }),
+            future: Box::pin(act.map(Self::Ready)),
         })
     }
 }
@@ -178,8 +178,8 @@ pub struct Act<T> {
     pub record_start: bool,
     /// When it may run and when its result counts.
     pub gate: Gate,
-    /// The act.
-    pub future: BoxFuture<'static, Progress<T>>,
+    /// The act, and how the operation goes on after it.
+    pub future: BoxFuture<'static, Begin<T>>,
 }
 
 /// What an act waits for.
@@ -201,21 +201,6 @@ impl Gate {
             _ => Self::Before,
         }
     }
-}
-
-/// The progress of an act.
-pub enum Progress<T> {
-    /// It is done, with this result.
-    Done(Result<T, OperationError>),
-    /// It is done, and this function makes the result when the end is recorded. It is not called if
-    /// the result is not wanted any more.
-    Deferred(Box<dyn FnOnce() -> Result<T, OperationError> + Send>),
-    /// It has stopped waiting inside the process, and this act begins now.
-    Act(Act<T>),
-    /// Its result will come from outside.
-    Wait(Wait<T>),
-    /// It is done, and its end changes shared state.
-    Write(Write<T>),
 }
 
 /// A wait for something from outside.
@@ -289,7 +274,7 @@ pub struct Child<T> {
 pub(crate) type FinishChild<T> =
     Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Result<T, OperationError> + Send>;
 
-opaque!(Begin<T>, Act<T>, Progress<T>, Wait<T>, Write<T>, Child<T>);
+opaque!(Begin<T>, Act<T>, Wait<T>, Write<T>, Child<T>);
 
 /// The context of an operation that begins.
 #[derive(Clone)]
@@ -393,61 +378,42 @@ impl<T: Serialize + Send + 'static> AnyOutput for T {
 pub(crate) type ErasedOperation = Box<dyn FnOnce(OperationContext) -> Begin<Made> + Send>;
 
 pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
-    let made = Made::by::<O>;
-    Box::new(move |cx| match operation.begin(cx) {
-        Begin::Ready(result) => Begin::Ready(result.map(made)),
-        Begin::Deferred(make) => Begin::Deferred(Box::new(move || make().map(made))),
-        Begin::Act(act) => Begin::Act(act.map(made)),
-        Begin::Wait(wait) => Begin::Wait(wait.map(made)),
-        Begin::Write(write) => Begin::Write(write.map(made)),
-        Begin::Child(child) => {
-            let finish = child.finish;
-            Begin::Child(Child {
+    Box::new(move |cx| operation.begin(cx).map(Made::by::<O>))
+}
+
+impl<T: 'static> Begin<T> {
+    fn map<U: 'static>(self, to: fn(T) -> U) -> Begin<U> {
+        match self {
+            Self::Ready(result) => Begin::Ready(result.map(to)),
+            Self::Deferred(make) => Begin::Deferred(Box::new(move || make().map(to))),
+            Self::Act(act) => Begin::Act(Act {
+                record_start: act.record_start,
+                gate: act.gate,
+                future: Box::pin(act.future.map(move |begin| begin.map(to))),
+            }),
+            Self::Wait(wait) => Begin::Wait(Wait::new(wait.wait_for, move |arrival| {
+                (wait.finish)(arrival).map(to)
+            })),
+            Self::Write(write) => Begin::Write(write.map(to)),
+            Self::Child(child) => Begin::Child(Child {
                 start: child.start,
                 awaited: child.awaited,
                 share: child.share,
-                finish: Box::new(move |run, end| finish(run, end).map(made)),
-            })
+                finish: Box::new(move |run, end| (child.finish)(run, end).map(to)),
+            }),
         }
-    })
-}
-
-impl<T: Send + 'static> Act<T> {
-    fn map<U: 'static>(self, to: fn(T) -> U) -> Act<U> {
-        Act {
-            record_start: self.record_start,
-            gate: self.gate,
-            future: Box::pin(self.future.map(move |progress| match progress {
-                Progress::Done(result) => Progress::Done(result.map(to)),
-                Progress::Deferred(make) => Progress::Deferred(Box::new(move || make().map(to))),
-                Progress::Act(act) => Progress::Act(act.map(to)),
-                Progress::Wait(wait) => Progress::Wait(wait.map(to)),
-                Progress::Write(write) => Progress::Write(write.map(to)),
-            })),
-        }
-    }
-}
-
-impl<T: 'static> Wait<T> {
-    fn map<U: 'static>(self, to: fn(T) -> U) -> Wait<U> {
-        let finish = self.finish;
-        Wait::new(self.wait_for, move |arrival| finish(arrival).map(to))
     }
 }
 
 impl<T: 'static> Write<T> {
     pub(crate) fn map<U: 'static>(self, to: fn(T) -> U) -> Write<U> {
-        let Self {
-            attempt, unsaved, ..
-        } = self;
-        let unsaved =
-            unsaved.map(|unsaved| -> Unsaved<U> { Arc::new(move |error| to(unsaved(error))) });
-        let attempt: Attempt<U> = Arc::new(move || {
-            Box::pin(attempt().map_ok(move |(output, changes)| (to(output), changes)))
-        });
+        let (attempt, unsaved) = (self.attempt, self.unsaved);
+        let unsaved = unsaved.map(|made| Arc::new(move |error: &_| to(made(error))) as Unsaved<U>);
         Write {
             place: self.place,
-            attempt,
+            attempt: Arc::new(move || {
+                Box::pin(attempt().map_ok(move |(output, changes)| (to(output), changes)))
+            }),
             unsaved,
         }
     }

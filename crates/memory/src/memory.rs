@@ -7,8 +7,8 @@ use ghostlight_actors::{
     contract::{Embedder, EmbedderHandle, EmbeddingPurpose, EmbeddingSpace},
     definition::MemorySpec,
     run::{
-        Act, Attempt, Begin, Changes, Gate, Operation, OperationContext, Performing, Progress,
-        RunContext, Write, operations::ScopedState,
+        Act, Attempt, Begin, Changes, Gate, Operation, OperationContext, Performing, RunContext,
+        Write, operations::ScopedState,
     },
     vocabulary::{Digest, ErrorKind, OperationError, RunStart, Scope, Timestamp, tenant_of},
 };
@@ -365,7 +365,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Operation for MemoryOpera
             let vectors = memory.embed(&texts, EmbeddingPurpose::Document).await;
             let vectors: Arc<[_]> = vectors.into();
             let decide: Decide<T> = decide;
-            Ok(Progress::Write(writing(
+            Ok(Begin::Write(writing(
                 memory,
                 cx,
                 state,
@@ -431,15 +431,14 @@ fn state_of(cx: &OperationContext, scope: MemoryScope) -> Result<ScopedState, Op
 }
 
 pub(crate) fn act<T: Send + 'static>(
-    work: impl Future<Output = Result<Progress<T>, OperationError>> + Send + 'static,
+    work: impl Future<Output = Result<Begin<T>, OperationError>> + Send + 'static,
 ) -> Begin<T> {
     Begin::Act(Act {
         record_start: false,
         gate: Gate::After,
-        future: Box::pin(async move {
-            work.await
-                .unwrap_or_else(|error| Progress::Done(Err(error)))
-        }),
+        future: Box::pin(
+            async move { work.await.unwrap_or_else(|error| Begin::Ready(Err(error))) },
+        ),
     })
 }
 
@@ -509,10 +508,10 @@ impl Operation for SearchMemory {
             });
             let hits = asked.await??;
             if made.is_empty() && (!counts || hits.is_empty()) {
-                return Ok(Progress::Done(Ok(hits)));
+                return Ok(Begin::Ready(Ok(hits)));
             }
             let space = memory.space().cloned();
-            Ok(Progress::Write(writing(
+            Ok(Begin::Write(writing(
                 memory,
                 cx,
                 state,

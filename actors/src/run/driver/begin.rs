@@ -13,8 +13,7 @@ use crate::{
         leg::{CallIdentity, Leg},
         load::RecordedChild,
         operation::{
-            Act, Arrival, Begin, Child, ErasedOperation, Gate, Made, OperationContext, Progress,
-            Wait, Write,
+            Act, Arrival, Begin, Child, ErasedOperation, Gate, Made, OperationContext, Wait, Write,
         },
         task,
     },
@@ -105,7 +104,18 @@ impl Driver {
         };
         let under = InFlight::new(identity, cancelled.clone(), resource);
         self.under.insert(op, under);
-        match operation(cx) {
+        self.go_on(leg, op, operation(cx), started);
+    }
+
+    /// Lets an operation go on, which an earlier life may have begun already.
+    pub(super) fn go_on(
+        &mut self,
+        leg: &Leg,
+        op: OperationId,
+        begin: Begin<Made>,
+        started: Option<Begun>,
+    ) {
+        match begin {
             Begin::Ready(result) => self.ready.push_back((op, Box::new(|| result))),
             Begin::Deferred(make) => self.ready.push_back((op, make)),
             Begin::Act(act) => self.begin_act(op, act, started.is_some()),
@@ -127,8 +137,8 @@ impl Driver {
         self.journal.append(&entry);
     }
 
-    /// Begins an act outside of the process, which an earlier life may have begun already.
-    pub(super) fn begin_act(&mut self, op: OperationId, act: Act<Made>, started: bool) {
+    /// Begins an act outside of the process.
+    fn begin_act(&mut self, op: OperationId, act: Act<Made>, started: bool) {
         let Act {
             record_start,
             gate,
@@ -159,18 +169,18 @@ impl Driver {
                         return std::future::pending().await;
                     }
                 }
-                let progress = future.await;
+                let begin = future.await;
                 if gate == Gate::After {
                     durable.passed(mark).await;
                 }
-                progress
+                begin
             });
-            let progress = cancelled.run_until_cancelled(gated).await;
-            (op, progress.map_or(ActEvent::Cancelled, ActEvent::Progress))
+            let over = cancelled.run_until_cancelled(gated).await;
+            (op, over.map_or(ActEvent::Cancelled, ActEvent::Over))
         }));
     }
 
-    pub(super) fn attempt(&mut self, op: OperationId, write: Write<Made>) {
+    fn attempt(&mut self, op: OperationId, write: Write<Made>) {
         let Write {
             place: (scope, key),
             attempt,
@@ -183,7 +193,7 @@ impl Driver {
         self.make_attempt(op, attempt, turn);
     }
 
-    pub(super) fn begin_wait(&mut self, op: OperationId, wait: Wait<Made>, started: Option<Begun>) {
+    fn begin_wait(&mut self, op: OperationId, wait: Wait<Made>, started: Option<Begun>) {
         let (begun, timer) = match &wait.wait_for {
             WaitFor::Answer(question) => {
                 (Some(Begun::Question(question.clone())), question.expires)
@@ -220,11 +230,11 @@ impl Driver {
             durable.passed(mark).await;
             let arrival = outcome.await.map(|end| Arrival::Child(Box::new(end)));
             let made = arrival.and_then(wait.finish);
-            (op, ActEvent::Progress(Progress::Done(made)))
+            (op, ActEvent::Over(Begin::Ready(made)))
         }));
     }
 
-    pub(super) fn begin_child(
+    fn begin_child(
         &mut self,
         op: OperationId,
         child: Child<Made>,

@@ -1,6 +1,6 @@
 use crate::{
     run::{
-        Act, Begin, Composed, Gate, ModelCall, Operation, OperationContext, Progress, RunContext,
+        Act, Begin, Composed, Gate, ModelCall, Operation, OperationContext, RunContext,
         leg::{Delivery, ResultSlot},
         read_result,
     },
@@ -73,11 +73,11 @@ impl Operation for CallModel {
                 match called.end {
                     // Messages of people are taken when the answer that brings them is recorded. An
                     // answer that is cancelled or dropped before leaves them for the next one.
-                    Ok(mut response) => Progress::Deferred(Box::new(move || {
+                    Ok(mut response) => Begin::Deferred(Box::new(move || {
                         response.steering.extend(leg.hear());
                         Ok(response)
                     })),
-                    failed => Progress::Done(failed),
+                    failed => Begin::Ready(failed),
                 }
             }),
         })

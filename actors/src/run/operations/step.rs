@@ -4,7 +4,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    run::{Act, Begin, Gate, Operation, OperationContext, Performing, Progress, RunContext},
+    run::{Act, Begin, Gate, Operation, OperationContext, Performing, RunContext},
     vocabulary::{Begun, Digest, Effect, ErrorKind, OperationError},
 };
 
@@ -63,7 +63,7 @@ where
             future: Box::pin(async move {
                 // A task of its own contains a panic. Dropping the handle ends the task.
                 let task = AbortOnDropHandle::new(tokio::spawn(future));
-                Progress::Done(match task.await {
+                Begin::Ready(match task.await {
                     Ok(Ok(value)) => Ok(value),
                     Ok(Err(error)) => Err(OperationError::new(
                         ErrorKind::Other,

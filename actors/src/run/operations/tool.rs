@@ -11,8 +11,8 @@ use crate::{
     contract::{Origin, StoreError},
     run::{
         Act, Arrival, Attempt, Begin, Gate, Operation, OperationContext, Performing, Ports,
-        Progress, RunContext, ToolEnd, ToolInvocation, ToolSlot, Wait, WaitFor, Write,
-        journal::Durable, leg::Leg,
+        RunContext, ToolEnd, ToolInvocation, ToolSlot, Wait, WaitFor, Write, journal::Durable,
+        leg::Leg,
     },
     safety,
     vocabulary::{
@@ -150,9 +150,9 @@ impl Operation for CallTool {
             None => Begin::Act(Act {
                 record_start: false,
                 gate: Gate::Open,
-                future: Box::pin(async move {
-                    Progress::Act(calling.with(slot.await).act(true, false))
-                }),
+                future: Box::pin(
+                    async move { Begin::Act(calling.with(slot.await).act(true, false)) },
+                ),
             }),
         }
     }
@@ -195,7 +195,7 @@ impl Calling {
         }
     }
 
-    async fn end(self, in_doubt: bool) -> Progress<ToolResult> {
+    async fn end(self, in_doubt: bool) -> Begin<ToolResult> {
         let Self {
             changing,
             leg,
@@ -210,29 +210,29 @@ impl Calling {
             // The driver hears of the failure by itself and ends everything.
             return std::future::pending().await;
         };
-        let progress = match called {
+        let begin = match called {
             // A dry run changes nothing, whatever the tool's definition says.
             ToolEnd::Changing(result, changes) if !dry_run => {
-                Progress::Write(changing.write(result, changes))
+                Begin::Write(changing.write(result, changes))
             }
             end => ended(call, &definition, end),
         };
-        match (progress, slot) {
+        match (begin, slot) {
             // The slot becomes free when the end is being recorded. If it were free earlier, more
             // calls than there are slots could be in doubt after a crash.
-            (Progress::Done(result), Some(slot)) => Progress::Deferred(Box::new(move || {
+            (Begin::Ready(result), Some(slot)) => Begin::Deferred(Box::new(move || {
                 drop(slot);
                 result
             })),
-            (Progress::Write(write), Some(slot)) => {
+            (Begin::Write(write), Some(slot)) => {
                 let attempt = write.attempt;
                 let attempt: Attempt<ToolResult> = Arc::new(move || {
                     let _held = &slot;
                     attempt()
                 });
-                Progress::Write(Write { attempt, ..write })
+                Begin::Write(Write { attempt, ..write })
             }
-            (progress, _) => progress,
+            (begin, _) => begin,
         }
     }
 }
@@ -276,15 +276,15 @@ pub(super) fn would_call(call: &ToolCall) -> ToolResult {
     ToolResult::new(call, ToolStatus::Success, text)
 }
 
-fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Progress<ToolResult> {
+fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Begin<ToolResult> {
     match end {
-        ToolEnd::Result(result) | ToolEnd::Changing(result, _) => Progress::Done(Ok(result)),
-        ToolEnd::Later => Progress::Wait(wait_for_ticket(call)),
+        ToolEnd::Result(result) | ToolEnd::Changing(result, _) => Begin::Ready(Ok(result)),
+        ToolEnd::Later => Begin::Wait(wait_for_ticket(call)),
         ToolEnd::Continues(continuation) => {
             let message = format!("{} goes on once it has what it needs", call.name);
             let mut error = OperationError::new(ErrorKind::Continues, message);
             error.continuation = Some(continuation);
-            Progress::Done(Err(error))
+            Begin::Ready(Err(error))
         }
         ToolEnd::InDoubt(reason) => match definition.in_doubt {
             InDoubt::TellModel => {
@@ -292,23 +292,23 @@ fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Progress<
                     "The outcome of this call is unknown: {reason}. It may or may not have \
                      happened, and it was not repeated. Check before you call it again."
                 );
-                Progress::Done(Ok(ToolResult::new(&call, ToolStatus::Unknown, text)))
+                Begin::Ready(Ok(ToolResult::new(&call, ToolStatus::Unknown, text)))
             }
             InDoubt::AskPerson => {
                 let prompt = format!("Did the call of {} happen? ({reason})", call.name);
                 let mut question = approval::about(Question::new(prompt), &call, &[]);
                 question.kind = QuestionKind::InDoubt;
-                Progress::Wait(wait_for_person(call, question))
+                Begin::Wait(wait_for_person(call, question))
             }
             InDoubt::Fail => {
                 let message = format!("the outcome of {} is unknown: {reason}", call.name);
-                Progress::Done(Err(OperationError::new(ErrorKind::InDoubt, message)))
+                Begin::Ready(Err(OperationError::new(ErrorKind::InDoubt, message)))
             }
         },
-        ToolEnd::StillRunning => Progress::Done(Err(still_running(&call.name, "it was aborted"))),
+        ToolEnd::StillRunning => Begin::Ready(Err(still_running(&call.name, "it was aborted"))),
         ToolEnd::DidNotHappen => {
             let text = "This call did not happen.";
-            Progress::Done(Ok(ToolResult::new(&call, ToolStatus::Error, text)))
+            Begin::Ready(Ok(ToolResult::new(&call, ToolStatus::Error, text)))
         }
     }
 }

@@ -6,7 +6,7 @@ mod turns;
 
 use ghostlight_actors::{
     contract::{EmbeddingPurpose, StoreError, StoreHandle},
-    run::{Begin, Operation, OperationContext, Performing, Progress},
+    run::{Begin, Operation, OperationContext, Performing},
     vocabulary::{Digest, ErrorKind, OperationError, Timestamp},
 };
 
@@ -72,7 +72,7 @@ impl Operation for SearchConversations {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Vec<MemoryHit>> {
-        act(async move { Ok(Progress::Done(Ok(self.search(&cx).await?))) })
+        act(async move { Ok(Begin::Ready(Ok(self.search(&cx).await?))) })
     }
 }
 
