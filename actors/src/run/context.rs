@@ -17,8 +17,8 @@ use super::{PolicyHandle, leg::Leg, operation::Operation, policy::Watch};
 use crate::{
     definition::{AgentSpec, PinnedAgent},
     vocabulary::{
-        AgentError, ErrorKind, Message, ModelRequest, OperationError, OperationId, RunId, RunStart,
-        SessionId, ToolCall, ToolDefinition, ToolSet, Transcript,
+        AgentError, Entry, ErrorKind, Message, ModelRequest, OperationError, OperationId, RunId,
+        RunStart, SessionId, ToolCall, ToolDefinition, ToolSet, Transcript,
     },
 };
 
@@ -232,7 +232,8 @@ impl RunContext {
         let Ok(data) = serde_json::value::to_raw_value(data) else {
             return;
         };
-        self.leg.emit(op, name.into(), data);
+        let name = name.into();
+        self.leg.note(Entry::Emitted { op, name, data });
     }
 
     /// Registers a tool call that undoes what was done, if the run is cancelled from here on.
@@ -240,7 +241,8 @@ impl RunContext {
     /// that goes on with [`continue_as`](Self::continue_as) keeps what it did: what is still to be
     /// undone is registered again.
     pub fn on_cancel(&self, call: ToolCall) {
-        self.leg.undoes(self.allocate(), call);
+        let op = self.allocate();
+        self.leg.note(Entry::UndoRegistered { op, call });
     }
 
     pub(crate) fn leg(&self) -> &Arc<Leg> {

@@ -38,7 +38,6 @@ use super::{
     ledger::Ledger,
     leg::{CallIdentity, Delivery, Leg},
     load::{Recorded, RecordedDelivery},
-    notes::Note,
     operation::{Attempt, Begin, Changes, End, FinishChild, Made, Unsaved},
     ports::StateTurn,
 };
@@ -46,8 +45,8 @@ use crate::{
     contract::{BoxFuture, StoreError, pause_until},
     definition::TeamSpec,
     vocabulary::{
-        AgentError, OperationError, OperationId, OperationMap, Outcome, Resource, RunId, RunStart,
-        Spent, StopReason, Timestamp,
+        AgentError, Entry, OperationError, OperationId, OperationMap, Outcome, Resource, RunId,
+        RunStart, Spent, StopReason, Timestamp,
     },
 };
 
@@ -362,23 +361,27 @@ impl Driver {
             self.drop_operation(leg, op);
         }
         for note in notes {
-            if let Note::Drifted {
-                op,
-                recorded,
-                found,
-            } = &note
-                && self.park_on_drift
-            {
-                let recorded = format!("a model request with digest {recorded}");
-                let found = format!("one with digest {found}");
-                return Some(LegEnd::Diverged(AgentError::diverged(*op, recorded, found)));
+            match &note {
+                Entry::Drifted {
+                    op,
+                    recorded,
+                    found,
+                } => {
+                    if self.park_on_drift {
+                        let recorded = format!("a model request with digest {recorded}");
+                        let found = format!("one with digest {found}");
+                        return Some(LegEnd::Diverged(AgentError::diverged(*op, recorded, found)));
+                    }
+                    if !leg.drifts(*op, *found) {
+                        continue;
+                    }
+                }
+                Entry::CallAnswered { op, result, call } => {
+                    leg.tell_unattempted(self.journal.now(), *op, result, call);
+                }
+                _ => {}
             }
-            if let Note::Answered { op, result, call } = &note {
-                leg.tell_unattempted(self.journal.now(), *op, result, call);
-            }
-            if let Some(entry) = note.entry(leg) {
-                self.journal.append(&entry);
-            }
+            self.journal.append(&note);
         }
         match end {
             Some(error @ AgentError::Diverged { .. }) => Some(LegEnd::Diverged(error)),

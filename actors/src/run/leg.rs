@@ -15,7 +15,7 @@ pub(crate) use super::call_identity::CallIdentity;
 use super::{
     Recorded, Registry, RunSender, Tries, handover,
     load::RecordedDelivery,
-    notes::{Note, RecordedNote, Versions},
+    notes::{RecordedNote, Versions},
     operation::{ErasedOperation, Operation, erase},
     operations::{self, InBackground, MadeAgent, Temp},
 };
@@ -111,8 +111,8 @@ pub(crate) struct Books {
     pub(crate) to_begin: VecDeque<(OperationId, CallIdentity, Option<Resource>, ErasedOperation)>,
     /// Operations that were begun or polled and then dropped by the function.
     pub(crate) dropped: Vec<OperationId>,
-    /// Notes of the function that the driver has not written yet.
-    pub(crate) notes: Vec<Note>,
+    /// Entries for which nobody waits, and which the driver has not written yet.
+    pub(crate) notes: Vec<Entry>,
     /// The number of branches. The first one is the leg's own context.
     pub(crate) branches: u32,
     /// How many calls were answered without the operation of a tool.
@@ -309,7 +309,7 @@ impl Leg {
             }
             if !same_input {
                 let (recorded, found) = (recorded.digest, identity.digest);
-                books.notes.push(Note::Drifted {
+                books.notes.push(Entry::Drifted {
                     op: id,
                     recorded,
                     found,
@@ -379,6 +379,13 @@ impl Leg {
     /// What the journal says about a call.
     pub(crate) fn recorded(&self, op: OperationId) -> Option<RecordedCall> {
         self.books.lock().recorded.get(&op).cloned()
+    }
+
+    /// Takes note of an input that differs from the recorded one. `false` if the journal says so already.
+    pub(crate) fn drifts(&self, op: OperationId, found: CallDigest) -> bool {
+        let mut books = self.books.lock();
+        let call = books.recorded.get_mut(&op);
+        call.is_some_and(|call| call.drifted.replace(found) != Some(found))
     }
 
     /// How an operation began, as far as the journal says so.

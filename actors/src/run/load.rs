@@ -15,7 +15,7 @@ use crate::{
     contract::{StoreError, StoredLine},
     vocabulary::{
         AgentError, Begun, Budget, Entry, Family, OperationId, OperationMap, ParentPolicy, RunEnd,
-        RunId, RunStart, Scope, StopReason, ToolCall, ToolResult,
+        RunId, RunStart, Scope, StopReason, ToolCall,
     },
 };
 
@@ -239,12 +239,8 @@ impl Recorded {
             // An interceptor's emission has the id of the call that it is about, and stands before
             // the call's end.
             Entry::Emitted { op, .. } if self.calls.contains_key(&op) => {}
-            Entry::Emitted { op, name, .. } => {
-                self.noted.insert(op, RecordedNote::Emitted(name));
-            }
-            Entry::CallAnswered { op, result, .. } => {
-                let ToolResult { name, status, .. } = *result;
-                self.noted.insert(op, RecordedNote::Answered(name, status));
+            Entry::Emitted { .. } | Entry::CallAnswered { .. } => {
+                self.noted.extend(RecordedNote::of(&entry));
             }
             Entry::VersionChosen { name, version } => self.versions.record(name, version),
             Entry::Drifted { op, found, .. } => {
@@ -252,12 +248,12 @@ impl Recorded {
                     call.drifted = Some(found);
                 }
             }
-            Entry::UndoRegistered { op, call } => {
-                self.noted.insert(op, RecordedNote::Undo(call.clone()));
+            Entry::UndoRegistered { ref call, .. } => {
+                self.noted.extend(RecordedNote::of(&entry));
                 // The undo steps of another run are made by that run.
                 let forked = self.start.as_ref().and_then(|start| start.forked);
                 if forked.is_none_or(|forked| sequence >= forked.copied) {
-                    self.undo.push((self.leg.agent.clone(), call));
+                    self.undo.push((self.leg.agent.clone(), call.clone()));
                 }
             }
             Entry::Parked { reason } => self.parked = Some(reason),

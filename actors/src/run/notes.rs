@@ -3,47 +3,18 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use parking_lot::Mutex;
-use serde_json::value::RawValue;
-
 use super::leg::Leg;
 use crate::{
     contract::{Origin, Unattempted},
     vocabulary::{
-        AgentError, AnsweredBy, CallDigest, CallReport, Entry, OperationId, TELLS_OF_CALLS,
-        Timestamp, ToolCall, ToolResult, ToolStatus,
+        AgentError, AnsweredBy, CallReport, Entry, OperationId, TELLS_OF_CALLS, Timestamp,
+        ToolCall, ToolResult, ToolStatus,
     },
 };
+use parking_lot::Mutex;
 
 /// The branch for the places of answers to calls. It is no branch of the function.
 pub(super) const ANSWERS: u32 = u32::MAX;
-
-/// An entry to be written for which nobody waits.
-pub(crate) enum Note {
-    Emitted {
-        op: OperationId,
-        name: String,
-        data: Box<RawValue>,
-    },
-    Undo {
-        op: OperationId,
-        call: ToolCall,
-    },
-    Drifted {
-        op: OperationId,
-        recorded: CallDigest,
-        found: CallDigest,
-    },
-    Version {
-        name: String,
-        version: u32,
-    },
-    Answered {
-        op: OperationId,
-        result: Box<ToolResult>,
-        call: Box<CallReport>,
-    },
-}
 
 /// A note that takes a place in the order of operations, as an earlier life recorded it.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +27,18 @@ pub(crate) enum RecordedNote {
 }
 
 impl RecordedNote {
+    /// The note that an entry records, and its place.
+    pub(crate) fn of(entry: &Entry) -> Option<(OperationId, Self)> {
+        Some(match entry {
+            Entry::Emitted { op, name, .. } => (*op, Self::Emitted(name.clone())),
+            Entry::UndoRegistered { op, call } => (*op, Self::Undo(call.clone())),
+            Entry::CallAnswered { op, result, .. } => {
+                (*op, Self::Answered(result.name.clone(), result.status))
+            }
+            _ => return None,
+        })
+    }
+
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Undo(recorded), Self::Undo(found)) => {
@@ -94,24 +77,29 @@ impl Versions {
 }
 
 impl Leg {
-    /// Notes an event for observers, once over all lives.
-    pub(crate) fn emit(&self, op: OperationId, name: String, data: Box<RawValue>) {
-        let found = RecordedNote::Emitted(name.clone());
-        if self.is_new(op, &found) {
-            let note = Note::Emitted { op, name, data };
-            self.books.lock().notes.push(note);
-        }
-    }
-
-    /// Notes an undo step, once over all lives.
-    pub(crate) fn undoes(&self, op: OperationId, call: ToolCall) {
-        let found = RecordedNote::Undo(call.clone());
-        if self.is_new(op, &found) {
-            let mut books = self.books.lock();
-            let agent = self.agent.spec.name.clone();
-            books.undo.push((agent, call.clone()));
-            books.notes.push(Note::Undo { op, call });
-        }
+    /// Notes an entry for which nobody waits, once over all lives. If something else is recorded in
+    /// its place, that is a divergence.
+    pub(crate) fn note(&self, entry: Entry) {
+        let Some((at, found)) = RecordedNote::of(&entry) else {
+            return;
+        };
+        let mut books = self.books.lock();
+        books.unasked.remove(&at);
+        let recorded = match (books.noted.get(&at), books.recorded.get(&at)) {
+            (None, None) => {
+                if let Entry::UndoRegistered { call, .. } = &entry {
+                    let agent = self.agent.spec.name.clone();
+                    books.undo.push((agent, call.clone()));
+                }
+                return books.notes.push(entry);
+            }
+            (Some(recorded), _) if recorded.is(&found) => return,
+            (Some(recorded), _) => recorded.to_string(),
+            (None, Some(call)) => call.identity.to_string(),
+        };
+        books
+            .end
+            .get_or_insert_with(|| AgentError::diverged(at, recorded, found));
     }
 
     /// Takes down how a call of a step was answered that no operation of a tool has the result of,
@@ -129,12 +117,8 @@ impl Leg {
                 number: books.answered - 1,
             }
         };
-        let found = RecordedNote::Answered(result.name.clone(), result.status);
-        if self.is_new(op, &found) {
-            let (result, call) = (Box::new(result), Box::new(call));
-            let note = Note::Answered { op, result, call };
-            self.books.lock().notes.push(note);
-        }
+        let (result, call) = (Box::new(result), Box::new(call));
+        self.note(Entry::CallAnswered { op, result, call });
     }
 
     /// Tells the tool's interceptors of a call that has its result without an attempt.
@@ -162,22 +146,6 @@ impl Leg {
         chain.iter().for_each(|one| one.unattempted(&told));
     }
 
-    /// Whether nothing is recorded in a note's place. Something else there is a divergence.
-    fn is_new(&self, at: OperationId, found: &RecordedNote) -> bool {
-        let mut books = self.books.lock();
-        books.unasked.remove(&at);
-        let recorded = match (books.noted.get(&at), books.recorded.get(&at)) {
-            (None, None) => return true,
-            (Some(recorded), _) if recorded.is(found) => return false,
-            (Some(recorded), _) => recorded.to_string(),
-            (None, Some(call)) => call.identity.to_string(),
-        };
-        books
-            .end
-            .get_or_insert_with(|| AgentError::diverged(at, recorded, found));
-        false
-    }
-
     /// Which variant of changed code the run goes by: the recorded one, else the oldest where
     /// the function is past this place, else the newest.
     pub(crate) fn version(&self, at: OperationId, name: &str, max: u32) -> Result<u32, AgentError> {
@@ -199,35 +167,7 @@ impl Leg {
         let version = if is_past { 0 } else { max };
         versions.insert(name.to_owned(), version);
         let name = name.to_owned();
-        books.notes.push(Note::Version { name, version });
+        books.notes.push(Entry::VersionChosen { name, version });
         Ok(version)
-    }
-}
-
-impl Note {
-    /// The entry that records it; `None` for a drift that is recorded already.
-    pub(crate) fn entry(self, leg: &Leg) -> Option<Entry> {
-        Some(match self {
-            Self::Emitted { op, name, data } => Entry::Emitted { op, name, data },
-            Self::Undo { op, call } => Entry::UndoRegistered { op, call },
-            Self::Version { name, version } => Entry::VersionChosen { name, version },
-            Self::Answered { op, result, call } => Entry::CallAnswered { op, result, call },
-            Self::Drifted {
-                op,
-                recorded,
-                found,
-            } => {
-                let mut books = leg.books.lock();
-                let call = books.recorded.get_mut(&op)?;
-                if call.drifted.replace(found) == Some(found) {
-                    return None;
-                }
-                Entry::Drifted {
-                    op,
-                    recorded,
-                    found,
-                }
-            }
-        })
     }
 }

@@ -22,7 +22,6 @@ use super::{
         waker::{Function, FunctionWaker, Polled, step_back},
     },
     leg::{CallIdentity, Delivery, Opening},
-    notes::Note,
     recording::decode,
 };
 use crate::{
@@ -368,7 +367,7 @@ impl Rehearsal<'_> {
         let dropped = std::mem::take(&mut books.dropped);
         books.to_begin.retain(|(op, ..)| !dropped.contains(op));
         for note in std::mem::take(&mut books.notes) {
-            if let Note::Drifted {
+            if let Entry::Drifted {
                 op,
                 recorded,
                 found,
