@@ -3,7 +3,7 @@
 pub(super) mod close;
 pub(super) mod end;
 
-use std::{sync::Arc, time::Duration};
+use std::{future::ready, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -136,8 +136,30 @@ impl RunTask {
     /// would otherwise reserve room for its state again.
     pub(crate) fn carry(self) -> BoxFuture<'static, RunExit> {
         match Carrier::new(self) {
-            Ok(carrier) => Box::pin(carrier.carry()),
-            Err(rest) => Box::pin(async move { *rest }),
+            Ok(mut carrier) => Box::pin(async move {
+                let (Ok(rest) | Err(rest)) = carrier.carry().await;
+                rest
+            }),
+            Err(error) => Box::pin(ready(RunExit::Store(error))),
+        }
+    }
+}
+
+/// How a run came to rest. It is an error where the run was broken off, so that `?` leaves what was
+/// to be done for its end.
+type Rested = Result<RunExit, RunExit>;
+
+impl From<StoreError> for RunExit {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<LegEnd> for RunExit {
+    fn from(end: LegEnd) -> Self {
+        match end {
+            LegEnd::Store(error) => Self::Store(error),
+            _ => Self::LetGo,
         }
     }
 }
@@ -190,13 +212,13 @@ struct Carrier {
 }
 
 impl Carrier {
-    fn new(mut task: RunTask) -> Result<Box<Self>, Box<RunExit>> {
+    fn new(mut task: RunTask) -> Result<Box<Self>, StoreError> {
         let run = task.row.run;
         let Some(start) = task.recorded.start.clone() else {
-            return Err(Box::new(RunExit::Store(StoreError::Damaged {
+            return Err(StoreError::Damaged {
                 place: format!("run {run}"),
                 reason: "its journal does not begin with the run's start".to_owned(),
-            })));
+            });
         };
         if task.cancelled.is_cancelled() {
             let above = || "cancelled with its parent".to_owned();
@@ -225,9 +247,9 @@ impl Carrier {
         }))
     }
 
-    async fn carry(mut self: Box<Self>) -> RunExit {
-        if self.recorded.end.is_some() {
-            return self.ended_before();
+    async fn carry(&mut self) -> Rested {
+        if let Some(end) = self.recorded.end.take() {
+            return Ok(self.ended_before(end));
         }
         if self.life.recovered {
             let epoch = self.driver.journal.epoch();
@@ -257,9 +279,7 @@ impl Carrier {
             }
             self.driver.journal.flush();
             if let Some(told) = self.life.when_recovered.take() {
-                if let Err(error) = self.driver.journal.settle().await {
-                    return RunExit::Store(error);
-                }
+                self.driver.journal.settle().await?;
                 // The receiver may be gone.
                 let _ = told.send(());
             }
@@ -272,11 +292,15 @@ impl Carrier {
                 Err(error) => return self.park(error).await,
             };
             *leg.steering.lock() = std::mem::take(&mut unheard);
-            if let Err(rest) = self.before_leg(&leg).await {
-                return rest;
+            self.before_leg(&leg).await?;
+            if let Some(stop) = self.cancelling() {
+                return self.close(&leg, stop).await;
             }
-            if let Some(rest) = self.end_without_running(&leg).await {
-                return rest;
+            if let Some(error) = self.life.give_up.take() {
+                return match self.driver.parent {
+                    None => self.park(error).await,
+                    Some(_) => self.finish(&leg, Err(error)).await,
+                };
             }
             let function = match self.registry.code_of(&leg.agent) {
                 Ok(code) => code.function(&leg),
@@ -286,11 +310,7 @@ impl Carrier {
                 }
             };
             let end = self.driver.drive(&leg, function).await;
-            let transfer = match self.leg_ended(&leg, end).await {
-                Ok(transfer) => transfer,
-                Err(rest) => return *rest,
-            };
-            at = leg.next(transfer);
+            at = leg.next(self.leg_ended(&leg, end).await?);
             // Messages that this agent did not hear are for the next one.
             unheard = std::mem::take(&mut *leg.steering.lock());
             let display_name = self.pinned.display_name_of(&at.agent);
@@ -324,10 +344,8 @@ impl Carrier {
     async fn before_leg(&mut self, leg: &Arc<Leg>) -> Result<(), RunExit> {
         if !std::mem::take(&mut self.life.inbox_is_empty) {
             match self.driver.read_inbox().await {
-                None => {}
-                Some(LegEnd::Cancel(stop)) => self.record_cancel(stop),
-                Some(LegEnd::Store(error)) => return Err(RunExit::Store(error)),
-                Some(_) => return Err(RunExit::LetGo),
+                Err(LegEnd::Cancel(stop)) => self.record_cancel(stop),
+                read => read?,
             }
         }
         // A child that the last life recorded may never have begun.
@@ -376,42 +394,25 @@ impl Carrier {
         self.recorded.cancel.get_or_insert(stop);
     }
 
-    /// Ends a run that is being cancelled or given up, without running its function.
-    async fn end_without_running(&mut self, leg: &Arc<Leg>) -> Option<RunExit> {
-        if let Some(stop) = self.cancelling() {
-            return Some(self.close(leg, stop).await);
-        }
-        let error = self.life.give_up.take()?;
-        if self.driver.parent.is_none() {
-            return Some(self.park(error).await);
-        }
-        Some(self.finish(leg, Err(error)).await)
-    }
-
     /// Decides after a leg came to rest: go on with the next leg, or rest.
-    async fn leg_ended(&mut self, leg: &Arc<Leg>, end: LegEnd) -> Result<Transfer, Box<RunExit>> {
-        let end = match end {
-            LegEnd::Returned(Ok(outcome)) => LegEnd::Returned(Ok(leg.onward(outcome))),
-            end => end,
-        };
-        let rest = match end {
-            LegEnd::Returned(Ok(Outcome::Transfer(transfer))) => {
-                match self.refused(leg, &transfer) {
+    async fn leg_ended(&mut self, leg: &Arc<Leg>, end: LegEnd) -> Result<Transfer, RunExit> {
+        let rested = match end {
+            LegEnd::Returned(returned) => match returned.map(|outcome| leg.onward(outcome)) {
+                Ok(Outcome::Transfer(transfer)) => match self.refused(leg, &transfer) {
                     None => return Ok(transfer),
                     Some(returned) => self.finish(leg, returned).await,
-                }
-            }
-            LegEnd::Returned(returned) => self.finish(leg, returned).await,
+                },
+                returned => self.finish(leg, returned).await,
+            },
             LegEnd::Diverged(error) => self.park(error).await,
             LegEnd::Cancel(stop) => self.close(leg, stop).await,
-            LegEnd::Asleep { wake_at, told } => match self.driver.journal.settle().await {
-                Ok(()) => RunExit::Asleep { wake_at, told },
-                Err(error) => RunExit::Store(error),
-            },
-            LegEnd::LetGo => RunExit::LetGo,
-            LegEnd::Store(error) => RunExit::Store(error),
+            LegEnd::Asleep { wake_at, told } => {
+                self.driver.journal.settle().await?;
+                Ok(RunExit::Asleep { wake_at, told })
+            }
+            LegEnd::LetGo | LegEnd::Store(_) => Err(end.into()),
         };
-        Err(Box::new(rest))
+        Err(rested?)
     }
 
     /// The end of the run, if a transfer must not be made.
@@ -429,13 +430,6 @@ impl Carrier {
             return Some(Err(AgentError::Failed(message)));
         }
         None
-    }
-}
-
-fn exit_of(end: LegEnd) -> RunExit {
-    match end {
-        LegEnd::Store(error) => RunExit::Store(error),
-        _ => RunExit::LetGo,
     }
 }
 

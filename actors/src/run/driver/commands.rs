@@ -39,7 +39,7 @@ impl Driver {
             None | Some(Command::LetGo) => Some(LegEnd::LetGo),
             Some(Command::Cancel { reason }) => Some(LegEnd::Cancel(StopReason::Cancelled(reason))),
             Some(Command::ChildFailed(error)) => Some(LegEnd::Store(error)),
-            Some(Command::Inbox) => self.read_inbox().await,
+            Some(Command::Inbox) => self.read_inbox().await.err(),
             Some(Command::Reattached) => {
                 self.told_idle = None;
                 None

@@ -62,24 +62,22 @@ impl Inbox {
 }
 
 impl Driver {
-    /// Reads what is new in the inbox. `Some` when it holds the run's cancellation or cannot be
-    /// read.
-    pub(crate) async fn read_inbox(&mut self) -> Option<LegEnd> {
+    /// Reads what is new in the inbox.
+    ///
+    /// # Errors
+    /// It holds the run's cancellation, or cannot be read.
+    pub(crate) async fn read_inbox(&mut self) -> Result<(), LegEnd> {
         let store = self.ports.store();
         let items = store.inbox_after(self.journal.run, self.inbox.read).await;
-        let items = match items {
-            Ok(items) => items,
-            Err(error) => return Some(LegEnd::Store(error)),
-        };
-        for (mark, item) in items {
+        for (mark, item) in items.map_err(LegEnd::Store)? {
             self.inbox.read = self.inbox.read.max(mark);
             if let InboxBody::Cancel { reason } = item.body {
                 self.journal.strike(item.id);
-                return Some(LegEnd::Cancel(StopReason::Cancelled(reason)));
+                return Err(LegEnd::Cancel(StopReason::Cancelled(reason)));
             }
             self.inbox.new.push_back(item);
         }
-        None
+        Ok(())
     }
 
     /// The unhandled items that stay with the run when it goes on in another journal.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::{Carrier, RunExit, exit_of};
+use super::{Carrier, Rested};
 use crate::{
     contract::{InboxBody, InboxItem, StoreError},
     run::{
@@ -34,7 +34,7 @@ impl Carrier {
     /// Closes a run that is being cancelled: every open call gets its end, children end first,
     /// then the undo steps run in reverse, then the run ends. The cancellation is recorded first, since the function
     /// is not told of these ends, and so must not run again in a later life.
-    pub(super) async fn close(&mut self, leg: &Arc<Leg>, stop: StopReason) -> RunExit {
+    pub(super) async fn close(&mut self, leg: &Arc<Leg>, stop: StopReason) -> Rested {
         let reason = match &stop {
             StopReason::Cancelled(reason) => reason.clone(),
             other => other.to_string(),
@@ -95,28 +95,13 @@ impl Carrier {
             let end = end.or_else(|| in_doubt_before(leg, op));
             self.close_tool(op, &identity, end, &reason, spent);
         }
-        if let Err(error) = self.cancel_continuing(&reason).await {
-            return RunExit::Store(error);
-        }
+        self.cancel_continuing(&reason).await?;
         self.driver.journal.flush();
-        if let Err(end) = self.driver.settle_background(leg).await {
-            return exit_of(end);
-        }
-        if let Err(error) = self.undo(leg).await {
-            return RunExit::Store(error);
-        }
-        let messages = self.broken_off(leg, &stop.to_string()).await;
-        let closed = match messages {
-            Ok(messages) => {
-                let outcome = self.closed(leg, stop).await;
-                outcome.map(|outcome| (messages, outcome))
-            }
-            Err(error) => Err(error),
-        };
-        match closed {
-            Ok((messages, outcome)) => self.end(leg, Ok(outcome), messages).await,
-            Err(error) => RunExit::Store(error),
-        }
+        self.driver.settle_background(leg).await?;
+        self.undo(leg).await?;
+        let messages = self.broken_off(leg, &stop.to_string()).await?;
+        let outcome = self.closed(leg, stop).await?;
+        self.end(leg, Ok(outcome), messages).await
     }
 
     pub(super) fn close_call(

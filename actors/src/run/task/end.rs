@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Carrier, RunExit, exit_of, note, row_of};
+use super::{Carrier, Rested, RunExit, note, row_of};
 use crate::{
     contract::{Append, Batch, Claim, Line, RunStatus, StoreError, StoredLine},
     run::{
@@ -22,10 +22,8 @@ impl Carrier {
         &mut self,
         leg: &Arc<Leg>,
         returned: Result<Outcome, AgentError>,
-    ) -> RunExit {
-        if let Err(end) = self.driver.settle_background(leg).await {
-            return exit_of(end);
-        }
+    ) -> Rested {
+        self.driver.settle_background(leg).await?;
         let broken_off = match &returned {
             Ok(outcome) if outcome.messages().is_empty() && outcome.text().is_empty() => {
                 let reason = outcome.stop_reason().map(ToString::to_string);
@@ -44,10 +42,7 @@ impl Carrier {
                 messages.extend(outcome.messages().iter().cloned());
                 messages
             }
-            (_, reason) => match self.broken_off(leg, &reason.unwrap_or_default()).await {
-                Ok(messages) => messages,
-                Err(error) => return RunExit::Store(error),
-            },
+            (_, reason) => self.broken_off(leg, &reason.unwrap_or_default()).await?,
         };
         self.end(leg, returned, messages).await
     }
@@ -90,7 +85,7 @@ impl Carrier {
         leg: &Arc<Leg>,
         outcome: Result<Outcome, AgentError>,
         messages: Vec<Arc<Message>>,
-    ) -> RunExit {
+    ) -> Rested {
         let spent = self.driver.ledger.spent();
         if let Ok(Outcome::ContinueAs(input)) = outcome {
             return self.continue_as(*input, spent, leg).await;
@@ -114,23 +109,17 @@ impl Carrier {
                 append,
                 result: Box::new(result),
             };
-            if !self.tell_end(&parent, sender).await {
-                return RunExit::LetGo;
-            }
+            self.tell_end(&parent, sender).await?;
         } else {
             let end = turn.clone();
-            if let Err(rest) = self.append_to_session(&mut batch, |_| Entry::TurnEnded(end)) {
-                return rest;
-            }
-            if let Err(rest) = self.commit_last(batch).await {
-                return rest;
-            }
+            self.append_to_session(&mut batch, |_| Entry::TurnEnded(end))?;
+            self.commit_last(batch).await?;
         }
-        RunExit::Ended {
+        Ok(RunExit::Ended {
             outcome,
             end: turn,
             found_ended: false,
-        }
+        })
     }
 
     /// Adds an entry of the session's journal to the run's last batch.
@@ -138,10 +127,9 @@ impl Carrier {
         &mut self,
         batch: &mut Batch,
         entry: impl FnOnce(RunId) -> Entry,
-    ) -> Result<(), RunExit> {
+    ) -> Result<(), StoreError> {
         if let Some(tail) = self.session.take() {
-            let line = Line::encode(self.driver.journal.now(), &entry(self.run));
-            let line = line.map_err(RunExit::Store)?;
+            let line = Line::encode(self.driver.journal.now(), &entry(self.run))?;
             let journal = JournalId::Session(tail.session);
             let Claim { entries, epoch } = tail.claim;
             let append = Append::new(journal, entries, epoch, vec![line]);
@@ -151,17 +139,24 @@ impl Carrier {
     }
 
     /// Gives a child's end to its parent, which commits it. A parent between two lives gets the end
-    /// in its next life. `false` when the parent has no further life in this process.
-    async fn tell_end(&mut self, parent: &ParentSender, mut sender: ChildReport) -> bool {
+    /// in its next life.
+    ///
+    /// # Errors
+    /// The parent has no further life in this process.
+    async fn tell_end(
+        &mut self,
+        parent: &ParentSender,
+        mut sender: ChildReport,
+    ) -> Result<(), RunExit> {
         loop {
             match parent.hand(sender) {
-                Ok(()) => return true,
+                Ok(()) => return Ok(()),
                 Err(untold) => sender = untold,
             }
             loop {
                 match self.driver.commands.next().await {
                     Some(Command::Reattached) => break,
-                    None | Some(Command::LetGo) => return false,
+                    None | Some(Command::LetGo) => return Err(RunExit::LetGo),
                     Some(_) => {}
                 }
             }
@@ -173,11 +168,8 @@ impl Carrier {
         input: Message,
         spent: Spent,
         leg: &Arc<Leg>,
-    ) -> RunExit {
-        let unread = match self.driver.unread(leg).await {
-            Ok(unread) => unread,
-            Err(error) => return RunExit::Store(error),
-        };
+    ) -> Rested {
+        let unread = self.driver.unread(leg).await?;
         let next = self.run.next();
         let now = self.driver.journal.now();
         let mut start = RunStart::clone(&self.start);
@@ -200,10 +192,7 @@ impl Carrier {
         let mut row = row_of(next, &start, here.version);
         // The fork of a child has a session that its recorded start does not name.
         row.session.clone_from(&here.session);
-        let line = match Line::encode(now, &Entry::RunStarted(Box::new(start))) {
-            Ok(line) => line,
-            Err(error) => return RunExit::Store(error),
-        };
+        let line = Line::encode(now, &Entry::RunStarted(Box::new(start)))?;
         let end = RunEnd::Continued { next, spent };
         self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
         self.driver.journal.change_row(|row| {
@@ -219,32 +208,26 @@ impl Carrier {
         batch.posts.extend(posts);
         let heard = std::mem::take(&mut self.driver.heard);
         let said = heard.clone();
-        let continued = self.append_to_session(&mut batch, |run| Entry::TurnContinued {
+        self.append_to_session(&mut batch, |run| Entry::TurnContinued {
             run,
             next,
             heard: said,
-        });
-        if let Err(rest) = continued {
-            return rest;
-        }
+        })?;
         self.driver.ports.forget_calls(self.run).await;
-        match self.commit_last(batch).await {
-            Ok(()) => RunExit::Continued {
-                next,
-                heard,
-                found_ended: false,
-            },
-            Err(rest) => rest,
-        }
+        self.commit_last(batch).await?;
+        Ok(RunExit::Continued {
+            next,
+            heard,
+            found_ended: false,
+        })
     }
 
-    pub(super) async fn commit_last(&mut self, batch: Batch) -> Result<(), RunExit> {
+    async fn commit_last(&mut self, batch: Batch) -> Result<(), StoreError> {
         self.driver.journal.commit(batch);
-        let settled = self.driver.journal.settle().await;
-        settled.map_err(RunExit::Store)
+        self.driver.journal.settle().await
     }
 
-    pub(super) async fn park(&mut self, reason: AgentError) -> RunExit {
+    pub(super) async fn park(&mut self, reason: AgentError) -> Rested {
         self.driver.journal.append(&Entry::Parked {
             reason: reason.clone(),
         });
@@ -254,15 +237,10 @@ impl Carrier {
         let mut batch = self.driver.journal.take().unwrap_or_default();
         if matches!(reason, AgentError::Crashed { .. }) {
             // An input that crashes its agent must not hold up the session.
-            let quarantined = |run| Entry::TurnSetAside { run };
-            if let Err(rest) = self.append_to_session(&mut batch, quarantined) {
-                return rest;
-            }
+            self.append_to_session(&mut batch, |run| Entry::TurnSetAside { run })?;
         }
-        match self.commit_last(batch).await {
-            Ok(()) => RunExit::Parked(reason),
-            Err(rest) => rest,
-        }
+        self.commit_last(batch).await?;
+        Ok(RunExit::Parked(reason))
     }
 
     /// Counts a crash. If the function crashes on an input again and again without getting any
@@ -290,37 +268,31 @@ impl Carrier {
         }
     }
 
-    pub(super) fn ended_before(&mut self) -> RunExit {
-        let agent = self.recorded.leg.agent.clone();
-        let end = self.recorded.end.take();
-        match end {
-            Some(RunEnd::Continued { next, .. }) => RunExit::Continued {
+    pub(super) fn ended_before(&mut self, end: RunEnd) -> RunExit {
+        if let RunEnd::Continued { next, .. } = end {
+            return RunExit::Continued {
                 next,
                 heard: Vec::new(),
                 found_ended: true,
-            },
-            Some(end) => {
-                let spent = end.spent();
-                let outcome = end
-                    .outcome()
-                    .unwrap_or_else(|| Err(AgentError::Failed("the run has no outcome".into())));
-                if let Some(parent) = self.driver.parent.take() {
-                    let result = ChildResult::new(self.run, outcome.clone(), spent);
-                    let sender = ChildReport::Ended {
-                        append: None,
-                        result: Box::new(result),
-                    };
-                    parent.tell(sender);
-                }
-                let mut turn = TurnEnd::new(self.run, agent, Vec::new());
-                turn.spent = spent;
-                RunExit::Ended {
-                    outcome,
-                    end: Box::new(turn),
-                    found_ended: true,
-                }
-            }
-            None => RunExit::LetGo,
+            };
+        }
+        let spent = end.spent();
+        let outcome = end
+            .outcome()
+            .unwrap_or_else(|| Err(AgentError::Failed("the run has no outcome".into())));
+        if let Some(parent) = self.driver.parent.take() {
+            let result = ChildResult::new(self.run, outcome.clone(), spent);
+            parent.tell(ChildReport::Ended {
+                append: None,
+                result: Box::new(result),
+            });
+        }
+        let mut turn = TurnEnd::new(self.run, self.recorded.leg.agent.clone(), Vec::new());
+        turn.spent = spent;
+        RunExit::Ended {
+            outcome,
+            end: Box::new(turn),
+            found_ended: true,
         }
     }
 }
