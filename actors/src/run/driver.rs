@@ -270,15 +270,29 @@ impl Driver {
         function: BoxFuture<'static, Result<Outcome, AgentError>>,
     ) -> LegEnd {
         let mut function = Function::new(function);
+        let (Ok(end) | Err(end)) = self.drive_on(leg, &mut function).await;
+        self.tell_at_work();
+        // The engine drops the function here, so the operations that it drops are not recorded.
+        leg.books.lock().detached = true;
+        drop(function);
+        end
+    }
+
+    /// Drives the function until it returns. What ends the leg before that is an error.
+    async fn drive_on(
+        &mut self,
+        leg: &Arc<Leg>,
+        function: &mut Function,
+    ) -> Result<LegEnd, LegEnd> {
         let waker = function.waker();
         let mut turns: u32 = 0;
-        let end = loop {
+        loop {
             turns = turns.wrapping_add(1);
             if turns.is_multiple_of(TURNS) {
                 step_back().await;
             }
             if self.cancelled.is_cancelled() {
-                break self.hear_of_cancelling(leg).await;
+                return self.hear_of_cancelling(leg).await;
             }
             if waker.is_woken() && function.may_go_on(leg) {
                 // A call that blocks its thread may be next on it. Another thread takes this task
@@ -286,11 +300,9 @@ impl Driver {
                 step_back().await;
             }
             if let Polled::Returned(returned) = function.poll() {
-                break self.returned(leg, returned).await;
+                return self.returned(leg, returned);
             }
-            if let Some(end) = self.after_poll(leg) {
-                break end;
-            }
+            self.after_poll(leg)?;
             if waker.comes_first() {
                 step_back().await;
                 continue;
@@ -299,22 +311,17 @@ impl Driver {
                 continue;
             }
             if let Some(op) = self.replay.front().map(|next| next.op) {
-                let delivered = if leg.waits_for(op) {
-                    self.deliver_next(leg).await
+                if leg.waits_for(op) {
+                    self.deliver_next(leg).await?;
                 } else {
                     let may_go_on = function.may_go_on(leg);
-                    self.bear_with(leg, &waker, may_go_on).await
-                };
-                match delivered {
-                    None => continue,
-                    Some(end) => break end,
+                    self.bear_with(leg, &waker, may_go_on).await?;
                 }
+                continue;
             }
             self.warn_of_entries();
             self.begin_all(leg).await;
-            if let Some(end) = self.overdue(leg) {
-                break end;
-            }
+            self.overdue(leg)?;
             if let Some((op, make)) = self.ready.pop_front() {
                 self.complete(leg, op, make());
                 continue;
@@ -323,33 +330,29 @@ impl Driver {
                 continue;
             }
             let idle = self.settle_idle();
-            if let Some(end) = self.wait(leg, &waker, idle).await {
-                break end;
-            }
-        };
-        self.tell_at_work();
-        // The engine drops the function here, so the operations that it drops are not recorded.
-        leg.books.lock().detached = true;
-        drop(function);
-        end
+            let turn = self.next_turn(&waker, idle).await;
+            self.take_turn(leg, turn).await?;
+        }
     }
 
-    async fn returned(&mut self, leg: &Arc<Leg>, returned: Result<Outcome, AgentError>) -> LegEnd {
-        if let Some(end) = self.after_poll(leg) {
-            return end;
+    fn returned(
+        &mut self,
+        leg: &Arc<Leg>,
+        returned: Result<Outcome, AgentError>,
+    ) -> Result<LegEnd, LegEnd> {
+        self.after_poll(leg)?;
+        match self.replay.front() {
+            Some(unread) => Err(LegEnd::Diverged(leg.missed(unread.op, END_OF_FUNCTION))),
+            None => Ok(LegEnd::Returned(returned)),
         }
-        if let Some(unread) = self.replay.front() {
-            return LegEnd::Diverged(leg.missed(unread.op, END_OF_FUNCTION));
-        }
-        LegEnd::Returned(returned)
     }
 
-    /// Writes the function's notes and dropped operations. `Some` when the function diverged.
-    fn after_poll(&mut self, leg: &Arc<Leg>) -> Option<LegEnd> {
+    /// Writes the function's notes and dropped operations. An error when the function diverged.
+    fn after_poll(&mut self, leg: &Arc<Leg>) -> Result<(), LegEnd> {
         let (notes, dropped, end) = {
             let mut books = leg.books.lock();
             if books.notes.is_empty() && books.dropped.is_empty() && books.end.is_none() {
-                return None;
+                return Ok(());
             }
             (
                 std::mem::take(&mut books.notes),
@@ -370,7 +373,7 @@ impl Driver {
                     if self.park_on_drift {
                         let recorded = format!("a model request with digest {recorded}");
                         let found = format!("one with digest {found}");
-                        return Some(LegEnd::Diverged(AgentError::diverged(*op, recorded, found)));
+                        return Err(LegEnd::Diverged(AgentError::diverged(*op, recorded, found)));
                     }
                     if !leg.drifts(*op, *found) {
                         continue;
@@ -384,22 +387,20 @@ impl Driver {
             self.journal.append(&note);
         }
         match end {
-            Some(error @ AgentError::Diverged { .. }) => Some(LegEnd::Diverged(error)),
-            _ => None,
+            Some(error @ AgentError::Diverged { .. }) => Err(LegEnd::Diverged(error)),
+            _ => Ok(()),
         }
     }
 
     /// Delivers the next recorded result.
-    async fn deliver_next(&mut self, leg: &Arc<Leg>) -> Option<LegEnd> {
-        let next = self.replay.pop_front()?;
-        if let Some(digest) = leg.content_of(&next) {
-            let brought = bring_content(self.ports.clone(), leg, next.op, digest).await;
-            if let Err(end) = brought {
-                return Some(end);
+    async fn deliver_next(&mut self, leg: &Arc<Leg>) -> Result<(), LegEnd> {
+        if let Some(next) = self.replay.pop_front() {
+            if let Some(digest) = leg.content_of(&next) {
+                bring_content(self.ports.clone(), leg, next.op, digest).await?;
             }
+            leg.deliver(next.op, Delivery::Recorded(next.result));
         }
-        leg.deliver(next.op, Delivery::Recorded(next.result));
-        None
+        Ok(())
     }
 
     /// Records an operation's end and gives it to the function.
@@ -447,34 +448,19 @@ impl Driver {
         told.iter().for_each(|entry| self.journal.append(entry));
     }
 
-    /// Waits for the next event. `Some` when the leg ends.
-    async fn wait(
-        &mut self,
-        leg: &Arc<Leg>,
-        waker: &Arc<FunctionWaker>,
-        idle: bool,
-    ) -> Option<LegEnd> {
-        let turn = self.next_turn(waker, idle).await;
-        self.take_turn(leg, turn).await
-    }
-
-    async fn take_turn(&mut self, leg: &Arc<Leg>, turn: WakeReason) -> Option<LegEnd> {
+    /// Handles an event. An error when it ends the leg.
+    async fn take_turn(&mut self, leg: &Arc<Leg>, turn: WakeReason) -> Result<(), LegEnd> {
         match turn {
-            WakeReason::Woken => None,
-            WakeReason::Act(op, event) => self.act_event(leg, op, event).await,
-            WakeReason::Timer => {
-                self.fire_timer(leg);
-                None
-            }
-            WakeReason::WallTimeWarning => {
-                self.warn_of_wall_time(leg.start.at);
-                None
-            }
-            WakeReason::Deadline => self.overdue(leg),
-            WakeReason::Linger => self.falls_asleep(),
-            WakeReason::Failed(error) => Some(LegEnd::Store(error)),
-            WakeReason::Command(command) => self.command(leg, command).await,
+            WakeReason::Woken => {}
+            WakeReason::Act(op, event) => self.act_event(leg, op, event).await?,
+            WakeReason::Timer => self.fire_timer(leg),
+            WakeReason::WallTimeWarning => self.warn_of_wall_time(leg.start.at),
+            WakeReason::Deadline => self.overdue(leg)?,
+            WakeReason::Linger => self.falls_asleep()?,
+            WakeReason::Failed(error) => return Err(LegEnd::Store(error)),
+            WakeReason::Command(command) => self.command(leg, command).await?,
         }
+        Ok(())
     }
 
     /// Waits for the next event. An event that is ready is taken before anything is committed, so
@@ -561,7 +547,7 @@ impl Driver {
         leg: &Arc<Leg>,
         op: OperationId,
         event: ActEvent,
-    ) -> Option<LegEnd> {
+    ) -> Result<(), LegEnd> {
         match event {
             ActEvent::Start(start) => self.start_child(*start),
             // Its result is not wanted any more.
@@ -569,7 +555,7 @@ impl Driver {
             ActEvent::Cancelled => {}
             ActEvent::Aborted(end) => self.aborted(leg, op, end),
             ActEvent::Attempted(attempted, attempt, turn) => {
-                return self.write(leg, op, *attempted, (attempt, turn)).await;
+                self.write(leg, op, *attempted, (attempt, turn)).await?;
             }
             ActEvent::Over(Begin::Ready(made)) => self.complete(leg, op, made),
             ActEvent::Over(Begin::Deferred(make)) => self.complete(leg, op, make()),
@@ -581,7 +567,7 @@ impl Driver {
                 self.go_on(leg, op, begin, leg.begun(op));
             }
         }
-        None
+        Ok(())
     }
 }
 

@@ -34,7 +34,7 @@ fn equal_part(leg: &Leg, awaited: bool) -> Part {
 
 impl Driver {
     pub(super) async fn begin_all(&mut self, leg: &Arc<Leg>) {
-        let overdue = self.overdue(leg).is_some();
+        let overdue = self.overdue(leg).is_err();
         loop {
             if self.cancelled.is_cancelled() {
                 // Nothing new starts: the command that cancels the run is on its way.

@@ -56,18 +56,17 @@ impl Driver {
         self.wall_time_warning = self.ledger.wall_time_warning(&self.warn_at, begun);
     }
 
-    /// The end of a run whose time is over, by the deadline that it was given or by its own bound
-    /// on wall time. `None` before that.
-    pub(super) fn overdue(&self, leg: &Leg) -> Option<LegEnd> {
-        let deadline = self.deadline?;
-        if self.journal.now() < deadline {
-            return None;
+    /// An error when the run's time is over, by the deadline that it was given or by its own bound
+    /// on wall time.
+    pub(super) fn overdue(&self, leg: &Leg) -> Result<(), LegEnd> {
+        match self.deadline {
+            Some(deadline) if deadline <= self.journal.now() => {
+                Err(LegEnd::Cancel(match leg.start.deadline == self.deadline {
+                    true => StopReason::Deadline,
+                    false => StopReason::BudgetExhausted(Resource::WallTime),
+                }))
+            }
+            _ => Ok(()),
         }
-        let stop = if leg.start.deadline == Some(deadline) {
-            StopReason::Deadline
-        } else {
-            StopReason::BudgetExhausted(Resource::WallTime)
-        };
-        Some(LegEnd::Cancel(stop))
     }
 }

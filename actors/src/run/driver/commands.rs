@@ -11,7 +11,7 @@ use crate::{
 impl Driver {
     /// Waits for the command that cancels the run, which is on its way from above. The function is
     /// not run again from here on.
-    pub(super) async fn hear_of_cancelling(&mut self, leg: &Arc<Leg>) -> LegEnd {
+    pub(super) async fn hear_of_cancelling(&mut self, leg: &Arc<Leg>) -> Result<LegEnd, LegEnd> {
         self.journal.flush();
         loop {
             let heard = std::future::poll_fn(|cx| {
@@ -20,13 +20,8 @@ impl Driver {
                 }
                 self.commands.poll_next(cx).map(Ok)
             });
-            let end = match heard.await {
-                Ok(command) => self.command(leg, command).await,
-                Err(error) => Some(LegEnd::Store(error)),
-            };
-            if let Some(end) = end {
-                return end;
-            }
+            let command = heard.await.map_err(LegEnd::Store)?;
+            self.command(leg, command).await?;
         }
     }
 
@@ -34,20 +29,17 @@ impl Driver {
         &mut self,
         leg: &Arc<Leg>,
         command: Option<Command>,
-    ) -> Option<LegEnd> {
+    ) -> Result<(), LegEnd> {
         match command {
-            None | Some(Command::LetGo) => Some(LegEnd::LetGo),
-            Some(Command::Cancel { reason }) => Some(LegEnd::Cancel(StopReason::Cancelled(reason))),
-            Some(Command::ChildFailed(error)) => Some(LegEnd::Store(error)),
-            Some(Command::Inbox) => self.read_inbox().await.err(),
-            Some(Command::Reattached) => {
-                self.told_idle = None;
-                None
+            None | Some(Command::LetGo) => return Err(LegEnd::LetGo),
+            Some(Command::Cancel { reason }) => {
+                return Err(LegEnd::Cancel(StopReason::Cancelled(reason)));
             }
-            Some(Command::Child { run, sender }) => {
-                self.child_news(leg, run, sender);
-                None
-            }
+            Some(Command::ChildFailed(error)) => return Err(LegEnd::Store(error)),
+            Some(Command::Inbox) => self.read_inbox().await?,
+            Some(Command::Reattached) => self.told_idle = None,
+            Some(Command::Child { run, sender }) => self.child_news(leg, run, sender),
         }
+        Ok(())
     }
 }

@@ -73,9 +73,12 @@ impl Driver {
     }
 
     /// A root sleeps together with all runs below it, and only when all of them are idle.
-    pub(super) fn falls_asleep(&self) -> Option<LegEnd> {
+    pub(super) fn falls_asleep(&self) -> Result<(), LegEnd> {
         let told = self.sender.told_so_far();
         let wake_at = self.wake_at();
-        (!self.sender.is_dealing()).then_some(LegEnd::Asleep { wake_at, told })
+        match self.sender.is_dealing() {
+            true => Ok(()),
+            false => Err(LegEnd::Asleep { wake_at, told }),
+        }
     }
 }

@@ -24,17 +24,15 @@ pub(in crate::run) fn not_asked(may_go_on: bool) -> &'static str {
 impl Driver {
     /// Waits for a function that does not ask for the recorded operation, if it can go on by
     /// itself: it woke itself, or something other than an operation may wake it. Commands to the
-    /// run are handled meanwhile. `Some` when the leg ends, for example because the function
+    /// run are handled meanwhile. An error when the leg ends, for example because the function
     /// diverged.
     pub(super) async fn bear_with(
         &mut self,
         leg: &Arc<Leg>,
         waker: &Arc<FunctionWaker>,
         may_go_on: bool,
-    ) -> Option<LegEnd> {
-        if let Some(end) = self.overdue(leg) {
-            return Some(end);
-        }
+    ) -> Result<(), LegEnd> {
+        self.overdue(leg)?;
         let clock = self.ports.clock();
         let mut patience = match may_go_on || waker.is_woken() {
             true => Some(clock.sleep_until(clock.now().after(PATIENCE))),
@@ -48,21 +46,19 @@ impl Driver {
                 Poll::Pending => Poll::Pending,
             });
             match turn.await {
-                Some(WakeReason::Woken) => return None,
+                Some(WakeReason::Woken) => return Ok(()),
                 None => return self.diverged(leg, may_go_on),
-                Some(turn) => {
-                    let end = self.take_turn(leg, turn).await;
-                    if end.is_some() {
-                        return end;
-                    }
-                }
+                Some(turn) => self.take_turn(leg, turn).await?,
             }
         }
     }
 
-    fn diverged(&self, leg: &Leg, may_go_on: bool) -> Option<LegEnd> {
-        let error = leg.missed(self.replay.front()?.op, not_asked(may_go_on));
+    fn diverged(&self, leg: &Leg, may_go_on: bool) -> Result<(), LegEnd> {
+        let Some(next) = self.replay.front() else {
+            return Ok(());
+        };
+        let error = leg.missed(next.op, not_asked(may_go_on));
         leg.end(error.clone());
-        Some(LegEnd::Diverged(error))
+        Err(LegEnd::Diverged(error))
     }
 }

@@ -32,8 +32,10 @@ impl Driver {
         op: OperationId,
         attempted: Attempted,
         (attempt, turn): (Attempt<Made>, StateTurn),
-    ) -> Option<LegEnd> {
-        let under = self.under.get(&op)?;
+    ) -> Result<(), LegEnd> {
+        let Some(under) = self.under.get(&op) else {
+            return Ok(());
+        };
         let (identity, charge) = (under.identity.clone(), under.charge());
         let attempted = match under.conflicts < WRITE_ATTEMPTS {
             true => attempted,
@@ -41,21 +43,20 @@ impl Driver {
         };
         let unsaved = under.unsaved.clone();
         let call = (op, &identity, charge);
-        match self.record(leg, call, attempted, unsaved).await {
-            Ok(Some((recorded, made))) => {
+        let recorded = self.record(leg, call, attempted, unsaved).await;
+        match recorded.map_err(LegEnd::Store)? {
+            Some((recorded, made)) => {
                 self.strike_off(leg, op);
                 leg.deliver(op, delivery(recorded, made));
-                None
             }
-            Ok(None) => {
+            None => {
                 if let Some(under) = self.under.get_mut(&op) {
                     under.conflicts += 1;
                 }
                 self.make_attempt(op, attempt, ready(turn).boxed());
-                None
             }
-            Err(error) => Some(LegEnd::Store(error)),
         }
+        Ok(())
     }
 
     /// Decides a change of shared state when its turn has come.
