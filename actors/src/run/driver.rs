@@ -36,7 +36,7 @@ use super::{
     future_set::FutureSet,
     journal::JournalWriter,
     ledger::Ledger,
-    leg::{CallIdentity, Delivery, Leg},
+    leg::{About, CallIdentity, Delivery, Leg},
     load::{Recorded, RecordedDelivery},
     operation::{Attempt, Begin, Changes, End, FinishChild, Made, Unsaved},
     ports::StateTurn,
@@ -415,10 +415,11 @@ impl Driver {
             return;
         };
         let spent = spent.unwrap_or_else(|| under.charge());
-        let call = leg.take_report(op);
+        let About { told, report } = leg.take_about(op);
+        told.iter().for_each(|entry| self.journal.append(entry));
         let recorded =
             self.journal
-                .append_completed(op, &under.identity, &made, spent, call.as_ref());
+                .append_completed(op, &under.identity, &made, spent, report.as_ref());
         self.strike_heard(leg, op, recorded.is_ok());
         self.charge(spent);
         leg.deliver(op, delivery(recorded, made));
@@ -438,11 +439,10 @@ impl Driver {
             // has an end now.
             call.completed = true;
         }
-        self.write_told(leg, op);
         Some(under)
     }
 
-    /// Writes the emissions of interceptors about a call.
+    /// Writes the emissions of interceptors about a call, before its end.
     pub(crate) fn write_told(&mut self, leg: &Leg, op: OperationId) {
         let told = leg.take_told(op);
         told.iter().for_each(|entry| self.journal.append(entry));

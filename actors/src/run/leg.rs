@@ -67,10 +67,8 @@ pub(crate) struct Leg {
     /// The messages that came with the model answer which is being recorded. The commit of that
     /// answer strikes them off the inbox.
     taken: Mutex<Vec<Steering>>,
-    /// Emissions of interceptors about calls whose end is not recorded yet.
-    told: Mutex<Vec<(OperationId, Emission)>>,
-    /// Reports on tool calls whose end is not recorded yet.
-    reports: Mutex<OperationMap<CallReport>>,
+    /// What is to be recorded with the ends of calls.
+    about: Mutex<OperationMap<About>>,
     /// Messages of people that the run's loops have heard: in earlier legs, and in this one.
     pub(crate) heard: [Mutex<Vec<Arc<Message>>>; 2],
     /// The run's temporary state.
@@ -92,6 +90,15 @@ pub(crate) struct Steering {
     /// The turn that the message makes, where it was sent to the session.
     pub(crate) turn: Option<String>,
     pub(crate) message: Message,
+}
+
+/// What is recorded with the end of a call.
+#[derive(Clone, Default)]
+pub(crate) struct About {
+    /// The emissions of interceptors, as entries.
+    pub(crate) told: Vec<Entry>,
+    /// How a call of a tool was answered.
+    pub(crate) report: Option<CallReport>,
 }
 
 /// The books of a leg's operations.
@@ -267,8 +274,7 @@ impl Leg {
             steering: Mutex::default(),
             unheard: Mutex::default(),
             taken: Mutex::default(),
-            told: Mutex::default(),
-            reports: Mutex::default(),
+            about: Mutex::default(),
             heard,
             temp: recorded.temp.clone(),
             versions: recorded.versions.clone(),
@@ -409,36 +415,23 @@ impl Leg {
     /// Keeps the emissions of interceptors about a call until its end is recorded.
     pub(crate) fn tell(&self, op: OperationId, told: Vec<Emission>) {
         if !told.is_empty() {
-            let told = told.into_iter().map(|told| (op, told));
-            self.told.lock().extend(told);
+            let entry = |Emission { name, data, .. }| Entry::Emitted { op, name, data };
+            let mut about = self.about.lock();
+            let about = about.entry(op).or_default();
+            about.told.extend(told.into_iter().map(entry));
         }
-    }
-
-    /// The emissions of interceptors about a call so far, as entries.
-    pub(crate) fn told_of(&self, op: OperationId) -> Vec<Entry> {
-        let told = self.told.lock();
-        let told = told.iter().filter(|(of, _)| *of == op).cloned();
-        told.map(|(op, Emission { name, data, .. })| Entry::Emitted { op, name, data })
-            .collect()
-    }
-
-    /// Takes the emissions of interceptors about a call, as entries.
-    pub(crate) fn take_told(&self, op: OperationId) -> Vec<Entry> {
-        let mut told = self.told.lock();
-        let told = told.extract_if(.., |(of, _)| *of == op);
-        told.map(|(op, Emission { name, data, .. })| Entry::Emitted { op, name, data })
-            .collect()
     }
 
     /// Keeps the report on a tool call until its end is recorded.
     pub(crate) fn report(&self, op: OperationId, call: CallReport) {
-        self.reports.lock().insert(op, call);
+        self.about.lock().entry(op).or_default().report = Some(call);
     }
 
     /// Adds the number of attempts to the report. If there was no attempt, the tool did not answer
     /// the call, except when it was asked how an earlier attempt had ended.
     pub(crate) fn tried(&self, op: OperationId, tries: Tries, in_doubt: bool) {
-        if let Some(report) = self.reports.lock().get_mut(&op) {
+        let mut about = self.about.lock();
+        if let Some(report) = about.get_mut(&op).and_then(|about| about.report.as_mut()) {
             (report.attempts, report.latency_ms) = (tries.attempts, tries.took_ms);
             if tries.attempts == 0 && !in_doubt {
                 report.by = AnsweredBy::Engine;
@@ -446,14 +439,21 @@ impl Leg {
         }
     }
 
-    /// The report on a tool call.
-    pub(crate) fn report_of(&self, op: OperationId) -> Option<CallReport> {
-        self.reports.lock().get(&op).cloned()
+    /// What is to be recorded with the end of a call.
+    pub(crate) fn about(&self, op: OperationId) -> About {
+        self.about.lock().get(&op).cloned().unwrap_or_default()
     }
 
-    /// Takes the report on a tool call.
-    pub(crate) fn take_report(&self, op: OperationId) -> Option<CallReport> {
-        self.reports.lock().remove(&op)
+    /// Takes what is to be recorded with the end of a call.
+    pub(crate) fn take_about(&self, op: OperationId) -> About {
+        self.about.lock().remove(&op).unwrap_or_default()
+    }
+
+    /// Takes the emissions about a call whose end may come much later.
+    pub(crate) fn take_told(&self, op: OperationId) -> Vec<Entry> {
+        let mut about = self.about.lock();
+        let about = about.get_mut(&op);
+        about.map_or_else(Vec::new, |about| std::mem::take(&mut about.told))
     }
 
     /// Takes the messages of people to the run, for a result that is being recorded.

@@ -9,7 +9,7 @@ use crate::{
     contract::{BoxFuture, StoreError},
     run::{
         Changes, Ports,
-        leg::{CallIdentity, Leg},
+        leg::{About, CallIdentity, Leg},
         operation::{Attempt, End, Made, Unsaved, Write},
         ports::StateTurn,
     },
@@ -120,14 +120,13 @@ impl Driver {
             (Err(error), Some(unsaved)) => (Ok(unsaved(&error)), Changes::none()),
         };
         let spent = made.as_ref().map_or(charge, |made| made.spent);
-        let told = leg.told_of(op);
+        let About { told, report } = leg.about(op);
         let before = self.journal.entries();
         let entries = told.iter().chain(&changes.entries);
         entries.for_each(|entry| self.journal.append(entry));
-        let call = leg.report_of(op);
         let recorded = self
             .journal
-            .append_completed(op, identity, &made, spent, call.as_ref());
+            .append_completed(op, identity, &made, spent, report.as_ref());
         if !changes.writes.is_empty()
             && let Some(mut batch) = self.journal.take()
         {
@@ -149,7 +148,7 @@ impl Driver {
                 Err(error) => return Err(error),
             }
         }
-        drop((leg.take_told(op), leg.take_report(op)));
+        drop(leg.take_about(op));
         changes
             .entries
             .into_iter()
