@@ -18,6 +18,7 @@ use crate::{
 
 /// An agent, built in code: its definition, and the code behind the names in it.
 #[derive(Clone, Debug)]
+#[must_use = "an agent works in a team"]
 pub struct Agent {
     spec: AgentSpec,
     registry: Registry,
@@ -162,21 +163,18 @@ impl Agent {
     }
 
     /// Sets what people are shown in the place of its name: one line of 1 to 80 characters.
-    #[must_use]
     pub fn display_name(mut self, name: impl Into<String>) -> Self {
         self.spec.display_name = Some(name.into());
         self
     }
 
     /// Sets what it is good for, in words for other agents' models.
-    #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.spec.description = text.into();
         self
     }
 
     /// Sets what it is to do and how, in words for its own model.
-    #[must_use]
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.spec.instructions = text.into();
         self
@@ -192,7 +190,6 @@ impl Agent {
     /// let by_itself = Agent::new("desk").model(ScriptedModel::replies(["Good morning."]));
     /// # let _ = (by_name, by_itself);
     /// ```
-    #[must_use]
     pub fn model(mut self, model: impl Into<AgentModel>) -> Self {
         let name = match model.into() {
             AgentModel::Named(name) => name,
@@ -209,14 +206,12 @@ impl Agent {
     }
 
     /// Sets sampling and limits of its model calls.
-    #[must_use]
     pub fn settings(mut self, settings: ModelSettings) -> Self {
         self.spec.settings = settings;
         self
     }
 
     /// Makes its model calls stream.
-    #[must_use]
     pub fn streaming(mut self) -> Self {
         self.spec.stream = true;
         self
@@ -224,7 +219,6 @@ impl Agent {
 
     /// Gives it a tool, which agents below it may name too. Another agent may have a different one
     /// of the same name.
-    #[must_use]
     pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
         let tool = tool.into();
         self.spec.tools.push(tool.definition().name.clone());
@@ -233,7 +227,6 @@ impl Agent {
     }
 
     /// Gives it the tools of a toolset, which agents below it may name too, by this name.
-    #[must_use]
     pub fn toolset(mut self, name: impl Into<String>, toolset: impl Into<ToolsetHandle>) -> Self {
         let name = name.into();
         self.spec.tools.push(name.clone());
@@ -242,42 +235,36 @@ impl Agent {
     }
 
     /// Gives it a tool or toolset that is registered elsewhere.
-    #[must_use]
     pub fn tool_named(mut self, name: impl Into<String>) -> Self {
         self.spec.tools.push(name.into());
         self
     }
 
     /// Sets whether and how somebody is asked before it calls this tool; `*` is all that are not named.
-    #[must_use]
     pub fn approval(mut self, tool: impl Into<String>, rule: ApprovalRule) -> Self {
         self.spec.approval.insert(tool.into(), rule);
         self
     }
 
     /// Lets its model ask people, with the tool `clarify`.
-    #[must_use]
     pub fn clarify(mut self, clarify: ClarifySpec) -> Self {
         self.spec.clarify = Some(clarify);
         self
     }
 
     /// Sets how many tool calls of one step run at once.
-    #[must_use]
     pub fn parallel_tools(mut self, calls: u32) -> Self {
         self.spec.parallel_tools = Some(calls);
         self
     }
 
     /// Sets how many tool calls of one answer are run; 1,000 when left out.
-    #[must_use]
     pub fn max_calls(mut self, calls: u32) -> Self {
         self.spec.max_calls = Some(calls);
         self
     }
 
     /// Sets how it works: a behavior of the caller's own, or a registered one by its [`BehaviorSpec`].
-    #[must_use]
     pub fn behavior(mut self, behavior: impl Into<AgentBehavior>) -> Self {
         match behavior.into() {
             AgentBehavior::Registered(spec) => self.spec.behavior = spec,
@@ -295,7 +282,6 @@ impl Agent {
     /// Adds a policy after those that were named before: the caller's own, which is made afresh for
     /// each leg of a run and has this name in events, or the registered one of this name, with
     /// these settings.
-    #[must_use]
     pub fn policy(mut self, name: impl Into<String>, policy: impl Into<AgentPolicy>) -> Self {
         // Agents of a team share a registry, and may call different policies by one name.
         let place = format!("agent:{}:{}", self.spec.name, self.spec.policies.len());
@@ -307,14 +293,12 @@ impl Agent {
     }
 
     /// Keeps its requests in bounds, by the registered policy `context`.
-    #[must_use]
     pub fn context(mut self, context: ContextSpec) -> Self {
         self.spec.context = Some(context);
         self
     }
 
     /// Lets it remember from one run to the next, by the registered policy `memory`.
-    #[must_use]
     pub fn memory(mut self, memory: MemorySpec) -> Self {
         self.spec.memory = Some(memory);
         self
@@ -331,14 +315,12 @@ impl Agent {
     /// let desk = Agent::new("desk").delegate_to(clerk).hand_off_to(shipping);
     /// # let _ = desk;
     /// ```
-    #[must_use]
     pub fn delegate_to(self, agent: Agent) -> Self {
         self.agent(agent.reach(Reach::Delegate))
     }
 
     /// Puts an agent below it that its model hands the conversation to: that agent answers, and goes
     /// on answering in later turns. In a team file it is `reach: transfer`.
-    #[must_use]
     pub fn hand_off_to(self, agent: Agent) -> Self {
         self.agent(agent.reach(Reach::Transfer))
     }
@@ -346,7 +328,6 @@ impl Agent {
     /// Puts an agent below it, which is reached as [`reach`](Self::reach) says: the way for the
     /// members of a workflow and for agents that only code reaches. Where a model is to reach it,
     /// [`delegate_to`](Self::delegate_to) and [`hand_off_to`](Self::hand_off_to) say how.
-    #[must_use]
     pub fn agent(mut self, agent: Agent) -> Self {
         let own = agent.registry.of_agent(&agent.spec.name);
         self.spec.agents.push(agent.spec);
@@ -355,7 +336,6 @@ impl Agent {
     }
 
     /// Sets how its parent's model reaches it.
-    #[must_use]
     pub fn reach(mut self, reach: Reach) -> Self {
         self.spec.reach = reach;
         self
@@ -363,63 +343,54 @@ impl Agent {
 
     /// Makes its answer to a delegated task the answer of the agent whose model delegated it,
     /// without another model call to sum it up.
-    #[must_use]
     pub fn ends_step(mut self) -> Self {
         self.spec.ends_step = true;
         self
     }
 
     /// Sets where it may hand the conversation, beside the agents below it.
-    #[must_use]
     pub fn transfers(mut self, rules: TransferRules) -> Self {
         self.spec.transfers = rules;
         self
     }
 
     /// Sets how it takes over a conversation that is handed to it.
-    #[must_use]
     pub fn on_handoff(mut self, rule: OnHandoff) -> Self {
         self.spec.on_handoff = rule;
         self
     }
 
     /// Sets the most steps of a leg.
-    #[must_use]
     pub fn max_steps(mut self, steps: u32) -> Self {
         self.spec.max_steps = Some(steps);
         self
     }
 
     /// Sets how many answers its policies may reject before the best one is given, flagged.
-    #[must_use]
     pub fn max_rejections(mut self, answers: u32) -> Self {
         self.spec.max_rejections = Some(answers);
         self
     }
 
     /// Sets the bounds of its child runs.
-    #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.spec.budget = budget;
         self
     }
 
     /// Lets its model make agents, with the tool `create_agent`.
-    #[must_use]
     pub fn create_agent(mut self, create: CreateAgentSpec) -> Self {
         self.spec.create_agent = Some(create);
         self
     }
 
     /// Lets its model publish on these topics, with the tool `publish`.
-    #[must_use]
     pub fn publishes<T: Into<String>>(mut self, topics: impl IntoIterator<Item = T>) -> Self {
         self.spec.publishes = topics.into_iter().map(Into::into).collect();
         self
     }
 
     /// Starts it for each event of these topics; the event is its task.
-    #[must_use]
     pub fn starts_on<T: Into<String>>(mut self, topics: impl IntoIterator<Item = T>) -> Self {
         self.spec.starts_on = topics.into_iter().map(Into::into).collect();
         self
@@ -428,28 +399,24 @@ impl Agent {
     /// Makes the tasks that are delegated to it values of this type, as JSON: a model that gives
     /// it one is shown the schema, and a task that does not fit begins nothing. Its function reads
     /// them by [`input_as`](RunContext::input_as).
-    #[must_use]
     pub fn input<T: JsonSchema>(mut self) -> Self {
         self.spec.input = Some(schema_of::<T>());
         self
     }
 
     /// Makes its answer a value of this type, as JSON.
-    #[must_use]
     pub fn output<T: JsonSchema>(mut self) -> Self {
         self.spec.output = Some(schemars::schema_for!(T).to_value());
         self
     }
 
     /// Changes the definition itself, for what has no method here.
-    #[must_use]
     pub fn define(mut self, change: impl FnOnce(&mut AgentSpec)) -> Self {
         change(&mut self.spec);
         self
     }
 
     /// Adds the entries of a registry, for this agent and those below it.
-    #[must_use]
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = self.registry.with(registry);
         self

@@ -18,6 +18,7 @@ pub(super) type MakeInterceptor =
 ///
 /// Where only models are named it wraps no tool, and the other way round.
 #[derive(Clone, Debug)]
+#[must_use = "an interceptor stands around the calls of the team or the System that is given it"]
 pub struct Intercept {
     pub(super) interceptor: InterceptorHandle,
     models: Option<Vec<String>>,
@@ -39,14 +40,12 @@ impl Intercept {
     }
 
     /// Around calls to these models.
-    #[must_use]
     pub fn models<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.models = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
     /// Around calls of these tools.
-    #[must_use]
     pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.tools = Some(names.into_iter().map(Into::into).collect());
         self

@@ -291,6 +291,7 @@ pub struct ChildStart {
 /// # let _ = (third, cheap, apart);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[must_use = "a task is done by the agent to which it is given"]
 #[non_exhaustive]
 pub struct Task {
     /// What is to be done.
@@ -307,21 +308,18 @@ pub struct Task {
 
 impl Task {
     /// Sets the bounds of the child run.
-    #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
         self
     }
 
     /// Sets how much of its parent's own bounds the child gets, in percent.
-    #[must_use]
     pub fn share(mut self, percent: u8) -> Self {
         self.share = Some(percent.min(100));
         self
     }
 
     /// Sets what happens to the child when its parent ends first.
-    #[must_use]
     pub fn when_parent_ends(mut self, policy: ParentPolicy) -> Self {
         self.when_parent_ends = policy;
         self
