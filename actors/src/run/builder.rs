@@ -163,21 +163,18 @@ impl Agent {
     }
 
     /// Sets what people are shown in the place of its name: one line of 1 to 80 characters.
-    pub fn display_name(mut self, name: impl Into<String>) -> Self {
-        self.spec.display_name = Some(name.into());
-        self
+    pub fn display_name(self, name: impl Into<String>) -> Self {
+        self.define(|spec| spec.display_name = Some(name.into()))
     }
 
     /// Sets what it is good for, in words for other agents' models.
-    pub fn description(mut self, text: impl Into<String>) -> Self {
-        self.spec.description = text.into();
-        self
+    pub fn description(self, text: impl Into<String>) -> Self {
+        self.define(|spec| spec.description = text.into())
     }
 
     /// Sets what it is to do and how, in words for its own model.
-    pub fn instructions(mut self, text: impl Into<String>) -> Self {
-        self.spec.instructions = text.into();
-        self
+    pub fn instructions(self, text: impl Into<String>) -> Self {
+        self.define(|spec| spec.instructions = text.into())
     }
 
     /// Sets its model: the registered name of one, or the model itself, which the agents below it
@@ -206,15 +203,13 @@ impl Agent {
     }
 
     /// Sets sampling and limits of its model calls.
-    pub fn settings(mut self, settings: ModelSettings) -> Self {
-        self.spec.settings = settings;
-        self
+    pub fn settings(self, settings: ModelSettings) -> Self {
+        self.define(|spec| spec.settings = settings)
     }
 
     /// Makes its model calls stream.
-    pub fn streaming(mut self) -> Self {
-        self.spec.stream = true;
-        self
+    pub fn streaming(self) -> Self {
+        self.define(|spec| spec.stream = true)
     }
 
     /// Gives it a tool, which agents below it may name too. Another agent may have a different one
@@ -235,33 +230,28 @@ impl Agent {
     }
 
     /// Gives it a tool or toolset that is registered elsewhere.
-    pub fn tool_named(mut self, name: impl Into<String>) -> Self {
-        self.spec.tools.push(name.into());
-        self
+    pub fn tool_named(self, name: impl Into<String>) -> Self {
+        self.define(|spec| spec.tools.push(name.into()))
     }
 
     /// Sets whether and how somebody is asked before it calls this tool; `*` is all that are not named.
-    pub fn approval(mut self, tool: impl Into<String>, rule: ApprovalRule) -> Self {
-        self.spec.approval.insert(tool.into(), rule);
-        self
+    pub fn approval(self, tool: impl Into<String>, rule: ApprovalRule) -> Self {
+        self.define(|spec| drop(spec.approval.insert(tool.into(), rule)))
     }
 
     /// Lets its model ask people, with the tool `clarify`.
-    pub fn clarify(mut self, clarify: ClarifySpec) -> Self {
-        self.spec.clarify = Some(clarify);
-        self
+    pub fn clarify(self, clarify: ClarifySpec) -> Self {
+        self.define(|spec| spec.clarify = Some(clarify))
     }
 
     /// Sets how many tool calls of one step run at once.
-    pub fn parallel_tools(mut self, calls: u32) -> Self {
-        self.spec.parallel_tools = Some(calls);
-        self
+    pub fn parallel_tools(self, calls: u32) -> Self {
+        self.define(|spec| spec.parallel_tools = Some(calls))
     }
 
     /// Sets how many tool calls of one answer are run; 1,000 when left out.
-    pub fn max_calls(mut self, calls: u32) -> Self {
-        self.spec.max_calls = Some(calls);
-        self
+    pub fn max_calls(self, calls: u32) -> Self {
+        self.define(|spec| spec.max_calls = Some(calls))
     }
 
     /// Sets how it works: a behavior of the caller's own, or a registered one by its [`BehaviorSpec`].
@@ -293,15 +283,13 @@ impl Agent {
     }
 
     /// Keeps its requests in bounds, by the registered policy `context`.
-    pub fn context(mut self, context: ContextSpec) -> Self {
-        self.spec.context = Some(context);
-        self
+    pub fn context(self, context: ContextSpec) -> Self {
+        self.define(|spec| spec.context = Some(context))
     }
 
     /// Lets it remember from one run to the next, by the registered policy `memory`.
-    pub fn memory(mut self, memory: MemorySpec) -> Self {
-        self.spec.memory = Some(memory);
-        self
+    pub fn memory(self, memory: MemorySpec) -> Self {
+        self.define(|spec| spec.memory = Some(memory))
     }
 
     /// Puts an agent below it that its model gives tasks to: a call that returns with the result,
@@ -336,78 +324,66 @@ impl Agent {
     }
 
     /// Sets how its parent's model reaches it.
-    pub fn reach(mut self, reach: Reach) -> Self {
-        self.spec.reach = reach;
-        self
+    pub fn reach(self, reach: Reach) -> Self {
+        self.define(|spec| spec.reach = reach)
     }
 
     /// Makes its answer to a delegated task the answer of the agent whose model delegated it,
     /// without another model call to sum it up.
-    pub fn ends_step(mut self) -> Self {
-        self.spec.ends_step = true;
-        self
+    pub fn ends_step(self) -> Self {
+        self.define(|spec| spec.ends_step = true)
     }
 
     /// Sets where it may hand the conversation, beside the agents below it.
-    pub fn transfers(mut self, rules: TransferRules) -> Self {
-        self.spec.transfers = rules;
-        self
+    pub fn transfers(self, rules: TransferRules) -> Self {
+        self.define(|spec| spec.transfers = rules)
     }
 
     /// Sets how it takes over a conversation that is handed to it.
-    pub fn on_handoff(mut self, rule: OnHandoff) -> Self {
-        self.spec.on_handoff = rule;
-        self
+    pub fn on_handoff(self, rule: OnHandoff) -> Self {
+        self.define(|spec| spec.on_handoff = rule)
     }
 
     /// Sets the most steps of a leg.
-    pub fn max_steps(mut self, steps: u32) -> Self {
-        self.spec.max_steps = Some(steps);
-        self
+    pub fn max_steps(self, steps: u32) -> Self {
+        self.define(|spec| spec.max_steps = Some(steps))
     }
 
     /// Sets how many answers its policies may reject before the best one is given, flagged.
-    pub fn max_rejections(mut self, answers: u32) -> Self {
-        self.spec.max_rejections = Some(answers);
-        self
+    pub fn max_rejections(self, answers: u32) -> Self {
+        self.define(|spec| spec.max_rejections = Some(answers))
     }
 
     /// Sets the bounds of its child runs.
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.spec.budget = budget;
-        self
+    pub fn budget(self, budget: Budget) -> Self {
+        self.define(|spec| spec.budget = budget)
     }
 
     /// Lets its model make agents, with the tool `create_agent`.
-    pub fn create_agent(mut self, create: CreateAgentSpec) -> Self {
-        self.spec.create_agent = Some(create);
-        self
+    pub fn create_agent(self, create: CreateAgentSpec) -> Self {
+        self.define(|spec| spec.create_agent = Some(create))
     }
 
     /// Lets its model publish on these topics, with the tool `publish`.
-    pub fn publishes<T: Into<String>>(mut self, topics: impl IntoIterator<Item = T>) -> Self {
-        self.spec.publishes = topics.into_iter().map(Into::into).collect();
-        self
+    pub fn publishes<T: Into<String>>(self, topics: impl IntoIterator<Item = T>) -> Self {
+        self.define(|spec| spec.publishes = topics.into_iter().map(Into::into).collect())
     }
 
     /// Starts it for each event of these topics; the event is its task.
-    pub fn starts_on<T: Into<String>>(mut self, topics: impl IntoIterator<Item = T>) -> Self {
-        self.spec.starts_on = topics.into_iter().map(Into::into).collect();
-        self
+    pub fn starts_on<T: Into<String>>(self, topics: impl IntoIterator<Item = T>) -> Self {
+        self.define(|spec| spec.starts_on = topics.into_iter().map(Into::into).collect())
     }
 
     /// Makes the tasks that are delegated to it values of this type, as JSON: a model that gives
     /// it one is shown the schema, and a task that does not fit begins nothing. Its function reads
     /// them by [`input_as`](RunContext::input_as).
-    pub fn input<T: JsonSchema>(mut self) -> Self {
-        self.spec.input = Some(schema_of::<T>());
-        self
+    pub fn input<T: JsonSchema>(self) -> Self {
+        self.define(|spec| spec.input = Some(schema_of::<T>()))
     }
 
     /// Makes its answer a value of this type, as JSON.
-    pub fn output<T: JsonSchema>(mut self) -> Self {
-        self.spec.output = Some(schemars::schema_for!(T).to_value());
-        self
+    pub fn output<T: JsonSchema>(self) -> Self {
+        self.define(|spec| spec.output = Some(schemars::schema_for!(T).to_value()))
     }
 
     /// Changes the definition itself, for what has no method here.
@@ -477,9 +453,8 @@ impl Team {
 
     /// Sets what every agent is told before its own instructions.
     #[must_use]
-    pub fn instructions(mut self, text: impl Into<String>) -> Self {
-        self.spec.instructions = text.into();
-        self
+    pub fn instructions(self, text: impl Into<String>) -> Self {
+        self.define(|spec| spec.instructions = text.into())
     }
 
     /// Adds a model by its provider and settings.
@@ -491,59 +466,51 @@ impl Team {
 
     /// Sets the bounds of one run.
     #[must_use]
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.spec.budget = budget;
-        self
+    pub fn budget(self, budget: Budget) -> Self {
+        self.define(|spec| spec.budget = budget)
     }
 
     /// Sets when what its runs record is durable.
     #[must_use]
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.spec.durability = durability;
-        self
+    pub fn durability(self, durability: Durability) -> Self {
+        self.define(|spec| spec.durability = durability)
     }
 
     /// Adds a time at which the team is woken by itself.
     #[must_use]
-    pub fn schedule(mut self, schedule: Schedule) -> Self {
-        self.spec.schedules.push(schedule);
-        self
+    pub fn schedule(self, schedule: Schedule) -> Self {
+        self.define(|spec| spec.schedules.push(schedule))
     }
 
     /// Lets another program wake it over HTTP.
     #[must_use]
-    pub fn webhook(mut self, webhook: Webhook) -> Self {
-        self.spec.webhooks.push(webhook);
-        self
+    pub fn webhook(self, webhook: Webhook) -> Self {
+        self.define(|spec| spec.webhooks.push(webhook))
     }
 
     /// Lets the people of a messenger talk to it.
     #[must_use]
-    pub fn messenger(mut self, messenger: Messenger) -> Self {
-        self.spec.messengers.push(messenger);
-        self
+    pub fn messenger(self, messenger: Messenger) -> Self {
+        self.define(|spec| spec.messengers.push(messenger))
     }
 
     /// Posts what becomes of its runs to another program.
     #[must_use]
-    pub fn notification(mut self, notification: Notification) -> Self {
-        self.spec.notifications.push(notification);
-        self
+    pub fn notification(self, notification: Notification) -> Self {
+        self.define(|spec| spec.notifications.push(notification))
     }
 
     /// Sets after how long a question expires that sets no time of its own
     /// ([`TeamSpec::questions_expire_s`]), in whole seconds.
     #[must_use]
-    pub fn questions_expire(mut self, time: Duration) -> Self {
-        self.spec.questions_expire_s = Some(time.as_secs());
-        self
+    pub fn questions_expire(self, time: Duration) -> Self {
+        self.define(|spec| spec.questions_expire_s = Some(time.as_secs()))
     }
 
     /// Sets at which shares of a bound observers are warned, in percent from 1 to 100.
     #[must_use]
-    pub fn budget_warnings(mut self, percent: impl IntoIterator<Item = u8>) -> Self {
-        self.spec.budget_warnings = Some(percent.into_iter().collect());
-        self
+    pub fn budget_warnings(self, percent: impl IntoIterator<Item = u8>) -> Self {
+        self.define(|spec| spec.budget_warnings = Some(percent.into_iter().collect()))
     }
 
     /// Changes the definition itself, for what has no method here.
