@@ -78,13 +78,11 @@ fn wraps(named: &Option<Vec<String>>, otherwise: bool, name: &str) -> bool {
 impl Registry {
     /// Registers a kind of interceptor: what makes one from the settings of a team file.
     #[must_use]
-    pub fn interceptor_kind<F>(mut self, name: impl Into<String>, make: F) -> Self
+    pub fn interceptor_kind<F>(self, name: impl Into<String>, make: F) -> Self
     where
         F: Fn(&Map<String, Value>) -> Result<InterceptorHandle, String> + Send + Sync + 'static,
     {
-        let make: MakeInterceptor = Arc::new(make);
-        self.places.all.give(name.into(), make);
-        self
+        self.given::<MakeInterceptor>(name, Arc::new(make))
     }
 
     /// Puts an interceptor around calls, inside of those that are there.

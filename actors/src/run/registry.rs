@@ -106,20 +106,22 @@ impl Registry {
 
     /// Registers a model under a name; `default` serves agents that name none.
     #[must_use]
-    pub fn model(mut self, name: impl Into<String>, model: ModelHandle) -> Self {
-        self.places.all.give(name.into(), model);
+    pub fn model(self, name: impl Into<String>, model: ModelHandle) -> Self {
+        self.given(name, model)
+    }
+
+    pub(super) fn given<T: Named>(mut self, name: impl Into<String>, thing: T) -> Self {
+        self.places.all.give(name.into(), thing);
         self
     }
 
     /// Registers a provider: what makes a model from the settings of a team file.
     #[must_use]
-    pub fn provider<F>(mut self, name: impl Into<String>, make: F) -> Self
+    pub fn provider<F>(self, name: impl Into<String>, make: F) -> Self
     where
         F: Fn(&Map<String, Value>) -> Result<ModelHandle, String> + Send + Sync + 'static,
     {
-        let make: MakeModel = Arc::new(make);
-        self.places.all.give(name.into(), make);
-        self
+        self.given::<MakeModel>(name, Arc::new(make))
     }
 
     /// Registers a provider whose settings are the fields of its model's type.
@@ -134,44 +136,37 @@ impl Registry {
 
     /// Registers a tool under the name of its definition.
     #[must_use]
-    pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
+    pub fn tool(self, tool: impl Into<ToolHandle>) -> Self {
         let tool = tool.into();
-        self.places.all.give(tool.definition().name.clone(), tool);
-        self
+        self.given(tool.definition().name.clone(), tool)
     }
 
     /// Registers a kind of tool: what makes a tool of a name from the settings of a team file.
     /// The tool's definition must carry that name.
     #[must_use]
-    pub fn tool_kind<F>(mut self, name: impl Into<String>, make: F) -> Self
+    pub fn tool_kind<F>(self, name: impl Into<String>, make: F) -> Self
     where
         F: Fn(&str, &Map<String, Value>) -> Result<ToolHandle, String> + Send + Sync + 'static,
     {
-        let make: MakeTool = Arc::new(make);
-        self.places.all.give(name.into(), make);
-        self
+        self.given::<MakeTool>(name, Arc::new(make))
     }
 
     /// Registers a behavior that is made from settings.
     #[must_use]
-    pub fn behavior<F>(mut self, name: impl Into<String>, make: F) -> Self
+    pub fn behavior<F>(self, name: impl Into<String>, make: F) -> Self
     where
         F: Fn(&Value) -> Result<BehaviorHandle, String> + Send + Sync + 'static,
     {
-        let make: MakeBehavior = Arc::new(make);
-        self.places.all.give(name.into(), make);
-        self
+        self.given::<MakeBehavior>(name, Arc::new(make))
     }
 
     /// Registers a policy that is made from settings.
     #[must_use]
-    pub fn policy<F>(mut self, name: impl Into<String>, make: F) -> Self
+    pub fn policy<F>(self, name: impl Into<String>, make: F) -> Self
     where
         F: Fn(&Value) -> Result<PolicyHandle, String> + Send + Sync + 'static,
     {
-        let make: MakePolicy = Arc::new(make);
-        self.places.all.give(name.into(), make);
-        self
+        self.given::<MakePolicy>(name, Arc::new(make))
     }
 
     /// Registers a behavior whose settings are the fields of its type.

@@ -52,22 +52,19 @@ impl Members {
 impl Registry {
     /// Registers a toolset: agents that name it are given all its tools.
     #[must_use]
-    pub fn toolset(mut self, name: impl Into<String>, toolset: impl Into<ToolsetHandle>) -> Self {
-        self.places.all.give(name.into(), toolset.into());
-        self
+    pub fn toolset(self, name: impl Into<String>, toolset: impl Into<ToolsetHandle>) -> Self {
+        self.given(name, toolset.into())
     }
 
     /// Registers a kind of toolset: what makes one from the settings of a team file, where it stands
     /// among the `tools`. What is said there of `only`, `prefix` and `limits` is applied to what it
     /// makes.
     #[must_use]
-    pub fn toolset_kind<F>(mut self, name: impl Into<String>, make: F) -> Self
+    pub fn toolset_kind<F>(self, name: impl Into<String>, make: F) -> Self
     where
         F: Fn(&str, &Map<String, Value>) -> Result<ToolsetHandle, String> + Send + Sync + 'static,
     {
-        let make: MakeToolset = Arc::new(make);
-        self.places.all.give(name.into(), make);
-        self
+        self.given::<MakeToolset>(name, Arc::new(make))
     }
 
     /// The names of all kinds of toolsets.
