@@ -214,32 +214,37 @@ enum WakeReason {
 }
 
 impl Driver {
+    /// A driver that goes on from what earlier lives of the run recorded.
     pub(crate) fn new(
         journal: JournalWriter,
         (sender, commands): (RunSender, RunMailbox),
         (cancelled, parent): (CancellationToken, Option<ParentSender>),
         (linger, max_entries): (Option<Duration>, u64),
         team: &TeamSpec,
+        recorded: &mut Recorded,
+        start: &RunStart,
     ) -> Self {
+        let warn_at = team.budget_warnings().to_vec();
+        let ledger = std::mem::take(&mut recorded.ledger);
         Self {
             ports: journal.ports.clone(),
             journal,
             sender,
             commands,
             cancelled,
-            deadline: None,
-            ledger: Ledger::default(),
-            warn_at: team.budget_warnings().to_vec(),
-            wall_time_warning: None,
-            entries_warning: None,
-            continuing: Vec::new(),
+            deadline: start.ends_by(),
+            wall_time_warning: ledger.wall_time_warning(&warn_at, start.at),
+            entries_warning: ledger.entries_warning(&warn_at, max_entries),
+            ledger,
+            warn_at,
+            continuing: std::mem::take(&mut recorded.continuing),
             starting: Vec::new(),
             window: team.durability.window(),
             linger,
             max_entries,
             park_on_drift: team.park_on_drift,
             parent,
-            replay: VecDeque::new(),
+            replay: std::mem::take(&mut recorded.deliveries),
             under: OperationMap::default(),
             waits: Waits::default(),
             children: BTreeMap::new(),
@@ -247,20 +252,9 @@ impl Driver {
             acts: FutureSet::default(),
             aborts: FutureSet::default(),
             inbox: Inbox::default(),
-            heard: Vec::new(),
+            heard: std::mem::take(&mut recorded.heard),
             told_idle: None,
         }
-    }
-
-    /// Takes over what earlier lives of the run recorded.
-    pub(crate) fn go_on_from(&mut self, recorded: &mut Recorded, start: &RunStart) {
-        self.deadline = start.ends_by();
-        self.ledger = std::mem::take(&mut recorded.ledger);
-        self.continuing = std::mem::take(&mut recorded.continuing);
-        self.replay = std::mem::take(&mut recorded.deliveries);
-        self.heard = std::mem::take(&mut recorded.heard);
-        self.wall_time_warning = self.ledger.wall_time_warning(&self.warn_at, start.at);
-        self.entries_warning = self.ledger.entries_warning(&self.warn_at, self.max_entries);
     }
 
     /// Drives one leg's function until it comes to rest.

@@ -226,14 +226,15 @@ impl Carrier {
         }
         let journal = JournalWriter::new(run, task.row, task.claim, task.ports);
         let linger = task.parent.is_none().then_some(task.linger);
-        let mut driver = Driver::new(
+        let driver = Driver::new(
             journal,
             task.door,
             (task.cancelled, task.parent),
             (linger, task.max_entries),
             &task.pinned.team,
+            &mut task.recorded,
+            &start,
         );
-        driver.go_on_from(&mut task.recorded, &start);
         Ok(Box::new(Self {
             run,
             start,
