@@ -30,16 +30,22 @@ struct Installed {
     policy: Box<dyn ErasedPolicy>,
 }
 
-/// Asks each policy in turn until one answers.
+/// Hooks that are asked of each policy in turn until one answers.
 macro_rules! first {
-    ($self:ident, $moment:ident, $hook:ident($($argument:expr),*)) => {{
-        for (cx, policy) in $self.each(&mut $self.turn().await, $moment) {
-            if let Some(answer) = policy.$hook(&cx, $($argument),*).await? {
-                return Ok(Some(answer));
+    ($($hook:ident($($argument:ident: $type:ty)?) -> $answer:ty;)*) => {
+        $(pub(crate) async fn $hook(
+            &self,
+            moment: HookContext<'_>,
+            $($argument: $type)?
+        ) -> Result<Option<$answer>, AgentError> {
+            for (cx, policy) in self.each(&mut self.turn().await, moment) {
+                if let Some(answer) = policy.$hook(&cx, $($argument)?).await? {
+                    return Ok(Some(answer));
+                }
             }
-        }
-        Ok(None)
-    }};
+            Ok(None)
+        })*
+    };
 }
 
 impl Policies {
@@ -81,19 +87,11 @@ impl Policies {
         })
     }
 
-    pub(super) async fn before_run(
-        &self,
-        moment: HookContext<'_>,
-    ) -> Result<Option<Outcome>, AgentError> {
-        first!(self, moment, before_run())
-    }
-
-    pub(super) async fn after_run(
-        &self,
-        moment: HookContext<'_>,
-        outcome: &Outcome,
-    ) -> Result<Option<Outcome>, AgentError> {
-        first!(self, moment, after_run(outcome))
+    first! {
+        before_run() -> Outcome;
+        after_run(outcome: &Outcome) -> Outcome;
+        after_model(response: &ModelResponse) -> ModelResponse;
+        on_model_error(error: &OperationError) -> ModelResponse;
     }
 
     /// Lets policies change a request. Returns the response that takes the call's place, if any,
@@ -134,24 +132,6 @@ impl Policies {
             remind(&mut request.conversation, reminders);
         }
         Ok(())
-    }
-
-    /// The response that takes the place of the model's, if any.
-    pub(crate) async fn after_model(
-        &self,
-        moment: HookContext<'_>,
-        response: &ModelResponse,
-    ) -> Result<Option<ModelResponse>, AgentError> {
-        first!(self, moment, after_model(response))
-    }
-
-    /// The response that takes the place of a failed model call, if any.
-    pub(crate) async fn on_model_error(
-        &self,
-        moment: HookContext<'_>,
-        error: &OperationError,
-    ) -> Result<Option<ModelResponse>, AgentError> {
-        first!(self, moment, on_model_error(error))
     }
 
     /// The decision of the policies about a call.
