@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use crate::{
     contract::{Line, StoredLine, TreeLine},
@@ -89,17 +89,6 @@ impl RecordingError {
         let known = FORMAT;
         Self::TooNew { found, known }
     }
-}
-
-/// What every format's first line says.
-#[derive(Deserialize)]
-struct Head {
-    recording: HeadFormat,
-}
-
-#[derive(Deserialize)]
-struct HeadFormat {
-    format: u32,
 }
 
 /// A line of the text.
@@ -266,12 +255,12 @@ impl Recording {
                 continue;
             }
             let written = serde_json::from_str(line).map_err(|error| {
-                let head: Option<Head> = serde_json::from_str(line).ok();
-                let later = head.filter(|head| head.recording.format > Self::FORMAT);
-                later.map_or_else(
-                    || wrong(error.to_string()),
-                    |head| RecordingError::too_new(head.recording.format),
-                )
+                // A later format may have fields that this program does not know.
+                let head: Value = serde_json::from_str(line).unwrap_or_default();
+                let format = head["recording"]["format"].as_u64();
+                let format = format.and_then(|format| u32::try_from(format).ok());
+                let later = format.filter(|format| *format > Self::FORMAT);
+                later.map_or_else(|| wrong(error.to_string()), RecordingError::too_new)
             })?;
             match (&mut recording, written) {
                 (
