@@ -53,10 +53,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// }
 /// ```
 pub struct Topic<'a, E> {
-    cx: &'a RunContext,
-    name: String,
-    scope: Scope,
+    at: Place<'a>,
     event: PhantomData<fn() -> E>,
+}
+
+/// A topic's place in shared state, seen from a run.
+#[derive(Clone)]
+struct Place<'a> {
+    cx: &'a RunContext,
+    topic: String,
+    scope: Scope,
 }
 
 /// The result of publishing an event.
@@ -93,73 +99,72 @@ type Read<E> = Box<dyn Fn(Value) -> Result<Option<E>, serde_json::Error> + Send 
 
 /// A receiver of a topic's events.
 pub struct Subscriber<'a, E> {
-    cx: &'a RunContext,
-    topic: String,
-    scope: Scope,
+    at: Place<'a>,
     name: String,
     /// The inbox channel on which only this receiver of its run gets signals.
     channel: String,
     read: Read<E>,
 }
 
-async fn change<F>(
-    cx: &RunContext,
-    place: (&Scope, &str),
-    change: F,
-) -> Result<TopicState, AgentError>
-where
-    F: Fn(&mut TopicState) + Send + Sync + 'static,
-{
-    change_as(cx, cx.allocate(), place, change).await
-}
-
-async fn change_as<F>(
-    cx: &RunContext,
-    id: OperationId,
-    (scope, topic): (&Scope, &str),
-    change: F,
-) -> Result<TopicState, AgentError>
-where
-    F: Fn(&mut TopicState) + Send + Sync + 'static,
-{
-    if *scope == Scope::Temp {
-        let message = "a topic is shared, so it cannot be of the scope `temp`; use `run`";
-        return Err(OperationError::new(ErrorKind::InvalidInput, message).into());
+impl Place<'_> {
+    async fn change<F>(&self, change: F) -> Result<TopicState, AgentError>
+    where
+        F: Fn(&mut TopicState) + Send + Sync + 'static,
+    {
+        self.change_as(self.cx.allocate(), change).await
     }
-    let key = format!("{KEY}{topic}");
-    let change = move |found: Option<TopicState>| {
-        let mut state = found.unwrap_or_default();
-        state.report = Report::default();
-        change(&mut state);
-        state
-    };
-    let state = cx.engine_state(scope.clone());
-    state.update_as(id, key, change, Some(told)).await
-}
 
-/// Removes those of the given receivers that have ended. `true` if there were any.
-async fn let_the_dead_go(
-    cx: &RunContext,
-    place: (&Scope, &str),
-    runs: Vec<RunId>,
-) -> Result<bool, AgentError> {
-    let dead = cx.perform(Ended { runs }).await?;
-    if dead.is_empty() {
-        return Ok(false);
+    async fn change_as<F>(&self, id: OperationId, change: F) -> Result<TopicState, AgentError>
+    where
+        F: Fn(&mut TopicState) + Send + Sync + 'static,
+    {
+        if self.scope == Scope::Temp {
+            let message = "a topic is shared, so it cannot be of the scope `temp`; use `run`";
+            return Err(OperationError::new(ErrorKind::InvalidInput, message).into());
+        }
+        let change = move |found: Option<TopicState>| {
+            let mut state = found.unwrap_or_default();
+            state.report = Report::default();
+            change(&mut state);
+            state
+        };
+        let state = self.cx.engine_state(self.scope.clone());
+        state.update_as(id, self.key(), change, Some(told)).await
     }
-    change(cx, place, move |state| state.forget(&dead)).await?;
-    Ok(true)
+
+    fn key(&self) -> String {
+        format!("{KEY}{}", self.topic)
+    }
+
+    /// Removes those of the given receivers that have ended. `true` if there were any.
+    async fn let_the_dead_go(&self, runs: Vec<RunId>) -> Result<bool, AgentError> {
+        let dead = self.cx.perform(Ended { runs }).await?;
+        if dead.is_empty() {
+            return Ok(false);
+        }
+        self.change(move |state| state.forget(&dead)).await?;
+        Ok(true)
+    }
+
+    fn mistyped(&self, fault: &serde_json::Error) -> AgentError {
+        let message = format!(
+            "what is said on the topic {:?} does not fit: {fault}",
+            self.topic
+        );
+        OperationError::new(ErrorKind::Malformed, message).into()
+    }
 }
 
 impl RunContext {
     /// A topic that the runs of this tree share; [`Topic::in_scope`] shares it with others.
     pub fn topic<E: Serialize + DeserializeOwned>(&self, name: impl Into<String>) -> Topic<'_, E> {
-        Topic {
+        let at = Place {
             cx: self,
-            name: name.into(),
+            topic: name.into(),
             scope: Scope::Run,
-            event: PhantomData,
-        }
+        };
+        let event = PhantomData;
+        Topic { at, event }
     }
 }
 
@@ -207,7 +212,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
     /// [`ErrorKind::InvalidInput`].
     #[must_use]
     pub fn in_scope(mut self, scope: Scope) -> Self {
-        self.scope = scope;
+        self.at.scope = scope;
         self
     }
 
@@ -244,23 +249,24 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
         event: &E,
         limit: Duration,
     ) -> Result<R, AgentError> {
-        let ticket = self.cx.uuid().await?.to_string();
-        let reply = Some((self.cx.run(), ticket.clone()));
+        let cx = self.at.cx;
+        let ticket = cx.uuid().await?.to_string();
+        let reply = Some((cx.run(), ticket.clone()));
         let event = self.value_of(event)?;
         let asked = async {
             self.offer(event, 0, reply).await?;
-            self.cx.receive_on::<Response>(ticket).await
+            cx.receive_on::<Response>(ticket).await
         };
-        let Ok(answer) = self.cx.timeout(limit, asked).await else {
-            let message = format!("nobody answered on the topic {:?} in time", self.name);
+        let Ok(answer) = cx.timeout(limit, asked).await else {
+            let message = format!("nobody answered on the topic {:?} in time", self.at.topic);
             return Err(OperationError::new(ErrorKind::Timeout, message).into());
         };
         let Response(value) = answer?;
-        serde_json::from_value(value).map_err(|fault| mistyped(&self.name, &fault))
+        serde_json::from_value(value).map_err(|fault| self.at.mistyped(&fault))
     }
 
     fn value_of(&self, event: &E) -> Result<Value, AgentError> {
-        serde_json::to_value(event).map_err(|fault| mistyped(&self.name, &fault))
+        serde_json::to_value(event).map_err(|fault| self.at.mistyped(&fault))
     }
 
     async fn offer(
@@ -269,22 +275,22 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
         priority: i32,
         reply: Option<Reply>,
     ) -> Result<Published, AgentError> {
+        let cx = self.at.cx;
         let item = Item {
             sequence: 0,
-            from: self.cx.spec().name.clone(),
+            from: cx.spec().name.clone(),
             priority,
             reply,
             event: event.clone(),
         };
-        let (cx, place) = (self.cx, (&self.scope, self.name.as_str()));
         let mut ticket: Option<String> = None;
         let state = loop {
             let waiter = ticket.clone().map(|ticket| (cx.run(), ticket));
             let item = item.clone();
-            let state = change(cx, place, move |state| {
-                state.offer(&item, waiter.clone());
-            })
-            .await?;
+            let offered = self
+                .at
+                .change(move |state| state.offer(&item, waiter.clone()));
+            let state = offered.await?;
             if state.report.full.is_empty() {
                 break state;
             }
@@ -293,7 +299,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
                 continue;
             };
             let is_known = state.holds_up(&(cx.run(), channel.clone()));
-            if !let_the_dead_go(cx, place, state.members_of_full()).await? {
+            if !self.at.let_the_dead_go(state.members_of_full()).await? {
                 // After a signal or the timeout, the publisher looks again.
                 let look = cx.perform(Look::on(channel, is_known));
                 let _ = cx.timeout(PATIENCE, look).await;
@@ -312,7 +318,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
         cx.emit(
             "published",
             &json!({
-                "topic": self.name,
+                "topic": self.at.topic,
                 "sequence": published.sequence,
                 "delivered": published.delivered,
                 "dropped": published.dropped,
@@ -325,12 +331,12 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
 
     async fn start_agents(&self, event: &Value) -> Result<Vec<Spawned>, AgentError> {
         let text = as_text(event);
-        let team = &self.cx.leg().pinned.team;
+        let cx = self.at.cx;
         let mut started = Vec::new();
-        for (_, agent) in team.agent.walk() {
-            if agent.starts_on.contains(&self.name) {
+        for (_, agent) in cx.leg().pinned.team.agent.walk() {
+            if agent.starts_on.contains(&self.at.topic) {
                 let task = Task::from(text.as_str()).when_parent_ends(ParentPolicy::Continue);
-                started.push(self.cx.spawn(agent.name.as_str(), task).await?);
+                started.push(cx.spawn(agent.name.as_str(), task).await?);
             }
         }
         Ok(started)
@@ -350,19 +356,16 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
     where
         E: 'static,
     {
-        let (name, cx) = (subscription.name.clone(), self.cx);
-        let (run, id) = (cx.run(), cx.allocate());
-        let place = (&self.scope, self.name.as_str());
-        let joined = change_as(cx, id, place, move |state| state.join(&subscription, run));
+        let (name, at) = (subscription.name.clone(), self.at.clone());
+        let (run, id) = (at.cx.run(), at.cx.allocate());
+        let joined = at.change_as(id, move |state| state.join(&subscription, run));
         let crowd = joined.await?.report.crowd;
         if !crowd.is_empty() {
-            let_the_dead_go(cx, place, crowd).await?;
+            at.let_the_dead_go(crowd).await?;
         }
         Ok(Subscriber {
-            cx,
-            topic: self.name.clone(),
-            scope: self.scope.clone(),
-            channel: format!("{}/{name}/{id}", self.name),
+            channel: format!("{}/{name}/{id}", at.topic),
+            at,
             name,
             read: Box::new(|value| serde_json::from_value(value).map(Some)),
         })
@@ -373,9 +376,9 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
     /// # Errors
     /// What the store fails with.
     pub async fn counts(&self) -> Result<TopicCounts, AgentError> {
-        let key = format!("{KEY}{}", self.name);
-        let state = self.cx.state(self.scope.clone()).get::<TopicState>(key);
-        Ok(state.await?.unwrap_or_default().counts())
+        let state = self.at.cx.state(self.at.scope.clone());
+        let state = state.get::<TopicState>(self.at.key()).await?;
+        Ok(state.unwrap_or_default().counts())
     }
 }
 
@@ -394,9 +397,7 @@ impl<'a, E: 'static> Subscriber<'a, E> {
     pub fn map<F>(self, transform: impl Fn(E) -> F + Send + Sync + 'static) -> Subscriber<'a, F> {
         let read = self.read;
         Subscriber {
-            cx: self.cx,
-            topic: self.topic,
-            scope: self.scope,
+            at: self.at,
             name: self.name,
             channel: self.channel,
             read: Box::new(move |value| Ok(read(value)?.map(&transform))),
@@ -410,17 +411,16 @@ impl<'a, E: 'static> Subscriber<'a, E> {
     /// all the same.
     /// [`ErrorKind::NotFound`] when the queue was closed.
     pub async fn next(&mut self) -> Result<Received<E>, AgentError> {
-        let cx = self.cx;
+        let cx = self.at.cx;
         loop {
             let (name, receiver) = (self.name.clone(), (cx.run(), self.channel.clone()));
-            let place = (&self.scope, self.topic.as_str());
             let waits = receiver.clone();
-            let taken = change(cx, place, move |state| state.take(&name, &receiver));
+            let taken = self.at.change(move |state| state.take(&name, &receiver));
             let state = taken.await?;
             match state.report.taken {
                 Some(item) => {
                     let read = (self.read)(item.event);
-                    if let Some(event) = read.map_err(|fault| mistyped(&self.topic, &fault))? {
+                    if let Some(event) = read.map_err(|fault| self.at.mistyped(&fault))? {
                         return Ok(Received {
                             event,
                             sequence: item.sequence,
@@ -434,8 +434,8 @@ impl<'a, E: 'static> Subscriber<'a, E> {
                     cx.perform(Look::on(&self.channel, is_known)).await?;
                 }
                 None => {
-                    let message =
-                        format!("the queue {:?} of {:?} is closed", self.name, self.topic);
+                    let (queue, topic) = (&self.name, &self.at.topic);
+                    let message = format!("the queue {queue:?} of {topic:?} is closed");
                     return Err(OperationError::new(ErrorKind::NotFound, message).into());
                 }
             }
@@ -447,10 +447,9 @@ impl<'a, E: 'static> Subscriber<'a, E> {
     /// # Errors
     /// What the store fails with.
     pub async fn close(self) -> Result<(), AgentError> {
-        let place = (&self.scope, self.topic.as_str());
-        let name = self.name.clone();
-        change(self.cx, place, move |state| state.close(&name)).await?;
-        Ok(())
+        let name = self.name;
+        let closed = self.at.change(move |state| state.close(&name));
+        closed.await.map(drop)
     }
 }
 
@@ -489,19 +488,14 @@ impl<E> Received<E> {
     }
 }
 
-fn mistyped(topic: &str, fault: &serde_json::Error) -> AgentError {
-    let message = format!("what is said on the topic {topic:?} does not fit: {fault}");
-    OperationError::new(ErrorKind::Malformed, message).into()
-}
-
 impl<E> fmt::Debug for Topic<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Topic({:?})", self.name)
+        write!(f, "Topic({:?})", self.at.topic)
     }
 }
 
 impl<E> fmt::Debug for Subscriber<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Subscriber({:?} of {:?})", self.name, self.topic)
+        write!(f, "Subscriber({:?} of {:?})", self.name, self.at.topic)
     }
 }
