@@ -55,14 +55,16 @@ pub(crate) fn spoken(
                 }
             }
             Family::Tool => {
-                if let Some(end) = read_end::<ToolResult>(&result) {
+                if let Some(end) = read_end(&result) {
+                    let end = end.map_or_else(CallEnd::failed, CallEnd::Of);
                     take_end(&mut said, (&name, digest), end);
                 }
             }
             Family::Delegate => {
-                if let Some(end) = read_end::<ChildResult>(&result) {
+                if let Some(end) = read_end(&result) {
                     let name = format!("{DELEGATE_PREFIX}{name}");
-                    take_end(&mut said, (&name, digest), end.map(|end| in_words(&end)));
+                    let end = end.map_or_else(CallEnd::failed, in_words);
+                    take_end(&mut said, (&name, digest), end);
                 }
             }
             _ => {}
@@ -209,57 +211,42 @@ fn digest_of(leg: &Leg, call: &ToolCall) -> CallDigest {
 
 /// Gives an operation's end to the call that asked for it: of those that fit, the latest that
 /// has none yet.
-fn take_end(
-    said: &mut [Said],
-    (name, digest): (&str, CallDigest),
-    end: Result<impl Into<CallEnd>, OperationError>,
-) {
-    let end = end.map(Into::into);
+fn take_end(said: &mut [Said], (name, digest): (&str, CallDigest), end: CallEnd) {
     for said in said.iter_mut().rev() {
         let fits = |call: &ToolCall, asked: &CallDigest| match &end {
             // A person who approved it may have changed its arguments.
             // The function's own calls may have the ids of a model's.
-            Ok(CallEnd::Of(result)) => call.id == result.call_id && call.name == result.name,
+            CallEnd::Of(result) => call.id == result.call_id && call.name == result.name,
             // The digest of an agent that was made tells its name too.
-            _ => *asked == digest && (call.name == name || call.name == CREATE_AGENT),
+            CallEnd::Words(..) => {
+                *asked == digest && (call.name == name || call.name == CREATE_AGENT)
+            }
         };
         let mut calls = said.open.iter().zip(&mut said.results);
         let place = calls.find(|((call, asked), result)| result.is_none() && fits(call, asked));
         if let Some(((call, _), result)) = place {
-            *result = Some(end.map_or_else(
-                |error| {
-                    let text = error.to_string();
-                    ToolResult::new(call, operations::status_of(&error.kind), text)
-                },
-                |end| end.result(call),
-            ));
+            *result = Some(match end {
+                CallEnd::Of(result) => *result,
+                CallEnd::Words(status, text) => ToolResult::new(call, status, text),
+            });
             return;
         }
     }
 }
 
-/// The result of a call.
+/// The end of a call.
 enum CallEnd {
     Of(Box<ToolResult>),
     Words(ToolStatus, String),
 }
 
 impl CallEnd {
-    fn result(self, call: &ToolCall) -> ToolResult {
-        match self {
-            Self::Of(result) => *result,
-            Self::Words(status, text) => ToolResult::new(call, status, text),
-        }
+    fn failed(error: OperationError) -> Self {
+        Self::Words(operations::status_of(&error.kind), error.to_string())
     }
 }
 
-impl From<ToolResult> for CallEnd {
-    fn from(result: ToolResult) -> Self {
-        Self::Of(Box::new(result))
-    }
-}
-
-fn in_words(child: &ChildResult) -> CallEnd {
+fn in_words(child: ChildResult) -> CallEnd {
     match &child.outcome {
         Ok(outcome) if outcome.stop_reason().is_none() => {
             CallEnd::Words(ToolStatus::Success, outcome.text().to_owned())
