@@ -9,7 +9,7 @@ use crate::{
     contract::{RunRow, StoreError, TreeLine},
     vocabulary::{
         AgentError, Begun, CallReport, Entry, Event, EventRecord, Family, ModelResponse, Part,
-        RunEnd, RunId, RunResult, Spent, TELLS_OF_CALLS, ToolResult,
+        RunEnd, RunId, RunResult, Spent, TELLS_OF_CALLS,
     },
 };
 
@@ -83,18 +83,12 @@ impl Observer {
             Entry::Completed { digest, .. } => Some(*digest),
             _ => None,
         };
-        let events = match matches!(event, Event::RunEnded { .. }) {
-            false => self
-                .steps
-                .entry(line.run)
-                .or_default()
-                .around(event, digest),
-            true => self
-                .steps
-                .remove(&line.run)
-                .unwrap_or_default()
-                .around(event, digest),
-        };
+        let ends = matches!(event, Event::RunEnded { .. });
+        let steps = self.steps.entry(line.run).or_default();
+        let events = steps.around(event, digest);
+        if ends {
+            self.steps.remove(&line.run);
+        }
         let display_name = self.display_names.get(&line.run).cloned();
         let record = |(part, event)| {
             let mut record = EventRecord::new(line.run, stored.line.at, path.clone(), event);
@@ -239,45 +233,40 @@ fn completed(
     result: &RawValue,
     call: Option<&CallReport>,
 ) -> Event {
-    let other = || Event::OperationCompleted {
+    let event = match Family::of(kind) {
+        Family::Model => {
+            read_result(result).map(|response| model_called(operation, name, response))
+        }
+        Family::Tool => read_result(result).map(|result| Event::ToolCalled {
+            operation,
+            result,
+            call: call.map(CallReport::shown),
+        }),
+        Family::Delegate | Family::Join => read_result(result).map(|child: ChildResult| {
+            let text = match &child.outcome {
+                Ok(outcome) => outcome.stop_reason().map_or_else(
+                    || outcome.text().to_owned(),
+                    |reason| format!("stopped: {reason}"),
+                ),
+                Err(error) => format!("failed: {error}"),
+            };
+            let agent = name.to_owned();
+            Event::DelegationEnded {
+                operation,
+                agent,
+                text,
+            }
+        }),
+        Family::Ask => {
+            read_result(result).map(|answer| Event::QuestionAnswered { operation, answer })
+        }
+        _ => None,
+    };
+    event.unwrap_or_else(|| Event::OperationCompleted {
         operation,
         kind: kind.to_owned(),
         name: name.to_owned(),
-    };
-    match Family::of(kind) {
-        Family::Model => read_result(result)
-            .map_or_else(other, |response| model_called(operation, name, response)),
-        Family::Tool => match read_result::<ToolResult>(result) {
-            Some(result) => Event::ToolCalled {
-                operation,
-                result,
-                call: call.map(CallReport::shown),
-            },
-            None => other(),
-        },
-        Family::Delegate | Family::Join => match read_result::<ChildResult>(result) {
-            Some(child) => {
-                let text = match &child.outcome {
-                    Ok(outcome) => outcome.stop_reason().map_or_else(
-                        || outcome.text().to_owned(),
-                        |reason| format!("stopped: {reason}"),
-                    ),
-                    Err(error) => format!("failed: {error}"),
-                };
-                Event::DelegationEnded {
-                    operation,
-                    agent: name.to_owned(),
-                    text,
-                }
-            }
-            None => other(),
-        },
-        Family::Ask => match read_result(result) {
-            Some(answer) => Event::QuestionAnswered { operation, answer },
-            None => other(),
-        },
-        _ => other(),
-    }
+    })
 }
 
 fn model_called(
