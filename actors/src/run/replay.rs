@@ -183,10 +183,8 @@ impl Rehearsal<'_> {
         let mut recorded = Recorded::default();
         let mut divergence = None;
         let mut end = None;
-        let mut entries = Vec::with_capacity(journal.len());
-        for stored in &journal {
-            entries.push(decode(self.run, stored)?);
-        }
+        let entries = journal.iter().map(|stored| decode(self.run, stored));
+        let entries: Vec<Entry> = entries.collect::<Result<_, _>>()?;
         let by_function = of_function(&entries);
         for (stored, entry) in journal.iter().zip(entries).take(by_function) {
             match &entry {
@@ -197,12 +195,8 @@ impl Rehearsal<'_> {
                     ..
                 } => {
                     let (leg, came) = self.leg(&mut recorded, true).await?;
-                    let handed = Handed {
-                        agent,
-                        request: request.as_deref(),
-                        messages,
-                    };
-                    divergence = handed.compare(&leg, came, stored.sequence);
+                    let handed = (agent, request, messages);
+                    divergence = compare_transfer(&leg, came, handed, stored.sequence);
                 }
                 Entry::Started { op, .. }
                 | Entry::Completed { op, .. }
@@ -430,38 +424,33 @@ fn waited_for(leg: &Leg) -> Vec<CallIdentity> {
     waits.map(|(_, identity, ..)| identity.clone()).collect()
 }
 
-/// How an agent handed the run to the next one.
-struct Handed<'a> {
-    agent: &'a str,
-    request: Option<&'a str>,
-    messages: &'a [Arc<Message>],
-}
-
-impl Handed<'_> {
-    fn compare(&self, leg: &Leg, came: Came, entry: u64) -> Option<Divergence> {
-        let recorded = format!("a transfer to {}", self.agent);
-        let found = match came {
-            Came::Diverged(divergence) => return Some(divergence),
-            Came::Returned(Ok(Outcome::Transfer(transfer))) => {
-                let mut said = leg.said();
-                said.extend(transfer.messages.iter().cloned());
-                if transfer.to != self.agent {
-                    format!("a transfer to {}", transfer.to)
-                } else if transfer.request.as_deref() != self.request || said != self.messages {
-                    "a transfer to it with other words".to_owned()
-                } else {
-                    return None;
-                }
+/// Compares how a leg came to rest with how the run was handed to the next agent.
+fn compare_transfer(
+    leg: &Leg,
+    came: Came,
+    (agent, request, messages): (&String, &Option<String>, &Vec<Arc<Message>>),
+    entry: u64,
+) -> Option<Divergence> {
+    let found = match came {
+        Came::Diverged(divergence) => return Some(divergence),
+        Came::Returned(Ok(Outcome::Transfer(transfer))) => {
+            let next = leg.next(transfer);
+            if next.agent != *agent {
+                format!("a transfer to {}", next.agent)
+            } else if next.request != *request || next.said != *messages {
+                "a transfer to it with other words".to_owned()
+            } else {
+                return None;
             }
-            other => other.in_words(),
-        };
-        Some(Divergence {
-            entry: Some(entry),
-            operation: None,
-            recorded,
-            found,
-        })
-    }
+        }
+        other => other.in_words(),
+    };
+    Some(Divergence {
+        entry: Some(entry),
+        operation: None,
+        recorded: format!("a transfer to {agent}"),
+        found,
+    })
 }
 
 impl Came {
