@@ -86,7 +86,10 @@ impl RunContext {
     }
 
     pub(crate) fn allocate(&self) -> OperationId {
-        let number = self.branch.next.fetch_add(1, Ordering::Relaxed);
+        self.id(self.branch.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn id(&self, number: u32) -> OperationId {
         OperationId {
             leg: self.leg.number,
             branch: self.branch.number,
@@ -103,11 +106,7 @@ impl RunContext {
 
     /// The id of the operation that is asked for next.
     pub(crate) fn next_id(&self) -> OperationId {
-        OperationId {
-            leg: self.leg.number,
-            branch: self.branch.number,
-            number: self.branch.next.load(Ordering::Relaxed),
-        }
+        self.id(self.branch.next.load(Ordering::Relaxed))
     }
 
     pub(crate) fn perform_as<O: Operation>(&self, id: OperationId, operation: O) -> Performing<O> {

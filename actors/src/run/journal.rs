@@ -11,7 +11,11 @@ use std::{
 use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
-use super::{Ports, leg::CallIdentity, operation::End};
+use super::{
+    Ports,
+    leg::CallIdentity,
+    operation::{End, Made},
+};
 use crate::{
     contract::{Append, Batch, Claim, Committed, Line, RunRow, StoreError},
     vocabulary::{
@@ -235,31 +239,22 @@ impl JournalWriter {
             self.ports.clock().now(),
             (op, &**kind, name.as_str(), *digest),
         );
-        let failed = |error: &OperationError, buffer: &mut Vec<u8>| {
-            let result: Result<(), &OperationError> = Err(error);
-            serde_json::to_writer(buffer, &result)
-        };
-        let line = Line::completed(
-            at,
-            &mut self.buffer,
-            head,
-            (spent, call),
-            |buffer| match made {
+        let mut line_of = |end: Result<&Made, &OperationError>| {
+            let write = |buffer: &mut Vec<u8>| match end {
                 Ok(made) => made.write(buffer),
-                Err(error) => failed(error, buffer),
-            },
-        );
-        let (line, ended) = match line {
+                Err(error) => serde_json::to_writer(buffer, &Err::<(), _>(error)),
+            };
+            Line::completed(at, &mut self.buffer, head, (spent, call), write)
+        };
+        let (line, ended) = match line_of(made.as_ref()) {
             Ok(line) => (Some(line), Ok(())),
             Err(error) => {
                 let message = format!("the result could not be recorded as JSON: {error}");
                 let error = OperationError::new(ErrorKind::Malformed, message);
-                let buffer = &mut self.buffer;
-                let line = Line::completed(at, buffer, head, (spent, call), |b| failed(&error, b));
-                (line.ok(), Err(error))
+                // An error is plain text and numbers, which can always be encoded.
+                (line_of(Err(&error)).ok(), Err(error))
             }
         };
-        // An error is plain text and numbers, which can always be encoded.
         line.into_iter().for_each(|line| self.push(line));
         ended
     }

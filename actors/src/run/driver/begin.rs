@@ -1,6 +1,6 @@
 //! How operations begin.
 
-use std::{pin::pin, sync::Arc};
+use std::{mem::discriminant, pin::pin, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
@@ -208,13 +208,9 @@ impl Driver {
             WaitFor::Child { .. } => (None, None),
         };
         // A wait that follows an effect is recorded too. The same wait is recorded only once.
-        let recorded = matches!(
-            (&begun, &started),
-            (Some(Begun::Question(_)), Some(Begun::Question(_)))
-                | (Some(Begun::Ticket), Some(Begun::Ticket))
-                | (Some(Begun::Timer(_)), Some(Begun::Timer(_)))
-        );
-        if let (Some(begun), false) = (begun, recorded) {
+        if let Some(begun) = begun
+            && started.is_none_or(|started| discriminant(&started) != discriminant(&begun))
+        {
             self.record_start(op, begun);
         }
         self.waits.insert(op, wait, timer);
