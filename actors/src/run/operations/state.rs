@@ -303,7 +303,7 @@ impl Shared<'_> {
     ) -> Composed<u64> {
         let text = value.as_ref().map(canonical::to_vec).unwrap_or_default();
         let name = key.clone();
-        let update = self.perform_update(key, Digest::of(&text), move |found| {
+        let update = self.operation(key, Digest::of(&text), move |found| {
             let have = found.map(|found| found.version);
             match expected {
                 Some(expected) if expected != have => {
@@ -314,12 +314,14 @@ impl Shared<'_> {
                 _ => value.clone().map(Some),
             }
         });
+        let update = self.cx.perform(update);
         Composed(Box::pin(async move { Ok(update.await?.version) }))
     }
 
     /// Deletes a value.
     pub fn delete(&self, key: impl Into<String>) -> Composed<()> {
-        let update = self.perform_update(key.into(), Digest::of(b"delete"), |_| Ok(None));
+        let update = self.operation(key.into(), Digest::of(b"delete"), |_| Ok(None));
+        let update = self.cx.perform(update);
         Composed(Box::pin(async move { update.await.map(drop) }))
     }
 
@@ -363,13 +365,6 @@ impl Shared<'_> {
             serde_json::from_value(updated.value.unwrap_or_default())
                 .map_err(|error| AgentError::Operation(mistyped(&error)))
         }))
-    }
-
-    fn perform_update<F>(&self, key: String, digest: Digest, decide: F) -> Performing<Update>
-    where
-        F: Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync + 'static,
-    {
-        self.cx.perform(self.operation(key, digest, decide))
     }
 
     fn operation<F>(&self, key: String, digest: Digest, decide: F) -> Update
