@@ -88,30 +88,6 @@ impl Names {
             self.twice.push((T::WHAT, name));
         }
     }
-
-    fn refuse_twice(&self, place: impl FnOnce() -> String) -> Result<(), DefinitionError> {
-        let Some((what, name)) = self.twice.first() else {
-            return Ok(());
-        };
-        Err(DefinitionError::Collision {
-            place: place(),
-            what,
-            name: name.clone(),
-        })
-    }
-
-    fn around(
-        &mut self,
-        model: &impl Fn(ModelHandle) -> ModelHandle,
-        tool: &impl Fn(ToolHandle) -> ToolHandle,
-    ) {
-        for of in self.models.values_mut() {
-            *of = model(of.clone());
-        }
-        for of in self.tools.values_mut() {
-            *of = tool(of.clone());
-        }
-    }
 }
 
 /// The names of a registry, by place.
@@ -232,28 +208,43 @@ impl Places {
     pub(super) fn known<T: Named>(&self) -> String {
         listed(self.names_of::<T>())
     }
+}
 
-    /// Refuses a name that one place gives to different things.
-    pub(super) fn refuse_twice(&self, all: &str) -> Result<(), DefinitionError> {
-        self.all.refuse_twice(|| all.to_owned())?;
-        for (agent, own) in &self.agents {
-            own.refuse_twice(|| format!("agent {agent:?}"))?;
+impl Registry {
+    /// Refuses two different things under one name in one place. `all` is the place of all agents.
+    pub(crate) fn refuse_twice(&self, all: &str) -> Result<(), DefinitionError> {
+        let agents = self.places.agents.iter();
+        let of_agents = agents.map(|(agent, own)| (format!("agent {agent:?}"), own));
+        let of_all = (all.to_owned(), &self.places.all);
+        for (place, names) in std::iter::once(of_all).chain(of_agents) {
+            if let Some((what, name)) = names.twice.first() {
+                let name = name.clone();
+                return Err(DefinitionError::Collision { place, what, name });
+            }
         }
         Ok(())
     }
 
-    pub(super) fn around(
-        &mut self,
+    /// The same names with other code behind them: what a simulation puts around each.
+    pub(crate) fn around(
+        mut self,
         model: impl Fn(ModelHandle) -> ModelHandle,
         tool: impl Fn(ToolHandle) -> ToolHandle,
-    ) {
-        for names in std::iter::once(&mut self.all).chain(self.agents.values_mut()) {
-            names.around(&model, &tool);
+    ) -> Self {
+        let Places { all, agents } = &mut self.places;
+        for names in std::iter::once(all).chain(agents.values_mut()) {
+            names
+                .models
+                .values_mut()
+                .for_each(|of| *of = model(of.clone()));
+            names
+                .tools
+                .values_mut()
+                .for_each(|of| *of = tool(of.clone()));
         }
+        self
     }
-}
 
-impl Registry {
     /// All models with what people may call the places that have them.
     pub(crate) fn models_by_place(&self) -> Vec<(String, &ModelHandle)> {
         let all = self.places.all.models.iter();

@@ -196,21 +196,6 @@ impl Registry {
         self
     }
 
-    /// The same names with other code behind them: what a simulation puts around each.
-    pub(crate) fn around(
-        mut self,
-        model: impl Fn(ModelHandle) -> ModelHandle,
-        tool: impl Fn(ToolHandle) -> ToolHandle,
-    ) -> Self {
-        self.places.around(model, tool);
-        self
-    }
-
-    /// Refuses two different things under one name in one place.
-    pub(crate) fn refuse_twice(&self, all: &str) -> Result<(), DefinitionError> {
-        self.places.refuse_twice(all)
-    }
-
     /// What a name stands for where no agent is meant.
     fn named<T: Named>(&self, name: &str) -> Option<&T> {
         self.places.look_up(&[], name).ok().flatten()
