@@ -37,6 +37,12 @@ impl Members {
         self.of.get(&key).map(Vec::as_slice)
     }
 
+    /// The tools that an agent names by this: those of a toolset, or the tool itself.
+    fn all<'a>(&'a self, agent: &str, name: &'a String) -> &'a [String] {
+        let members = self.named(agent, name);
+        members.unwrap_or(std::slice::from_ref(name))
+    }
+
     /// Whether a tool is a member of a toolset of this name, at any agent.
     pub(super) fn holds(&self, toolset: &str, tool: &str) -> bool {
         let mut of = self.of.iter().filter(|((_, name), _)| name == toolset);
@@ -240,31 +246,20 @@ impl Registry {
         &'a self,
         agent: &'a AgentSpec,
     ) -> impl Iterator<Item = &'a String> {
-        agent.tools.iter().flat_map(|name| {
-            let members = self.members.named(&agent.name, name);
-            members.unwrap_or(std::slice::from_ref(name))
-        })
+        let tools = agent.tools.iter();
+        tools.flat_map(|name| self.members.all(&agent.name, name))
     }
 
     fn name_members(&self, agent: &mut AgentSpec) {
         let named = agent.name.clone();
         let replaced = |tools: &mut Vec<String>| {
-            let each = tools
-                .iter()
-                .flat_map(|name| match self.members.named(&named, name) {
-                    Some(members) => members.to_vec(),
-                    None => vec![name.clone()],
-                });
-            *tools = each.collect();
+            let each = tools.iter().flat_map(|name| self.members.all(&named, name));
+            *tools = each.cloned().collect();
         };
         replaced(&mut agent.tools);
-        if let Some(tools) = agent
-            .create_agent
-            .as_mut()
-            .and_then(|create| create.tools.as_mut())
-        {
-            replaced(tools);
-        }
+        let given = agent.create_agent.as_mut();
+        let given = given.and_then(|create| create.tools.as_mut());
+        given.into_iter().for_each(replaced);
         // A rule for a toolset applies to each of its tools that has no rule of its own.
         for (name, rule) in std::mem::take(&mut agent.approval) {
             match self.members.named(&named, &name) {
