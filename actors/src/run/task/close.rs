@@ -11,7 +11,7 @@ use crate::{
     run::{
         ToolEnd, ToolInvocation,
         leg::{CallIdentity, Leg},
-        operation::{End, Made},
+        operation::Made,
         operations::{
             CallTool, call_or_reconcile,
             changes::{Changing, TeamToolState},
@@ -68,14 +68,9 @@ impl Carrier {
         }
         for (op, call) in recorded {
             self.driver.cancel_recorded_child(leg, op, &call, &reason);
-            let in_doubt = matches!(call.begun, Some(Begun::Effect));
-            let error = if in_doubt {
-                OperationError::new(ErrorKind::InDoubt, NEVER_HEARD_OF)
-            } else {
-                interrupted(&reason)
-            };
             let spent = Family::of(&call.identity.kind).consumed();
-            self.close_call(op, &call.identity, &Err(error), spent);
+            let end = in_doubt_before(leg, op);
+            self.close_call(op, &call.identity, end, &reason, spent);
         }
         for run in children {
             self.driver.cancel_child(run, &reason);
@@ -88,12 +83,12 @@ impl Carrier {
             })
             .collect();
         for (op, identity, spent) in open {
-            self.close_call(op, &identity, &Err(interrupted(&reason)), spent);
+            self.close_call(op, &identity, None, &reason, spent);
         }
         // The grace periods of the calls run side by side.
         for (op, identity, spent, end) in join_all(aborts).await {
             let end = end.or_else(|| in_doubt_before(leg, op));
-            self.close_tool(op, &identity, end, &reason, spent);
+            self.close_call(op, &identity, end, &reason, spent);
         }
         self.cancel_continuing(&reason).await?;
         self.driver.journal.flush();
@@ -102,19 +97,6 @@ impl Carrier {
         let messages = self.broken_off(leg, &stop.to_string()).await?;
         let outcome = self.closed(leg, stop).await?;
         self.end(leg, Ok(outcome), messages).await
-    }
-
-    pub(super) fn close_call(
-        &mut self,
-        op: OperationId,
-        identity: &CallIdentity,
-        made: &End,
-        spent: Spent,
-    ) {
-        let journal = &mut self.driver.journal;
-        // An end that cannot be encoded is recorded as an error that says so.
-        let _ = journal.append_completed(op, identity, made, spent, None);
-        self.driver.ledger.charge(spent);
     }
 
     /// Cancels the children that outlive this run's end, but not its cancellation. They are trees
@@ -140,7 +122,8 @@ impl Carrier {
         Ok(())
     }
 
-    pub(super) fn close_tool(
+    /// Records the end of a call, of which `end` is what is known.
+    fn close_call(
         &mut self,
         op: OperationId,
         identity: &CallIdentity,
@@ -153,11 +136,14 @@ impl Carrier {
             end => cut_short(end, interrupted(reason)),
         };
         let made = result.map(|result| Made::new(result, spent));
-        self.close_call(op, identity, &made, spent);
+        let journal = &mut self.driver.journal;
+        // An end that cannot be encoded is recorded as an error that says so.
+        let _ = journal.append_completed(op, identity, &made, spent, None);
+        self.driver.ledger.charge(spent);
     }
 
     /// Calls the undo steps, the latest first.
-    pub(super) async fn undo(&mut self, leg: &Arc<Leg>) -> Result<(), StoreError> {
+    async fn undo(&mut self, leg: &Arc<Leg>) -> Result<(), StoreError> {
         let mut steps = std::mem::take(&mut self.recorded.undo);
         steps.append(&mut leg.books.lock().undo);
         for (number, (agent, call)) in steps.into_iter().rev().enumerate() {
@@ -238,7 +224,7 @@ impl Carrier {
             };
             self.driver.write_told(leg, op);
             let spent = Family::of(&identity.kind).consumed();
-            self.close_tool(op, &identity, Some(end), "undo", spent);
+            self.close_call(op, &identity, Some(end), "undo", spent);
         }
         Ok(())
     }
