@@ -106,10 +106,15 @@ impl<T: Send + 'static> Begin<T> {
         gate: Gate,
         act: impl Future<Output = Result<T, OperationError>> + Send + 'static,
     ) -> Self {
+        Self::act_then(gate, act.map(Self::Ready))
+    }
+
+    /// Such an act, which returns how the operation goes on after it.
+    pub fn act_then(gate: Gate, act: impl Future<Output = Self> + Send + 'static) -> Self {
         Self::Act(Act {
             record_start: false,
             gate,
-            future: Box::pin(act.map(Self::Ready)),
+            future: Box::pin(act),
         })
     }
 }

@@ -7,8 +7,8 @@ use ghostlight_actors::{
     contract::{Embedder, EmbedderHandle, EmbeddingPurpose, EmbeddingSpace},
     definition::MemorySpec,
     run::{
-        Act, Attempt, Begin, Changes, Gate, Operation, OperationContext, Performing, RunContext,
-        Write, operations::ScopedState,
+        Attempt, Begin, Changes, Gate, Operation, OperationContext, Performing, RunContext, Write,
+        operations::ScopedState,
     },
     vocabulary::{Digest, ErrorKind, OperationError, RunStart, Scope, Timestamp, tenant_of},
 };
@@ -433,12 +433,8 @@ fn state_of(cx: &OperationContext, scope: MemoryScope) -> Result<ScopedState, Op
 pub(crate) fn act<T: Send + 'static>(
     work: impl Future<Output = Result<Begin<T>, OperationError>> + Send + 'static,
 ) -> Begin<T> {
-    Begin::Act(Act {
-        record_start: false,
-        gate: Gate::After,
-        future: Box::pin(
-            async move { work.await.unwrap_or_else(|error| Begin::Ready(Err(error))) },
-        ),
+    Begin::act_then(Gate::After, async move {
+        work.await.unwrap_or_else(|error| Begin::Ready(Err(error)))
     })
 }
 

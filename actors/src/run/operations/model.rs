@@ -1,6 +1,6 @@
 use crate::{
     run::{
-        Act, Begin, Composed, Gate, ModelCall, Operation, OperationContext, RunContext,
+        Begin, Composed, Gate, ModelCall, Operation, OperationContext, RunContext,
         leg::{Delivery, ResultSlot},
         read_result,
     },
@@ -63,23 +63,19 @@ impl Operation for CallModel {
             }
         };
         let (leg, id) = (cx.leg, cx.id);
-        Begin::Act(Act {
-            record_start: false,
-            // The request may be on its way while earlier entries are being committed.
-            gate: Gate::After,
-            future: Box::pin(async move {
-                let called = answer.await;
-                leg.tell(id, called.told);
-                match called.end {
-                    // Messages of people are taken when the answer that brings them is recorded. An
-                    // answer that is cancelled or dropped before leaves them for the next one.
-                    Ok(mut response) => Begin::Deferred(Box::new(move || {
-                        response.steering.extend(leg.hear());
-                        Ok(response)
-                    })),
-                    failed => Begin::Ready(failed),
-                }
-            }),
+        // The request may be on its way while earlier entries are being committed.
+        Begin::act_then(Gate::After, async move {
+            let called = answer.await;
+            leg.tell(id, called.told);
+            match called.end {
+                // Messages of people are taken when the answer that brings them is recorded. An
+                // answer that is cancelled or dropped before leaves them for the next one.
+                Ok(mut response) => Begin::Deferred(Box::new(move || {
+                    response.steering.extend(leg.hear());
+                    Ok(response)
+                })),
+                failed => Begin::Ready(failed),
+            }
         })
     }
 }

@@ -147,12 +147,8 @@ impl Operation for CallTool {
         let mut slot = calling.ports.slot(&calling.invocation);
         match (&mut slot).now_or_never() {
             Some(slot) => Begin::Act(calling.with(slot).act(true, false)),
-            None => Begin::Act(Act {
-                record_start: false,
-                gate: Gate::Open,
-                future: Box::pin(
-                    async move { Begin::Act(calling.with(slot.await).act(true, false)) },
-                ),
+            None => Begin::act_then(Gate::Open, async move {
+                Begin::Act(calling.with(slot.await).act(true, false))
             }),
         }
     }
