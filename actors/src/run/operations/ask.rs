@@ -125,9 +125,7 @@ impl Decision {
             ..Self::default()
         }
     }
-}
 
-impl Decision {
     /// Checks that the decision is for this call.
     ///
     /// # Errors

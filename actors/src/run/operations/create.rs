@@ -102,8 +102,8 @@ impl RunContext {
             let by = |result| Answered::by(by, result);
             return Box::pin(async move { told(&call, work.await).map(by) });
         }
-        if background && self.is_in_background(agent.name()) {
-            let name = agent.name();
+        let name = agent.name();
+        if background && self.leg().books.lock().in_background.contains_key(name) {
             let text =
                 format!("Not made: the agent {name:?} is at work already; ask for its result.");
             return refused(text);
@@ -117,7 +117,7 @@ impl RunContext {
         if background {
             return self.create_in_background(call, agent, task);
         }
-        let keeper = self.keeper(&agent);
+        let keeper = self.keeper_of(name.to_owned(), has_tools(&agent));
         let work = self.work(agent, task).shared();
         if let Some(work) = work.downgrade() {
             let mut books = self.leg().books.lock();
@@ -174,10 +174,6 @@ impl RunContext {
         })
     }
 
-    fn is_in_background(&self, name: &str) -> bool {
-        self.leg().books.lock().in_background.contains_key(name)
-    }
-
     /// Waits for an agent that the model made in the background.
     pub(super) fn agent_result_call(&self, call: ToolCall) -> CallEnd {
         #[derive(Deserialize)]
@@ -211,10 +207,6 @@ impl RunContext {
             let result = keeper.keep(&call, joining.await).await?;
             Ok(Answered::by(AnsweredBy::Agent(name), result))
         })
-    }
-
-    fn keeper(&self, agent: &Assignee) -> Keeper {
-        self.keeper_of(agent.name().to_owned(), has_tools(agent))
     }
 
     fn keeper_of(&self, name: String, had_tools: bool) -> Keeper {

@@ -166,9 +166,7 @@ impl RunContext {
         let event = PhantomData;
         Topic { at, event }
     }
-}
 
-impl RunContext {
     /// Publishes the event of a model's call.
     pub(super) async fn publish_call(self, call: ToolCall) -> Result<ToolResult, AgentError> {
         #[derive(Deserialize)]

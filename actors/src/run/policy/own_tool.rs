@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::vocabulary::ToolSet;
-use crate::vocabulary::{Digest, ModelRequest, ToolDefinition};
+use crate::vocabulary::{Digest, ModelRequest, ToolDefinition, ToolSet};
 
 /// A tool that a policy offers in [`Policy::before_model`](super::Policy::before_model) and
 /// answers in [`Policy::before_tool`](super::Policy::before_tool). The set of tools with it is
