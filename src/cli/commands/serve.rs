@@ -72,7 +72,7 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
         error => error.into(),
     })?;
     let system = system.as_operator();
-    let at_work = watch.seen.values().filter(|status| is_at_work(**status));
+    let at_work = watch.seen.values().filter(|status| status.is_under_way());
     super::note(&format!(
         "team {}, model {model}, {} at work, in {}; Ctrl-C ends it, and all goes on with the next start",
         watch.team,
@@ -112,16 +112,16 @@ async fn keep(
         }
     }
     let (mut look, mut recover) = (every(LOOK), every(RECOVER));
-    let (mut goes_on, mut departures) = (true, 0);
+    let mut left = OptionFuture::from(keeping.store.news(Notice::Left));
+    let mut goes_on = true;
     while goes_on {
-        let left = keeping.store.news(Notice::Left, departures);
         tokio::select! {
             biased;
             () = interrupt.fired() => goes_on = false,
             () = failed(listening) => goes_on = false,
             // The runs of a node that leaves are taken up at once, those of one that dies when its end is noticed.
-            Some(count) = OptionFuture::from(left) => {
-                departures = count;
+            Some(()) = &mut left => {
+                left = keeping.store.news(Notice::Left).into();
                 recover.reset_immediately();
             }
             _ = recover.tick() => {
@@ -178,10 +178,6 @@ fn every(pause: Duration) -> Interval {
     every
 }
 
-fn is_at_work(status: RunStatus) -> bool {
-    matches!(status, RunStatus::Running | RunStatus::Cancelling)
-}
-
 /// The states of the team's runs that were already reported.
 struct Watch {
     team: String,
@@ -205,7 +201,7 @@ impl Watch {
         let mut known: HashSet<RunId> = rows.iter().map(|row| row.run).collect();
         let at_work = keeping.store.runs(filter).await?.into_iter();
         rows.extend(at_work.filter(|row| known.insert(row.run)));
-        let were_at_work = self.seen.iter().filter(|(_, status)| is_at_work(**status));
+        let were_at_work = self.seen.iter().filter(|(_, status)| status.is_under_way());
         for (run, _) in were_at_work.filter(|(run, _)| !known.contains(run)) {
             rows.extend(keeping.store.run(*run).await?);
         }
