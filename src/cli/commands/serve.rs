@@ -228,3 +228,67 @@ impl Watch {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use ghostlight_actors::{
+        contract::{News, Store, StoreHandle},
+        run::{Agent, RunContext},
+        testing::{FaultyStore, InMemoryStore},
+        vocabulary::{AgentError, Outcome},
+    };
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+    use crate::cli::default_model::ModelArguments;
+
+    fn team(ends: bool) -> Team {
+        let work = move |_: RunContext| async move {
+            if !ends {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, AgentError>(Outcome::answer("done"))
+        };
+        Agent::from_fn("desk", work).into_team().unwrap()
+    }
+
+    /// The clock stands still but for pauses that all wait for, and the next look is far when the notice comes.
+    #[tokio::test(start_paused = true)]
+    async fn the_runs_of_a_process_that_leaves_are_taken_up_at_its_notice() {
+        let (memory, news) = (InMemoryStore::new(), News::default());
+        let (here, seen) = (memory.another_process(), memory.another_process());
+        let leaving = System::builder(memory).team(team(false));
+        let leaving = leaving.start().await.unwrap();
+        let run = leaving.session("desk", "s").send("go").await.unwrap().id();
+        let keeping = Keeping {
+            store: StoreHandle::new(FaultyStore::telling(here, news.clone())),
+            option: String::new(),
+            lasting: true,
+        };
+        let Team { spec, registry } = team(true);
+        let mut watch = Watch::new("desk".to_owned(), false);
+        let model = ModelArguments::default();
+        let mut watched = Watched::new(PathBuf::new(), spec, model, registry);
+        let system = System::builder(keeping.store.clone()).team(team(true));
+        let system = system.start().await.unwrap();
+        let (mut listening, mut interrupt) = (HttpServer::default(), Interrupt::new().unwrap());
+        let watching = (&mut watch, &mut watched);
+        let took = async {
+            sleep(RECOVER * 2 + RECOVER / 4).await;
+            leaving.stop().await.unwrap();
+            let told = Instant::now();
+            news.tell(Notice::Left);
+            while seen.run(run).await.unwrap().unwrap().status != RunStatus::Answered {
+                sleep(Duration::from_millis(1)).await;
+            }
+            told.elapsed()
+        };
+        let took = tokio::select! {
+            ended = keep(&system, &keeping, watching, &mut listening, &mut interrupt) => panic!("{ended:?}"),
+            took = took => took,
+        };
+        assert!(took < RECOVER / 4, "{took:?}");
+    }
+}
