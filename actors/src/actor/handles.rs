@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     contract::{
-        InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
+        InboxBody, InboxItem, Notice, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
     },
     run::{
         Recorded,
@@ -283,11 +283,10 @@ impl Run {
     /// # Errors
     /// What the store fails with.
     pub async fn wait(&self) -> Result<RunRow, SystemError> {
-        let under_way = |status| matches!(status, RunStatus::Running | RunStatus::Cancelling);
         let mut looks = Looks::new();
         loop {
             let run = self.current().await?;
-            let row = run.rest(|status| !under_way(status)).await?;
+            let row = run.rest(|status| !status.is_under_way()).await?;
             let goes_on = row.status == RunStatus::Continued;
             if !goes_on && (row.status != RunStatus::Waiting || !run.has_news(&row).await?) {
                 return Ok(row);
@@ -325,6 +324,7 @@ impl Run {
         let (mut watch, mut looks) = (live.watch(self.id), Looks::new());
         loop {
             watch.mark();
+            let told = services.store.news(Notice::Rested(self.id));
             let row = self.status().await?;
             if wanted(row.status) {
                 return Ok(row);
@@ -336,14 +336,14 @@ impl Run {
                 return Err(SystemError::Store(error));
             }
             // The watch rings when a life of the run in this process ends. That the run begins to
-            // wait, and what another process does, is found by looking.
+            // wait, and what another process does, is told by the store or found by looking.
             if live.is_live(self.id) {
                 looks.restart();
             }
             tokio::select! {
                 biased;
                 () = watch.rung() => {}
-                () = services.clock.sleep(looks.pause()) => {}
+                () = looks.next(&*services.clock, told) => {}
             }
         }
     }

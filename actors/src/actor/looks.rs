@@ -2,11 +2,20 @@
 
 use std::time::Duration;
 
+use crate::contract::{BoxFuture, Clock};
+
 /// The pause after the first look, and the longest one, where nothing else is said.
 const FIRST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Pauses that grow. A store does not tell what other processes write to it, so a caller that waits
+/// The pause where the store tells when to look. A notice may be lost, and programs of before this version give none:
+/// then this is all that they cost. A sooner look would find nothing that is not told.
+pub(crate) const SELDOM: Duration = Duration::from_secs(1);
+
+/// The shortest pause between two looks that notices ask for. One look finds all that was told during it.
+pub(crate) const NEXT_NOTICE: Duration = Duration::from_millis(5);
+
+/// Pauses that grow. Most stores do not tell what other processes write to them, so a caller that waits
 /// for them looks again and again: soon at first, and seldom if nothing happens for long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Looks {
@@ -36,6 +45,22 @@ impl Looks {
         let pause = self.next;
         self.next = (pause * 2).min(self.longest);
         pause
+    }
+
+    /// Waits until the next look: for a notice, asked for before the last look, or for the next pause where none is told.
+    pub(crate) async fn next(&mut self, clock: &dyn Clock, told: Option<BoxFuture<'static, ()>>) {
+        let Some(told) = told else {
+            return clock.sleep(self.pause()).await;
+        };
+        let told = async {
+            clock.sleep(NEXT_NOTICE).await;
+            told.await;
+        };
+        tokio::select! {
+            biased;
+            () = told => {}
+            () = clock.sleep(SELDOM) => {}
+        }
     }
 
     /// Begins again with the shortest pause, because something happened.

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     contract::{
-        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, StateSlot, StoreError,
+        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, Notice, StateSlot, StoreError,
         StoreHandle, StoredLine,
     },
     run::{
@@ -183,6 +183,7 @@ impl Ports for Services {
             let (mut run, mut looks) = (run, Looks::new());
             loop {
                 let mut watch = services.previewer.live.watch(run);
+                let told = services.store.news(Notice::Rested(run));
                 let row = services.store.run(run).await?;
                 if row.is_none() && services.store.deleted(run).await?.is_some() {
                     let message = format!("run {run} was deleted after its retention time");
@@ -204,7 +205,7 @@ impl Ports for Services {
                 }
                 tokio::select! {
                     () = watch.rung() => {}
-                    () = services.clock.sleep(looks.pause()) => {}
+                    () = looks.next(&*services.clock, told) => {}
                 }
             }
         })

@@ -6,9 +6,13 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::OptionFuture;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::shared::{LEAST_IDLENESS, Shared, TimerRequest};
+use super::{
+    looks::{NEXT_NOTICE, SELDOM},
+    shared::{LEAST_IDLENESS, Shared, TimerRequest},
+};
 use crate::{
     contract::{Notice, WallWatch, pause_until},
     run::Command,
@@ -17,13 +21,6 @@ use crate::{
 
 /// How long runs whose time has come wait before they ask again whether a place is free.
 const PLACES_AGAIN: Duration = Duration::from_millis(100);
-
-/// How often inboxes are looked at where the store hears of what is posted; a longer `Limits::look` replaces it. A
-/// notice may be lost, and programs of before this version send none.
-const SELDOM: Duration = Duration::from_secs(1);
-
-/// The shortest pause between two looks that notices ask for. One look finds all messages that were posted during it.
-const NEXT_NOTICE: Duration = Duration::from_millis(5);
 
 /// The service's work, and how far inboxes were read. It outlives the lives of the service: a
 /// sleeping run whose alarm is forgotten would sleep for ever.
@@ -87,7 +84,13 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
     } = book;
     let store = &shared.services.store;
     let mut look = clock.monotonic();
-    let (mut looked, mut heard) = (None, 0);
+    let mut looked = None;
+    let news = store.news(Notice::Posted);
+    let every = match news.is_some() {
+        true => SELDOM.max(shared.limits.look),
+        false => shared.limits.look,
+    };
+    let mut news = OptionFuture::from(news);
     // All agents may rest equally long, so one queue replaces a timer for each.
     let mut look_for_idle = look;
     let mut wall = WallWatch::new(&*clock);
@@ -100,12 +103,6 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
         });
         let alarm = alarm.unwrap_or_else(|| Box::pin(std::future::pending()));
         let next = look.min(look_for_idle);
-        let news = store.news(Notice::Posted, heard);
-        let every = match news.is_some() {
-            true => SELDOM.max(shared.limits.look),
-            false => shared.limits.look,
-        };
-        let news = news.unwrap_or_else(|| Box::pin(std::future::pending()));
         tokio::select! {
             biased;
             request = requests.recv() => match request {
@@ -122,8 +119,8 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
                 }
                 None => return,
             },
-            notices = news => {
-                heard = notices;
+            Some(()) = &mut news => {
+                news = store.news(Notice::Posted).into();
                 let soon = looked.map_or(look, |looked: Timestamp| looked.after(NEXT_NOTICE));
                 look = look.min(soon);
             }

@@ -174,9 +174,12 @@ impl Store for VolatileTeams {
         self.durable.term()
     }
 
-    fn news(&self, of: Notice, seen: u64) -> Option<BoxFuture<'static, u64>> {
-        // No other process can post to a run that is kept in memory, or take it up.
-        self.durable.news(of, seen)
+    fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {
+        // The store in memory tells nothing. No other process can post to its runs, or take them up.
+        match of {
+            Notice::Rested(run) if self.memory.has(run) => None,
+            of => self.durable.news(of),
+        }
     }
 
     async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {

@@ -18,6 +18,7 @@ mod inbox;
 mod interceptor;
 mod line;
 mod model;
+mod news;
 mod origin;
 mod run_row;
 mod run_status;
@@ -49,14 +50,13 @@ pub use interceptor::{
 };
 pub use line::{EntryError, Line};
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
+pub use news::{News, Notice};
 pub use origin::Origin;
 pub use run_row::{RunFilter, RunRow};
 pub use run_status::RunStatus;
 pub use session_row::{SessionFilter, SessionRow};
 pub use state::{Expected, StateSlot, StateValue, StateWrite};
-pub use store::{
-    Append, Batch, CarriedTeam, Claim, Committed, Notice, Store, StoredLine, TreeLine,
-};
+pub use store::{Append, Batch, CarriedTeam, Claim, Committed, Store, StoredLine, TreeLine};
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;
 pub(crate) use tool::ToolPace;

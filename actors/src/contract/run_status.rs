@@ -45,6 +45,12 @@ impl RunStatus {
             RunEnd::Continued { .. } => Self::Continued,
         }
     }
+
+    /// Whether the run is at work, or being cancelled.
+    pub fn is_under_way(self) -> bool {
+        matches!(self, Self::Running | Self::Cancelling)
+    }
+
     /// Whether the run has ended.
     pub fn is_ended(self) -> bool {
         matches!(

@@ -5,20 +5,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BoxFuture, Deleted, Expiry, InboxItem, Inventory, Line, RunFilter, RunRow, SessionFilter,
-    SessionRow, StateSlot, StateValue, StateWrite, StoreError,
+    BoxFuture, Deleted, Expiry, InboxItem, Inventory, Line, Notice, RunFilter, RunRow,
+    SessionFilter, SessionRow, StateSlot, StateValue, StateWrite, StoreError,
 };
 use crate::vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp};
-
-/// The kinds of notice that a process gives to others over their store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Notice {
-    /// It posted an item to an inbox.
-    Posted,
-    /// It closed the store, and what it owned is free.
-    Left,
-}
 
 /// A durable store of journals, state, inboxes and checkpoints.
 ///
@@ -234,11 +224,11 @@ pub trait Store: Send + Sync + 'static {
         after: u64,
     ) -> impl Future<Output = Result<(u64, Vec<RunId>), StoreError>> + Send;
 
-    /// Waits for more than `seen` notices of this kind from other processes, and returns how many there were. `None`
-    /// where none are heard, as by default. A notice may be lost, so a System looks anyway, only less often: for what was
-    /// [`posted`](Self::posted) once a second.
-    fn news(&self, of: Notice, seen: u64) -> Option<BoxFuture<'static, u64>> {
-        let _ = (of, seen);
+    /// Waits for the next notice of this kind. Each one counts that is told after this call, also before the future is
+    /// polled: a caller that asks for news before it looks misses nothing. `None` where none are told, as by default. A
+    /// notice may be lost, so a System looks anyway, only less often: once a second. See [`News`](super::News).
+    fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {
+        let _ = of;
         None
     }
 

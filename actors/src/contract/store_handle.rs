@@ -17,7 +17,7 @@ macro_rules! erased_store {
     ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         trait ErasedStore: Send + Sync {
             $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>>;)*
-            fn news(&self, of: Notice, seen: u64) -> Option<BoxFuture<'static, u64>>;
+            fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>>;
             fn term(&self) -> Option<u64>;
             fn description(&self) -> String;
         }
@@ -27,8 +27,8 @@ macro_rules! erased_store {
                 Box::pin(Store::$name(self, $($argument),*))
             })*
 
-            fn news(&self, of: Notice, seen: u64) -> Option<BoxFuture<'static, u64>> {
-                Store::news(self, of, seen)
+            fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {
+                Store::news(self, of)
             }
 
             fn term(&self) -> Option<u64> {
@@ -132,8 +132,8 @@ impl StoreHandle {
     }
 
     /// See [`Store::news`].
-    pub fn news(&self, of: Notice, seen: u64) -> Option<BoxFuture<'static, u64>> {
-        self.0.news(of, seen)
+    pub fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {
+        self.0.news(of)
     }
 
     /// See [`Store::term`].

@@ -1,4 +1,4 @@
-//! A store that fails or dies on demand.
+//! A store that fails, dies or tells on demand.
 
 use std::{fmt, sync::Arc};
 
@@ -7,8 +7,9 @@ use tokio::sync::watch;
 
 use crate::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, RunFilter, RunRow,
-        SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+        Batch, BoxFuture, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, News, Notice,
+        RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError,
+        StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -57,6 +58,7 @@ pub struct FaultyStore<S> {
 
 struct Shared<S> {
     inner: S,
+    news: Option<News>,
     plan: Mutex<Plan>,
     dead: watch::Sender<bool>,
 }
@@ -80,8 +82,24 @@ enum Fate {
 impl<S: Store> FaultyStore<S> {
     /// A store that only counts its commits.
     pub fn new(inner: S) -> Self {
+        Self::with(inner, None)
+    }
+
+    /// A store that counts its calls, of any kind, and tells the notices that the test [gives](News::tell).
+    pub fn telling(inner: S, news: News) -> Self {
+        let store = Self::with(inner, Some(news));
+        store.shared.plan.lock().every_call = true;
+        store
+    }
+
+    fn with(inner: S, news: Option<News>) -> Self {
         let (plan, dead) = (Mutex::default(), watch::channel(false).0);
-        let shared = Arc::new(Shared { inner, plan, dead });
+        let shared = Arc::new(Shared {
+            inner,
+            news,
+            plan,
+            dead,
+        });
         Self { shared }
     }
 
@@ -244,6 +262,13 @@ impl<S: Store> Store for FaultyStore<S> {
         fn posted(after: u64) -> (u64, Vec<RunId>);
         fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+    }
+
+    fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {
+        match &self.shared.news {
+            Some(news) => Some(news.next(of)),
+            None => self.shared.inner.news(of),
+        }
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
+    contract::{News, Notice, Store},
     run::{
         Agent, RunContext,
         operations::{Overflow, Subscription},
     },
     testing::{FaultyStore, ScriptedModel},
-    vocabulary::{AgentError, Effect, Outcome, ToolCall},
+    vocabulary::{AgentError, Effect, Outcome, RunId, ToolCall},
 };
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::stage::{Stage, ask, outcome, pause, text};
 
@@ -94,32 +96,69 @@ async fn the_topics_of_a_run_are_seen_from_outside_and_are_its_own() {
     outcome(&other).await;
 }
 
+/// An agent that works for so long.
+fn working(pause: Duration) -> Agent {
+    Agent::from_fn("a", move |cx: RunContext| async move {
+        let work = async move {
+            tokio::time::sleep(pause).await;
+            Ok::<_, AgentError>("done".to_owned())
+        };
+        Ok(Outcome::answer(cx.step("work", Effect::Read, work).await?))
+    })
+}
+
+/// A System of this agent in another process.
+async fn elsewhere(stage: &Stage, store: impl Store, agent: Agent) -> System {
+    System::builder(store)
+        .limits(stage.limits)
+        .clock(stage.clock.clone())
+        .team(agent.into_team().unwrap())
+        .start()
+        .await
+        .unwrap()
+}
+
 /// The clock stands for an hour, in which a look each 20 ms would be 180,000 looks.
 #[tokio::test(start_paused = true)]
 async fn a_run_of_another_process_is_looked_at_less_often_the_longer_it_takes() {
     let stage = Stage::alone();
-    let hour = Duration::from_secs(3_600);
-    let agent = move || {
-        Agent::from_fn("a", move |cx: RunContext| async move {
-            let work = async move {
-                tokio::time::sleep(hour).await;
-                Ok::<_, AgentError>("done".to_owned())
-            };
-            Ok(Outcome::answer(cx.step("work", Effect::Read, work).await?))
-        })
-    };
+    let agent = || working(Duration::from_secs(3_600));
     let system = stage.start(agent()).await;
     let run = ask(&system, "a", "go").await;
-    let elsewhere = FaultyStore::counting_calls(stage.store.another_process());
-    let other = System::builder(elsewhere.clone())
-        .limits(stage.limits)
-        .clock(stage.clock.clone())
-        .team(agent().into_team().unwrap())
-        .start()
-        .await
-        .unwrap();
+    let store = FaultyStore::counting_calls(stage.store.another_process());
+    let other = elsewhere(&stage, store.clone(), agent()).await;
     let outcome = other.run(run.id()).outcome().await.unwrap();
     assert_eq!(outcome.text(), "done");
-    let calls = elsewhere.calls();
+    let calls = store.calls();
     assert!(calls < 20_000, "{calls} calls of the store");
+}
+
+/// Both runs end between two looks, which come each second.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_run_wakes_those_who_wait_for_it_and_a_lost_notice_costs_a_second() {
+    let stage = Stage::alone();
+    let agent = || working(Duration::from_millis(10_300));
+    let system = stage.start(agent()).await;
+    let told = ask(&system, "a", "go").await.id();
+    let lost = system.session("a", "lost").send("go").await.unwrap().id();
+    let news = News::default();
+    let store = FaultyStore::telling(stage.store.another_process(), news.clone());
+    let other = elsewhere(&stage, store.clone(), agent()).await;
+    let begun = Instant::now();
+    let wait_for = async |run: RunId| {
+        let outcome = other.run(run).outcome().await.unwrap();
+        assert_eq!(outcome.text(), "done");
+        begun.elapsed()
+    };
+    let tell = async {
+        tokio::time::sleep(Duration::from_millis(10_350)).await;
+        news.tell(Notice::Rested(told));
+    };
+    let (after_told, after_lost, ()) = tokio::join!(wait_for(told), wait_for(lost), tell);
+    let millis = Duration::from_millis;
+    assert!(after_told < millis(10_400), "{after_told:?}");
+    assert!(after_lost > millis(10_900), "{after_lost:?}");
+    assert!(after_lost < millis(11_200), "{after_lost:?}");
+    let calls = store.calls();
+    assert!(calls < 100, "{calls} calls of the store");
 }

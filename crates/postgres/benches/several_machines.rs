@@ -1,7 +1,8 @@
 //! What PostgreSQL costs: a durable step, the steps of many agents on one node and on two, and sleeping sessions; beside
 //! bare commits of the same rows, in one sitting, with syncs; and what eight nodes would come to by these costs.
 //! `several_machines asleep 1000000` measures that many sleepers, and nothing else; `several_machines claims 10000` what
-//! it takes until many nodes have shared so many journals of a dead one, beside bare rows that are shared with `SKIP LOCKED`.
+//! it takes until many nodes have shared so many journals of a dead one, beside bare rows that are shared with `SKIP LOCKED`;
+//! `several_machines ends 300` what it costs that the ends of runs are told, over so many commits.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -53,6 +54,7 @@ fn main() {
         match words.as_slice() {
             ["asleep", count, ..] => asleep(&server, count.parse().unwrap()).await,
             ["claims", count, ..] => claims(&server, count.parse().unwrap()).await,
+            ["ends", count, ..] => ends(&server, count.parse().unwrap()).await,
             _ => steps(&server).await,
         }
     });
@@ -201,6 +203,38 @@ async fn eight_nodes(server: &Server, node_cost: Duration) {
         );
     }
     store.close().await.unwrap();
+}
+
+/// Commits of rows that tell nothing and of rows that tell an end, in turns, with nobody to tell and with seven nodes.
+async fn ends(server: &Server, count: u64) {
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    let mut others = Vec::new();
+    let mut number = 0;
+    for nodes in [0, 7] {
+        while others.len() < nodes {
+            others.push(PostgresStore::open(&server.url()).await.unwrap());
+        }
+        for group in [1_u64, 32, 512] {
+            let mut times = [const { Vec::new() }; 2];
+            for round in 0..2 * count {
+                let is_end = (round % 2) as usize;
+                let status = [RunStatus::Running, RunStatus::Answered][is_end];
+                let batches = (number..number + group).map(|number| {
+                    let mut batch = sleeper(number, now());
+                    let row = batch.appends[0].row.as_mut().unwrap();
+                    (row.status, row.wake_at) = (status, None);
+                    batch
+                });
+                let batches = batches.collect();
+                number += group;
+                let begun = Instant::now();
+                store.commit(batches).await.unwrap();
+                times[is_end].push(begun.elapsed());
+            }
+            let [silent, told] = times.map(middle);
+            println!("{nodes} others, groups of {group}: a commit {silent:?}, with ends {told:?}");
+        }
+    }
 }
 
 /// How many journals are claimed together, as when runs are recovered.

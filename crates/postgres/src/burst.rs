@@ -8,6 +8,7 @@ use crate::{
     committer::Link,
     fault::Fault,
     group::{Group, Head},
+    news,
     rows::number,
     text::stored,
 };
@@ -148,8 +149,12 @@ pub(crate) async fn write(
             ],
         );
     }
-    if !items.is_empty() {
-        burst.push(&sql.tell_news, vec![Box::new(group.node)]);
+    let notices = news::texts(group.node, !items.is_empty(), &group.rested());
+    if !notices.is_empty() {
+        burst.push(
+            &sql.tell_news,
+            vec![Box::new(notices), Box::new(group.node)],
+        );
     }
     let tail = &group.tail;
     burst.push(

@@ -10,7 +10,7 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::TryFutureExt as _;
 use ghostlight_actors::{
-    contract::{BoxFuture, InboxItem, StoreError},
+    contract::{BoxFuture, InboxItem, News, Notice, StoreError},
     vocabulary::{Digest, RunId},
 };
 use tokio::{
@@ -72,6 +72,7 @@ impl Committer {
     pub(crate) fn start(
         address: Address,
         node: String,
+        news: News,
         health: Arc<Health>,
         silence: Duration,
     ) -> Self {
@@ -79,6 +80,7 @@ impl Committer {
         let service = Service {
             address,
             node,
+            news,
             health: health.clone(),
             silence,
             link: None,
@@ -177,7 +179,8 @@ statements! {
          WHERE inbox.run = taken.run AND inbox.id = taken.id AND inbox.body IS NOT NULL";
     put_items = "INSERT INTO inbox(mark, run, id, at, body) \
          SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[])";
-    tell_news = "SELECT pg_notify(current_schema(), $1)";
+    tell_news = "SELECT pg_notify(current_schema(), told) FROM unnest($1::text[]) AS told \
+         WHERE EXISTS (SELECT FROM nodes WHERE id <> $2)";
     put_tail = "UPDATE tail SET commit = $1, digest = $2, position = $3, journal = $4, mark = $5";
     put_commit = "INSERT INTO commits(number, digest, node) VALUES ($1, $2, $3)";
 }
@@ -192,6 +195,7 @@ struct Doubtful {
 struct Service {
     address: Address,
     node: String,
+    news: News,
     health: Arc<Health>,
     silence: Duration,
     link: Option<Link>,
@@ -389,6 +393,10 @@ impl Service {
         let write = burst::write(link, &group, commit, digest);
         let commit = client.batch_execute("COMMIT").map_err(Fault::from);
         futures_util::try_join!(write, commit)?;
+        // Where this answer is lost, those who wait here look after a second.
+        for run in group.rested() {
+            self.news.tell(Notice::Rested(run));
+        }
         Ok(self.settle())
     }
 

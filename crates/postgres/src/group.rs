@@ -118,6 +118,13 @@ impl<'r> Group<'r> {
             && self.items.is_empty()
     }
 
+    /// The runs that have come to rest.
+    pub(crate) fn rested(&self) -> Vec<RunId> {
+        let runs = self.runs.values();
+        let rested = runs.filter(|row| !row.status.is_under_way());
+        rested.map(|row| row.run).collect()
+    }
+
     /// See `Store::claim`, and `Store::claim_below` with the journal above.
     pub(crate) fn claim(
         &mut self,

@@ -178,7 +178,8 @@ impl PostgresStore {
             Node::register(address.clone(), lease).await
         };
         let node = prepared.await.map_err(|fault| fault.at(&health.place))?;
-        let committer = Committer::start(address, node.id.clone(), health.clone(), lease);
+        let (id, news) = (node.id.clone(), node.news.clone());
+        let committer = Committer::start(address, id, news, health.clone(), lease);
         let inner = Inner {
             health,
             readers,
@@ -371,8 +372,8 @@ impl Store for PostgresStore {
         self.inner.node.term()
     }
 
-    fn news(&self, of: Notice, seen: u64) -> Option<BoxFuture<'static, u64>> {
-        Some(self.inner.node.news(of, seen))
+    fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {
+        Some(self.inner.node.news.next(of))
     }
 
     async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {

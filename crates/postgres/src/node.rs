@@ -12,7 +12,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ghostlight_actors::contract::{BoxFuture, Notice};
+use ghostlight_actors::contract::News;
 use parking_lot::Mutex;
 use tokio::{
     sync::{oneshot, watch},
@@ -24,7 +24,7 @@ use tokio_postgres::Client;
 use crate::{
     connection::Address,
     fault::Fault,
-    news::{LEFT, News},
+    news::{self, LEFT},
 };
 
 /// The first of the two numbers of our advisory locks; `schema/1.sql` uses it too.
@@ -43,7 +43,9 @@ pub(crate) struct Node {
     pub(crate) id: String,
     told: Arc<Mutex<Told>>,
     lease: watch::Receiver<Lease>,
-    news: News,
+    /// Between two connections no notice of another node is heard, but nothing is owned either; the next connection counts
+    /// as a notice of each kind.
+    pub(crate) news: News,
     closing: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
     task: JoinHandle<()>,
 }
@@ -134,12 +136,6 @@ impl Node {
     /// See `Store::term`.
     pub(crate) fn term(&self) -> Option<u64> {
         self.lease.borrow().term()
-    }
-
-    /// See `Store::news`. Between two connections no notice is heard, but nothing is owned either; the next connection
-    /// counts as one of each kind.
-    pub(crate) fn news(&self, of: Notice, seen: u64) -> BoxFuture<'static, u64> {
-        self.news.after(of, seen)
     }
 
     /// Waits until a term has begun.
@@ -254,7 +250,7 @@ impl Registration {
         let (held, news, id) = (self.held.clone(), self.news.clone(), self.id.clone());
         let carrier = tokio::spawn(async move {
             // The next renewal reports why the connection broke.
-            news.hear(connection, &id).await;
+            news::hear(&news, connection, &id).await;
             held.send_modify(|lease| lease.until = None);
         });
         let line = Line { client, carrier };
@@ -279,8 +275,7 @@ impl Registration {
         line.client.execute(begin, &parameters).await?;
         self.held.send_modify(|lease| lease.renewed(until));
         // The notices that were given before this connection listened were told to nobody.
-        self.news.tell(Notice::Posted);
-        self.news.tell(Notice::Left);
+        self.news.tell_all();
         Ok(line)
     }
 

@@ -177,10 +177,9 @@ async fn with_owners(
     keeping: &Keeping,
     rows: Vec<RunRow>,
 ) -> Result<impl Iterator<Item = (RunRow, bool)> + use<>, Failure> {
-    let under_way = |status| matches!(status, RunStatus::Running | RunStatus::Cancelling);
     let asked: Vec<RunId> = rows
         .iter()
-        .filter(|row| under_way(row.status))
+        .filter(|row| row.status.is_under_way())
         .map(|row| row.run)
         .collect();
     let journals = asked.iter().map(|run| JournalId::Run(*run)).collect();

@@ -72,7 +72,7 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
         error => error.into(),
     })?;
     let system = system.as_operator();
-    let at_work = watch.seen.values().filter(|status| is_at_work(**status));
+    let at_work = watch.seen.values().filter(|status| status.is_under_way());
     super::note(&format!(
         "team {}, model {model}, {} at work, in {}; Ctrl-C ends it, and all goes on with the next start",
         watch.team,
@@ -112,16 +112,16 @@ async fn keep(
         }
     }
     let (mut look, mut recover) = (every(LOOK), every(RECOVER));
-    let (mut goes_on, mut departures) = (true, 0);
+    let mut left = OptionFuture::from(keeping.store.news(Notice::Left));
+    let mut goes_on = true;
     while goes_on {
-        let left = keeping.store.news(Notice::Left, departures);
         tokio::select! {
             biased;
             () = interrupt.fired() => goes_on = false,
             () = failed(listening) => goes_on = false,
             // The runs of a node that leaves are taken up at once, those of one that dies when its end is noticed.
-            Some(count) = OptionFuture::from(left) => {
-                departures = count;
+            Some(()) = &mut left => {
+                left = keeping.store.news(Notice::Left).into();
                 recover.reset_immediately();
             }
             _ = recover.tick() => {
@@ -178,10 +178,6 @@ fn every(pause: Duration) -> Interval {
     every
 }
 
-fn is_at_work(status: RunStatus) -> bool {
-    matches!(status, RunStatus::Running | RunStatus::Cancelling)
-}
-
 /// The states of the team's runs that were already reported.
 struct Watch {
     team: String,
@@ -205,7 +201,7 @@ impl Watch {
         let mut known: HashSet<RunId> = rows.iter().map(|row| row.run).collect();
         let at_work = keeping.store.runs(filter).await?.into_iter();
         rows.extend(at_work.filter(|row| known.insert(row.run)));
-        let were_at_work = self.seen.iter().filter(|(_, status)| is_at_work(**status));
+        let were_at_work = self.seen.iter().filter(|(_, status)| status.is_under_way());
         for (run, _) in were_at_work.filter(|(run, _)| !known.contains(run)) {
             rows.extend(keeping.store.run(*run).await?);
         }
@@ -230,5 +226,69 @@ impl Watch {
             row.run.short(),
             row.status
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use ghostlight_actors::{
+        contract::{News, Store, StoreHandle},
+        run::{Agent, RunContext},
+        testing::{FaultyStore, InMemoryStore},
+        vocabulary::{AgentError, Outcome},
+    };
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+    use crate::cli::default_model::ModelArguments;
+
+    fn team(ends: bool) -> Team {
+        let work = move |_: RunContext| async move {
+            if !ends {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, AgentError>(Outcome::answer("done"))
+        };
+        Agent::from_fn("desk", work).into_team().unwrap()
+    }
+
+    /// The clock stands still but for pauses that all wait for, and the next look is far when the notice comes.
+    #[tokio::test(start_paused = true)]
+    async fn the_runs_of_a_process_that_leaves_are_taken_up_at_its_notice() {
+        let (memory, news) = (InMemoryStore::new(), News::default());
+        let (here, seen) = (memory.another_process(), memory.another_process());
+        let leaving = System::builder(memory).team(team(false));
+        let leaving = leaving.start().await.unwrap();
+        let run = leaving.session("desk", "s").send("go").await.unwrap().id();
+        let keeping = Keeping {
+            store: StoreHandle::new(FaultyStore::telling(here, news.clone())),
+            option: String::new(),
+            lasting: true,
+        };
+        let Team { spec, registry } = team(true);
+        let mut watch = Watch::new("desk".to_owned(), false);
+        let model = ModelArguments::default();
+        let mut watched = Watched::new(PathBuf::new(), spec, model, registry);
+        let system = System::builder(keeping.store.clone()).team(team(true));
+        let system = system.start().await.unwrap();
+        let (mut listening, mut interrupt) = (HttpServer::default(), Interrupt::new().unwrap());
+        let watching = (&mut watch, &mut watched);
+        let took = async {
+            sleep(RECOVER * 2 + RECOVER / 4).await;
+            leaving.stop().await.unwrap();
+            let told = Instant::now();
+            news.tell(Notice::Left);
+            while seen.run(run).await.unwrap().unwrap().status != RunStatus::Answered {
+                sleep(Duration::from_millis(1)).await;
+            }
+            told.elapsed()
+        };
+        let took = tokio::select! {
+            ended = keep(&system, &keeping, watching, &mut listening, &mut interrupt) => panic!("{ended:?}"),
+            took = took => took,
+        };
+        assert!(took < RECOVER / 4, "{took:?}");
     }
 }

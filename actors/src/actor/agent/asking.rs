@@ -6,7 +6,7 @@ use crate::{
         SystemError, agent_message::AgentMessage, looks::Looks, open_questions::AskedInTree,
         services::Services,
     },
-    contract::{InboxBody, InboxItem, RunFilter, RunStatus},
+    contract::{InboxBody, InboxItem, Notice, RunFilter, RunStatus},
     definition::WhileAsking,
     run::Ports,
     vocabulary::RunId,
@@ -25,6 +25,8 @@ async fn until_it_asks(
 ) -> Option<(RunId, bool)> {
     let (mut looks, mut asked) = (Looks::new(), AskedInTree::default());
     loop {
+        // A root begins to wait after its tree's questions are recorded.
+        let told = services.store.news(Notice::Rested(run));
         // If the store cannot be read now, the next look reads it.
         if let Ok(row) = services.store.run(run).await {
             let row = row?;
@@ -45,7 +47,7 @@ async fn until_it_asks(
                 _ => {}
             }
         }
-        services.clock.sleep(looks.pause()).await;
+        looks.next(&*services.clock, told).await;
     }
 }
 

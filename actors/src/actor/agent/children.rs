@@ -12,7 +12,7 @@ use crate::{
         loaded::{Claiming, Loaded},
         supervisor::{Backoff, Intensity},
     },
-    contract::{RunRow, RunStatus, StoreError},
+    contract::{RunRow, StoreError},
     run::{ChildReport, ChildStart, Command},
     vocabulary::{AgentError, RunId, RunStart},
 };
@@ -46,8 +46,7 @@ impl AgentState {
         self.loads.spawn(async move {
             let services = &shared.services;
             let at_work = |row: &RunRow| {
-                matches!(row.status, RunStatus::Running | RunStatus::Cancelling)
-                    && !services.previewer.live.is_live(row.run)
+                row.status.is_under_way() && !services.previewer.live.is_live(row.run)
             };
             // A root that cannot be read now is found by the next process that starts.
             if matches!(services.store.run(run).await, Ok(Some(row)) if at_work(&row)) {

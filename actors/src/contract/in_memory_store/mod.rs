@@ -69,6 +69,11 @@ impl InMemoryStore {
         self.memory.lock().living.remove(&self.process);
     }
 
+    /// Whether it has a run.
+    pub(crate) fn has(&self, run: RunId) -> bool {
+        self.memory.lock().runs.contains_key(&run)
+    }
+
     /// Runs this on the memory, unless the process has ended.
     fn with<T>(
         &self,

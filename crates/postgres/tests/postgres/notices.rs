@@ -1,18 +1,25 @@
 //! A node is woken by what another node posts, and finds by itself what nobody told it of.
 
-use std::time::{Duration, Instant};
+use std::{
+    future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::FutureExt;
 use ghostlight_actors::{
     actor::{Limits, Run, System},
-    contract::{InboxBody, Notice, Store},
+    contract::{BoxFuture, Clock, InboxBody, Notice, Store, SystemClock},
     run::{Agent, RunContext, Team},
     session::Turn,
-    vocabulary::{AgentError, Message, Outcome, Question},
+    vocabulary::{AgentError, Effect, Message, Outcome, Question, Timestamp},
 };
 use ghostlight_postgres::{Options, PostgresStore};
 use serde_json::json;
-use tokio::{sync::mpsc, time};
+use tokio::{
+    sync::{Notify, mpsc},
+    time,
+};
 
 use crate::{
     proxy::{Proxy, Way},
@@ -41,11 +48,15 @@ async fn listener(url: &str, look: Option<Duration>) -> (System, mpsc::Unbounded
     (system(url, agent.into_team().unwrap(), look).await, heard)
 }
 
-async fn system(url: &str, team: Team, look: Option<Duration>) -> System {
+async fn open(url: &str) -> PostgresStore {
     let mut options = Options::default();
     // Nothing is found because a lease is renewed.
     options.lease_ms = 3 * NEVER.as_millis() as u64;
-    let store = PostgresStore::open_with(url, &options).await.unwrap();
+    PostgresStore::open_with(url, &options).await.unwrap()
+}
+
+async fn system(url: &str, team: Team, look: Option<Duration>) -> System {
+    let store = open(url).await;
     let mut limits = Limits::default();
     limits.look = look.unwrap_or(limits.look);
     let builder = System::builder(store).limits(limits).team(team);
@@ -76,15 +87,14 @@ async fn a_node_that_leaves_tells_the_others_at_once() {
     let server = Server::quick();
     let (leaving, _) = listener(&server.url(), Some(NEVER)).await;
     let staying = PostgresStore::open(&server.url()).await.unwrap();
-    let notice = |seen| staying.news(Notice::Left, seen).unwrap();
-    let before = notice(0).await;
+    let mut notice = staying.news(Notice::Left).unwrap();
     let session = leaving.session("listener", "1");
     let run = session.send(Turn::text("listen")).await.unwrap();
     tell(&run, "a message is no farewell").await;
-    assert!(notice(before).now_or_never().is_none());
+    assert!((&mut notice).now_or_never().is_none());
     leaving.stop().await.unwrap();
-    let after = time::timeout(Duration::from_secs(20), notice(before)).await;
-    assert_eq!(after.expect("it is told"), before + 1);
+    let told = time::timeout(Duration::from_secs(20), notice).await;
+    told.expect("it is told");
     let held = staying.held_elsewhere(vec![run.id().into()]).await;
     assert_eq!(held.unwrap(), [false], "its runs are free by then");
 }
@@ -215,4 +225,107 @@ async fn what_nobody_tells_is_found_by_the_next_look() {
     client.batch_execute(&post).await.unwrap();
     assert_eq!(next(&mut heard).await, "end");
     first.stop().await.unwrap();
+}
+
+/// A clock on which no pause between two looks ends: what is found was told.
+#[derive(Debug)]
+struct NoLooks(SystemClock);
+
+impl Clock for NoLooks {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn monotonic(&self) -> Timestamp {
+        self.0.monotonic()
+    }
+
+    fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
+        match pause < Duration::from_millis(20) {
+            true => self.0.sleep(pause),
+            false => Box::pin(future::pending()),
+        }
+    }
+
+    fn sleep_until(&self, time: Timestamp) -> BoxFuture<'static, ()> {
+        self.0.sleep_until(time)
+    }
+}
+
+/// A team whose agent works until its gate is opened.
+fn gated(gates: &[Arc<Notify>; 3]) -> Team {
+    let gates = gates.clone();
+    let work = move |cx: RunContext| {
+        let gates = gates.clone();
+        async move {
+            let gate: usize = cx.input().content().parse().unwrap();
+            let opened = async move {
+                gates[gate].notified().await;
+                Ok::<_, AgentError>(gate)
+            };
+            let gate = cx.step("work", Effect::Read, opened).await?;
+            Ok::<_, AgentError>(Outcome::answer(gate.to_string()))
+        }
+    };
+    Agent::from_fn("gated", work).into_team().unwrap()
+}
+
+async fn in_time<T>(told: impl Future<Output = T>) -> T {
+    let told = time::timeout(Duration::from_secs(20), told).await;
+    told.expect("it is told")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_run_at_another_node_wakes_those_who_wait_for_it_and_nobody_else() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let proxy = Proxy::to(server.port()).await;
+    let gates: [Arc<Notify>; 3] = Default::default();
+    let first = system(&server.url(), gated(&gates), Some(NEVER)).await;
+    let mut runs = Vec::new();
+    for gate in ["0", "1", "2"] {
+        let session = first.session("gated", gate);
+        runs.push(session.send(Turn::text(gate)).await.unwrap());
+    }
+    let store = open(&server.url_at(proxy.port)).await;
+    let mut limits = Limits::default();
+    limits.look = NEVER;
+    let second = System::builder(store.clone())
+        .limits(limits)
+        .clock(NoLooks(SystemClock::new()))
+        .team(gated(&gates));
+    let second = second.start().await.unwrap();
+    let waits = |gate: usize| {
+        let run = second.run(runs[gate].id());
+        tokio::spawn(async move { run.outcome().await.unwrap().text().to_owned() })
+    };
+    let (waiting, other) = (waits(0), waits(1));
+    let mut told_other = store.news(Notice::Rested(runs[1].id())).unwrap();
+    let told_owner = first.store().news(Notice::Rested(runs[0].id())).unwrap();
+    // By then they have looked, and found nothing.
+    time::sleep(Duration::from_millis(300)).await;
+    gates[0].notify_one();
+    assert_eq!(in_time(waiting).await.unwrap(), "0");
+    in_time(told_owner).await;
+    assert!((&mut told_other).now_or_never().is_none());
+    gates[1].notify_one();
+    in_time(told_other).await;
+    assert_eq!(in_time(other).await.unwrap(), "1");
+
+    // What ended while nobody listened is found when the connection is back.
+    let missed = waits(2);
+    time::sleep(Duration::from_millis(300)).await;
+    proxy.set(Way::Cut);
+    while store.term().is_some() {
+        time::sleep(Duration::from_millis(5)).await;
+    }
+    gates[2].notify_one();
+    assert_eq!(in_time(runs[2].outcome()).await.unwrap().text(), "2");
+    proxy.set(Way::Open);
+    assert_eq!(in_time(missed).await.unwrap(), "2");
+    for system in [second, first] {
+        system.stop().await.unwrap();
+    }
 }
