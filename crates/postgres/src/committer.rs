@@ -133,11 +133,11 @@ macro_rules! statements {
 statements! {
     lock = "SELECT commit, digest, position, journal, mark FROM tail FOR UPDATE";
     find_commit = "SELECT digest FROM commits WHERE number = $1";
-    find_journals = "WITH found AS MATERIALIZED (SELECT key, id, root, epoch, owner, entries, hash, updated_at, definition \
-             FROM journals WHERE key = ANY($1)), \
-         living AS MATERIALIZED (SELECT owner FROM (SELECT DISTINCT owner FROM found WHERE owner <> $2) AS others \
-             WHERE node_lives(owner)) \
-         SELECT found.*, EXISTS (SELECT 1 FROM living WHERE living.owner = found.owner) FROM found";
+    find_journals = "SELECT key, id, root, epoch, owner, entries, hash, updated_at, definition, \
+             owner IS NOT NULL AND owner <> $2 AND owner IN (SELECT others.owner \
+                 FROM (SELECT DISTINCT owner FROM journals WHERE key = ANY($1) AND owner <> $2) AS others \
+                 WHERE node_lives(others.owner)) \
+         FROM journals WHERE key = ANY($1)";
     find_state = "SELECT s.scope, s.key, s.value IS NOT NULL, s.version \
          FROM unnest($1::text[], $2::text[]) AS wanted(scope, key) \
          JOIN state AS s ON s.scope = wanted.scope AND s.key = wanted.key";
@@ -152,8 +152,8 @@ statements! {
              $8::bytea[]) AS new(id, root, epoch, owner, entries, hash, updated_at, definition) \
          WHERE journals.id = new.id";
     put_entries = "INSERT INTO entries(position, journal, root, sequence, at, body, hash) \
-         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], \
-             $7::bytea[])";
+         SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), \
+             unnest($5::bigint[]), unnest($6::text[]), unnest($7::bytea[])";
     put_runs = "INSERT INTO runs(run, root, parent, session_team, session_key, team, agent, path, status, title, \
              wake_at, started_at, updated_at, owner, version) \
          SELECT run, root, parent, session_team, session_key, team, agent, path, status, title, wake_at, \
