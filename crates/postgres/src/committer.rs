@@ -151,6 +151,10 @@ statements! {
          FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bytea[], $7::bigint[], \
              $8::bytea[]) AS new(id, root, epoch, owner, entries, hash, updated_at, definition) \
          WHERE journals.id = new.id";
+    extend_journals = "UPDATE journals SET entries = new.entries, hash = new.hash, updated_at = new.updated_at \
+         FROM (SELECT unnest($1::bigint[]) AS id, unnest($2::bigint[]) AS entries, unnest($3::bytea[]) AS hash, \
+             unnest($4::bigint[]) AS updated_at) AS new \
+         WHERE journals.id = new.id";
     put_entries = "INSERT INTO entries(position, journal, root, sequence, at, body, hash) \
          SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), \
              unnest($5::bigint[]), unnest($6::text[]), unnest($7::bytea[])";
@@ -554,6 +558,7 @@ impl Found {
                 definition: digest_or_none(&row, 8)?,
                 held: row.try_get(9)?,
                 is_new: false,
+                beyond_end: false,
             };
             group.heads.insert(text::read(row.try_get(0)?), head);
         }
