@@ -70,17 +70,6 @@ pub(crate) async fn write(
             ],
         );
     }
-    if !extended.is_empty() {
-        burst.push(
-            &sql.extend_journals,
-            vec![
-                column(&extended, |head| head.id),
-                column(&extended, |head| number(head.entries)),
-                column(&extended, |head| head.hash.0.as_slice()),
-                column(&extended, |head| head.updated_at.cast_signed()),
-            ],
-        );
-    }
     if !entries.is_empty() {
         burst.push(
             &sql.put_entries,
@@ -174,6 +163,13 @@ pub(crate) async fn write(
             Box::new(number(tail.position)),
             Box::new(tail.journal),
             Box::new(number(tail.mark)),
+            column(&extended, |head| head.id),
+            column(&extended, |head| number(head.epoch)),
+            column(&extended, |head| number(head.before)),
+            column(&extended, |head| number(head.entries)),
+            column(&extended, |head| head.hash.0.as_slice()),
+            column(&extended, |head| head.updated_at.cast_signed()),
+            Box::new(group.node),
         ],
     );
     burst.push(

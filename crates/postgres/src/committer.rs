@@ -1,17 +1,22 @@
 //! The task that commits: requests are collected while a commit is under way, and the next commit
 //! takes them all.
 //!
-//! A commit takes two round trips. The first locks the row `tail` and loads everything that the group
-//! names; the group is then checked in memory ([`Group`]); the second writes the changes and commits.
+//! A commit takes two round trips. The first locks the row `tail` and loads what the group names and this node does
+//! not keep (`heads`); the group is then checked in memory ([`Group`]); the second writes the changes and commits.
 //! When the connection breaks during a commit, its outcome is unknown. The next connection determines
 //! the outcome by the commit's number and digest, and repeats the commit only if it did not happen.
 
-use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::TryFutureExt as _;
 use ghostlight_actors::{
     contract::{BoxFuture, InboxItem, StoreError},
-    vocabulary::{Digest, RunId},
+    vocabulary::{Digest, JournalId, RunId},
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -45,6 +50,9 @@ const BY_KEY: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET e
 /// The most bytes in one commit. PostgreSQL ends the connection of a client whose message has 1 GB or more, and says
 /// nothing; half of it leaves room for what comes with the texts.
 const LARGEST: usize = 512 << 20;
+
+/// The most journals whose heads are kept.
+const HEADS: usize = 16_384;
 
 /// The longest pause between two attempts to reach the database.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -85,6 +93,8 @@ impl Committer {
             link: None,
             last: None,
             doubtful: None,
+            heads: HashMap::new(),
+            assumes: false,
         };
         let task = tokio::spawn(service.run(requests));
         Self {
@@ -135,6 +145,11 @@ struct Service {
     /// The last commit that this process knows of.
     last: Option<(u64, Digest)>,
     doubtful: Option<Doubtful>,
+    /// Journals of this node by their keys, as its last commits left them. They are not read again: the database compares
+    /// owner, epoch and number of entries when it writes the next entries, and refuses the commit if one differs.
+    heads: HashMap<String, Head>,
+    /// Whether the commit under way goes by such heads.
+    assumes: bool,
 }
 
 impl Service {
@@ -229,12 +244,15 @@ impl Service {
                 Err(fault) => fault,
             };
             self.link = None;
+            self.heads.clear();
             match fault {
                 Fault::Away(reason) => {
                     self.health.away(&reason);
                     time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
+                // Perhaps another node has taken a journal. All are looked up now.
+                _ if std::mem::take(&mut self.assumes) => {}
                 // The transaction was rolled back, so other nodes may continue.
                 other => {
                     let error = other.at(&self.health.place);
@@ -287,7 +305,8 @@ impl Service {
 
     async fn transaction(&mut self, link: &Link, works: &[Work]) -> Result<Vec<Told>, Fault> {
         let client = &link.client;
-        let wanted = Wanted::of(works);
+        let mut wanted = Wanted::of(works, &mut self.heads);
+        self.assumes = !wanted.assumed.is_empty();
         let node = self.node.clone();
         let lock = client.query_one(&link.statements.lock, &[]);
         // All are sent at once. The database carries them one after the other, each with what was committed before it.
@@ -306,8 +325,18 @@ impl Service {
             return Ok(self.settle());
         }
         let mut group = Group::new(&node, tail);
+        group.heads = std::mem::take(&mut wanted.assumed);
         found.read_into(&mut group)?;
-        let told: Vec<Told> = works.iter().map(|work| answer(&mut group, work)).collect();
+        let mut told = answers(&mut group, works);
+        if self.assumes && told.iter().any(Told::is_refusal) {
+            // What is told to others is not assumed.
+            (self.heads, self.assumes) = (HashMap::new(), false);
+            wanted = Wanted::of(works, &mut self.heads);
+            let found = wanted.find(link, &node).await?;
+            group = Group::new(&node, tail);
+            found.read_into(&mut group)?;
+            told = answers(&mut group, works);
+        }
         if group.is_empty() {
             client.batch_execute("ROLLBACK").await?;
             return Ok(told);
@@ -326,7 +355,22 @@ impl Service {
         let write = burst::write(link, &group, commit, digest);
         let commit = client.batch_execute("COMMIT").map_err(Fault::from);
         futures_util::try_join!(write, commit)?;
+        self.remember(group.heads);
         Ok(self.settle())
+    }
+
+    /// Keeps the heads of this node's journals for the next commits.
+    fn remember(&mut self, heads: HashMap<String, Head>) {
+        if self.heads.len() > HEADS {
+            self.heads.clear();
+        }
+        for (key, mut head) in heads {
+            if head.entries > 0 && head.owner.as_deref() == Some(&self.node) {
+                head.before = head.entries;
+                (head.is_new, head.beyond_end) = (false, false);
+                self.heads.insert(key, head);
+            }
+        }
     }
 
     /// Takes note that the doubtful commit happened, and returns its results.
@@ -372,6 +416,10 @@ impl Service {
     }
 }
 
+fn answers<'r>(group: &mut Group<'r>, works: &'r [Work]) -> Vec<Told> {
+    works.iter().map(|work| answer(group, work)).collect()
+}
+
 fn answer<'r>(group: &mut Group<'r>, work: &'r Work) -> Told {
     match work {
         Work::Commit(batches) => {
@@ -393,6 +441,8 @@ fn answer<'r>(group: &mut Group<'r>, work: &'r Work) -> Told {
 #[derive(Default)]
 struct Wanted<'w> {
     journals: Vec<Cow<'w, str>>,
+    /// Journals that need not be found.
+    assumed: HashMap<String, Head>,
     scopes: Vec<Cow<'w, str>>,
     names: Vec<Cow<'w, str>>,
     runs: Vec<String>,
@@ -400,15 +450,23 @@ struct Wanted<'w> {
 }
 
 impl<'w> Wanted<'w> {
-    fn of(works: &'w [Work]) -> Self {
+    /// Takes from `known` what is there.
+    fn of(works: &'w [Work], known: &mut HashMap<String, Head>) -> Self {
         let mut wanted = Self::default();
         for work in works {
             match work {
                 Work::Commit(batches) => {
                     for batch in batches {
                         for append in &batch.appends {
-                            wanted.journal(append.journal.to_string());
-                            if let Some(row) = &append.row {
+                            let key = append.journal.to_string();
+                            if let Some((key, head)) = known.remove_entry(&key) {
+                                wanted.assumed.insert(key, head);
+                            } else if !wanted.assumed.contains_key(&key) {
+                                wanted.journal(key);
+                            }
+                            if let Some(row) = &append.row
+                                && append.journal != JournalId::Run(row.root)
+                            {
                                 wanted.journal(row.root.to_string());
                             }
                         }
@@ -486,6 +544,7 @@ impl Found {
                 epoch: count(&row, 3)?,
                 owner: row.try_get(4)?,
                 entries: count(&row, 5)?,
+                before: count(&row, 5)?,
                 hash: digest(&row, 6)?,
                 updated_at: count(&row, 7)?,
                 definition: digest_or_none(&row, 8)?,

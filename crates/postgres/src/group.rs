@@ -37,6 +37,8 @@ pub(crate) struct Head {
     /// Whether the group changes more of it than its end.
     pub(crate) beyond_end: bool,
     pub(crate) entries: u64,
+    /// How many entries it had before the group.
+    pub(crate) before: u64,
     pub(crate) hash: Digest,
     pub(crate) updated_at: u64,
     pub(crate) definition: Option<Digest>,
@@ -350,6 +352,7 @@ impl<'r> Group<'r> {
             is_new: true,
             beyond_end: true,
             entries: 0,
+            before: 0,
             hash: chain::genesis(key),
             updated_at: 0,
             definition: None,

@@ -1,4 +1,7 @@
 //! The statements of a commit.
+//!
+//! `put_tail` also writes the new ends of journals, and only those that are still as this node left them. If one is not,
+//! it sets a column to NULL that must have a value: the database refuses that, and with it the whole commit.
 
 use tokio_postgres::{Client, Statement};
 
@@ -37,10 +40,6 @@ statements! {
          FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bytea[], $7::bigint[], \
              $8::bytea[]) AS new(id, root, epoch, owner, entries, hash, updated_at, definition) \
          WHERE journals.id = new.id";
-    extend_journals = "UPDATE journals SET entries = new.entries, hash = new.hash, updated_at = new.updated_at \
-         FROM (SELECT unnest($1::bigint[]) AS id, unnest($2::bigint[]) AS entries, unnest($3::bytea[]) AS hash, \
-             unnest($4::bigint[]) AS updated_at) AS new \
-         WHERE journals.id = new.id";
     put_entries = "INSERT INTO entries(position, journal, root, sequence, at, body, hash) \
          SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), \
              unnest($5::bigint[]), unnest($6::text[]), unnest($7::bytea[])";
@@ -68,6 +67,13 @@ statements! {
     put_items = "INSERT INTO inbox(mark, run, id, at, body) \
          SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[])";
     tell_news = "SELECT pg_notify(current_schema(), $1)";
-    put_tail = "UPDATE tail SET commit = $1, digest = $2, position = $3, journal = $4, mark = $5";
+    put_tail = "WITH extended AS (UPDATE journals \
+             SET entries = new.entries, hash = new.hash, updated_at = new.updated_at \
+             FROM (SELECT unnest($6::bigint[]) AS id, unnest($7::bigint[]) AS epoch, unnest($8::bigint[]) AS before, \
+                 unnest($9::bigint[]) AS entries, unnest($10::bytea[]) AS hash, unnest($11::bigint[]) AS updated_at) AS new \
+             WHERE journals.id = new.id AND journals.epoch = new.epoch AND journals.owner = $12 \
+                 AND journals.entries = new.before RETURNING 1) \
+         UPDATE tail SET digest = $2, position = $3, journal = $4, mark = $5, \
+             commit = CASE WHEN (SELECT count(*) FROM extended) = cardinality($6) THEN $1::bigint END";
     put_commit = "INSERT INTO commits(number, digest, node) VALUES ($1, $2, $3)";
 }

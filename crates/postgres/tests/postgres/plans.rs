@@ -84,11 +84,15 @@ async fn a_commit_finds_its_rows_by_index_and_a_step_changes_no_index_of_its_jou
         let (read, index): (i64, i64) = (read.get(0), read.get(1));
         assert!(read < 40, "two pages took {read} entries");
         assert_eq!(index, 8_192, "the index of trees has entries of roots");
-        let changed =
-            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'journals'";
+        let changed = "SELECT n_tup_upd, n_tup_hot_upd, idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'journals'";
         let changed = client.query_one(changed, &[]).await.unwrap();
         let (all, in_place): (i64, i64) = (changed.get(0), changed.get(1));
         assert_eq!(all, 2_000 * 9);
+        let read: i64 = changed.get(2);
+        assert!(
+            read < all * 11 / 10,
+            "{read} rows were read to change {all}"
+        );
         assert!(
             in_place >= all * 9 / 10,
             "of {all} changed rows only {in_place} changed no index"
