@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use parking_lot::Mutex;
+
 use super::leg::Leg;
 use crate::{
     contract::{Origin, Unattempted},
@@ -11,7 +13,6 @@ use crate::{
         ToolCall, ToolResult, ToolStatus,
     },
 };
-use parking_lot::Mutex;
 
 /// The branch for the places of answers to calls. It is no branch of the function.
 pub(super) const ANSWERS: u32 = u32::MAX;

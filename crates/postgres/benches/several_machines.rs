@@ -1,5 +1,6 @@
 //! What PostgreSQL costs: a durable step, the steps of many agents on one node and on two, and sleeping sessions; beside
-//! bare commits of the same rows, in one sitting, with syncs; and what eight nodes would come to by these costs.
+//! bare commits of the same rows and beside a store in memory, in one sitting, with syncs; where the time of a step goes;
+//! and what eight nodes would come to by these costs. `several_machines steps` leaves the last out.
 //! `several_machines asleep 1000000` measures that many sleepers, and nothing else; `several_machines claims 10000` what
 //! it takes until many nodes have shared so many journals of a dead one, beside bare rows that are shared with `SKIP LOCKED`;
 //! `several_machines ends 300` what it costs that the ends of runs are told, over so many commits.
@@ -15,7 +16,7 @@
 mod server;
 
 use std::{
-    fs,
+    fmt, fs,
     time::{Duration, Instant},
 };
 
@@ -24,16 +25,22 @@ use ghostlight_actors::{
     contract::{Append, Batch, Line, RunRow, RunStatus, Store as _},
     run::{Agent, RunContext, Team},
     session::Turn,
+    testing::InMemoryStore,
     vocabulary::{
         AgentError, Effect, Entry, JournalId, Message, Outcome, RunId, RunStart, SessionId,
         Timestamp,
     },
 };
 use ghostlight_postgres::{Options, PostgresStore};
+use mimalloc::MiMalloc;
 use tokio::{runtime::Builder, task::JoinSet};
 use tokio_postgres::Client;
 
 use crate::server::Server;
+
+/// As in the command.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// The steps of a run.
@@ -55,7 +62,13 @@ fn main() {
             ["asleep", count, ..] => asleep(&server, count.parse().unwrap()).await,
             ["claims", count, ..] => claims(&server, count.parse().unwrap()).await,
             ["ends", count, ..] => ends(&server, count.parse().unwrap()).await,
-            _ => steps(&server).await,
+            words => {
+                let first = system(&server.url()).await;
+                let node_cost = steps(&server, &first).await;
+                if words != ["steps"] {
+                    eight_nodes(&server, node_cost).await;
+                }
+            }
         }
     });
 }
@@ -100,7 +113,8 @@ async fn bare(server: &Server) -> Client {
     client
 }
 
-async fn steps(server: &Server) {
+/// Returns what a step takes of a node's processors.
+async fn steps(server: &Server, first: &System) -> Duration {
     let client = bare(server).await;
     let insert = client
         .prepare("INSERT INTO bare(body) SELECT * FROM unnest($1::text[])")
@@ -108,7 +122,6 @@ async fn steps(server: &Server) {
         .unwrap();
     let body = "x".repeat(ENTRY);
     let one = vec![body.as_str()];
-    let first = system(&server.url()).await;
     run(first.clone()).await;
     for _ in 0..3 {
         let mut commits = Vec::new();
@@ -127,27 +140,42 @@ async fn steps(server: &Server) {
         println!("a bare commit {bare:?}, a durable step {ours:?}");
     }
     let second = system(&server.url()).await;
+    let memory = System::builder(InMemoryStore::new()).team(team());
+    let memory = memory.start().await.unwrap();
     let mut node_cost = Vec::new();
     for agents in [256_usize, 1_024] {
         for _ in 0..3 {
             // The group is as large as there are agents: each of them waits for its commit.
             let group = vec![body.as_str(); agents];
-            let begun = Instant::now();
             let commits = 20_000 / agents;
+            let before = Spent::of(server, &client).await;
             for _ in 0..commits {
                 client.execute(&insert, &[&group]).await.unwrap();
             }
-            let floor = (commits * agents) as f64 / begun.elapsed().as_secs_f64();
-            let busy = busy();
-            let one_node = at_once(&[&first], agents).await;
-            node_cost.push((self::busy() - busy) / (agents as u32 * STEPS));
-            let two_nodes = at_once(&[&first, &second], agents).await;
-            println!(
-                "{agents} agents: bare {floor:.0}, one node {one_node:.0}, two nodes {two_nodes:.0} steps a second"
-            );
+            let floor = before.until_now(server, &client, commits * agents).await;
+            let before = Spent::of(server, &client).await;
+            at_once(&[first], agents).await;
+            let one_node = before
+                .until_now(server, &client, agents * STEPS as usize)
+                .await;
+            node_cost.push(one_node.node);
+            let before = Spent::of(server, &client).await;
+            at_once(&[first, &second], agents).await;
+            let two_nodes = before
+                .until_now(server, &client, agents * STEPS as usize)
+                .await;
+            let before = Spent::of(server, &client).await;
+            at_once(&[&memory], agents).await;
+            let in_memory = before
+                .until_now(server, &client, agents * STEPS as usize)
+                .await;
+            println!("{agents} agents");
+            println!("  bare rows     {floor}");
+            println!("  one node      {one_node}");
+            println!("  two nodes     {two_nodes}");
+            println!("  in memory     {in_memory}");
         }
     }
-    let client = server.client().await;
     let commits = "SELECT max(commit) FROM ghostlight.tail";
     let commits: i64 = client.query_one(commits, &[]).await.unwrap().get(0);
     let entries: i64 = client
@@ -156,7 +184,84 @@ async fn steps(server: &Server) {
         .unwrap()
         .get(0);
     println!("{entries} entries in {commits} commits");
-    eight_nodes(server, middle(node_cost)).await;
+    middle(node_cost)
+}
+
+/// What was spent since the processes began; or on one step.
+struct Spent {
+    at: Instant,
+    time: Duration,
+    /// Of processors, by this process.
+    node: Duration,
+    /// Of processors, by the server's processes.
+    server: Duration,
+    /// The bytes of the server's log.
+    log: i64,
+    /// The server's commits.
+    commits: i64,
+    steps: usize,
+}
+
+impl Spent {
+    async fn of(server: &Server, client: &Client) -> Self {
+        let so_far = "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint, commit FROM ghostlight.tail";
+        let row = client.query_one(so_far, &[]).await.unwrap();
+        Self {
+            at: Instant::now(),
+            time: Duration::ZERO,
+            node: busy(),
+            server: server_busy(server),
+            log: row.get(0),
+            commits: row.get(1),
+            steps: 0,
+        }
+    }
+
+    /// What each of so many steps has taken since.
+    async fn until_now(&self, server: &Server, client: &Client, steps: usize) -> Self {
+        let time = self.at.elapsed();
+        let now = Self::of(server, client).await;
+        let each = |spent: Duration| spent / u32::try_from(steps).unwrap();
+        Self {
+            at: now.at,
+            time: each(time),
+            node: each(now.node - self.node),
+            server: each(now.server - self.server),
+            log: (now.log - self.log) / steps as i64,
+            commits: now.commits - self.commits,
+            steps,
+        }
+    }
+}
+
+impl fmt::Display for Spent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let in_us = |time: Duration| time.as_nanos() as f64 / 1_000.0;
+        write!(
+            f,
+            "{:7.0} a second; of processors {:5.1} µs here and {:5.1} µs at the server; {:4} bytes of log; {:5} commits of {:4.0}",
+            1_000_000.0 / in_us(self.time),
+            in_us(self.node),
+            in_us(self.server),
+            self.log,
+            self.commits,
+            self.steps as f64 / self.commits.max(1) as f64,
+        )
+    }
+}
+
+/// The time that the server's processes have kept processors busy, those that have ended left out.
+fn server_busy(server: &Server) -> Duration {
+    let file = fs::read_to_string(server.data().join("postmaster.pid")).unwrap();
+    let first = file.lines().next().unwrap();
+    let children = format!("/proc/{first}/task/{first}/children");
+    let children = fs::read_to_string(children).unwrap();
+    let of = |process: &str| {
+        let text = fs::read_to_string(format!("/proc/{process}/schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    };
+    let all = children.split_whitespace().chain([first]);
+    Duration::from_nanos(all.filter_map(of).sum())
 }
 
 /// What eight nodes would come to. Commits take turns, since each locks the end of the store: `groups` gives what the

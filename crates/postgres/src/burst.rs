@@ -26,7 +26,10 @@ pub(crate) async fn write(
         .iter()
         .filter_map(|key| group.heads.get_key_value(key))
         .partition(|(_, head)| head.is_new);
-    let changed: Vec<&Head> = changed.into_iter().map(|(_, head)| head).collect();
+    let (changed, extended): (Vec<&Head>, Vec<&Head>) = changed
+        .into_iter()
+        .map(|(_, head)| head)
+        .partition(|head| head.beyond_end);
     let entries = &group.entries;
     let runs: Vec<RunTexts<'_>> = group.runs.values().map(|row| RunTexts::of(row)).collect();
     let values: Vec<_> = group.values.iter().collect();
@@ -165,6 +168,13 @@ pub(crate) async fn write(
             Box::new(number(tail.position)),
             Box::new(tail.journal),
             Box::new(number(tail.mark)),
+            column(&extended, |head| head.id),
+            column(&extended, |head| number(head.epoch)),
+            column(&extended, |head| number(head.before)),
+            column(&extended, |head| number(head.entries)),
+            column(&extended, |head| head.hash.0.as_slice()),
+            column(&extended, |head| head.updated_at.cast_signed()),
+            Box::new(group.node),
         ],
     );
     burst.push(

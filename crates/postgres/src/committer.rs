@@ -1,24 +1,29 @@
 //! The task that commits: requests are collected while a commit is under way, and the next commit
 //! takes them all.
 //!
-//! A commit takes two round trips. The first locks the row `tail` and loads everything that the group
-//! names; the group is then checked in memory ([`Group`]); the second writes the changes and commits.
+//! A commit takes two round trips. The first locks the row `tail` and loads what the group names and this node does
+//! not keep (`heads`); the group is then checked in memory ([`Group`]); the second writes the changes and commits.
 //! When the connection breaks during a commit, its outcome is unknown. The next connection determines
 //! the outcome by the commit's number and digest, and repeats the commit only if it did not happen.
 
-use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::TryFutureExt as _;
 use ghostlight_actors::{
     contract::{BoxFuture, InboxItem, News, Notice, StoreError},
-    vocabulary::{Digest, RunId},
+    vocabulary::{Digest, JournalId, RunId},
 };
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
     time,
 };
-use tokio_postgres::{Client, Error, Row, Statement, types::ToSql};
+use tokio_postgres::{Client, Error, Row, types::ToSql};
 
 use crate::{
     burst, chain,
@@ -27,6 +32,7 @@ use crate::{
     group::{Group, Head, Tail},
     health::Health,
     rows::{count, digest, digest_or_none, number},
+    statements::Statements,
     text::{self, stored},
     work::{Told, Work},
 };
@@ -44,6 +50,9 @@ const BY_KEY: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET e
 /// The most bytes in one commit. PostgreSQL ends the connection of a client whose message has 1 GB or more, and says
 /// nothing; half of it leaves room for what comes with the texts.
 const LARGEST: usize = 512 << 20;
+
+/// The most journals whose heads are kept.
+const HEADS: usize = 16_384;
 
 /// The longest pause between two attempts to reach the database.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -86,6 +95,8 @@ impl Committer {
             link: None,
             last: None,
             doubtful: None,
+            heads: HashMap::new(),
+            assumes: false,
         };
         let task = tokio::spawn(service.run(requests));
         Self {
@@ -120,71 +131,6 @@ impl Drop for Link {
     }
 }
 
-macro_rules! statements {
-    ($($name:ident = $sql:expr;)*) => {
-        pub(crate) struct Statements { $(pub(crate) $name: Statement,)* }
-
-        impl Statements {
-            async fn prepare(client: &Client) -> Result<Self, Fault> {
-                Ok(Self { $($name: client.prepare($sql).await?,)* })
-            }
-        }
-    };
-}
-
-statements! {
-    lock = "SELECT commit, digest, position, journal, mark FROM tail FOR UPDATE";
-    find_commit = "SELECT digest FROM commits WHERE number = $1";
-    find_journals = "WITH found AS MATERIALIZED (SELECT key, id, root, epoch, owner, entries, hash, updated_at, definition \
-             FROM journals WHERE key = ANY($1)), \
-         living AS MATERIALIZED (SELECT owner FROM (SELECT DISTINCT owner FROM found WHERE owner <> $2) AS others \
-             WHERE node_lives(owner)) \
-         SELECT found.*, EXISTS (SELECT 1 FROM living WHERE living.owner = found.owner) FROM found";
-    find_state = "SELECT s.scope, s.key, s.value IS NOT NULL, s.version \
-         FROM unnest($1::text[], $2::text[]) AS wanted(scope, key) \
-         JOIN state AS s ON s.scope = wanted.scope AND s.key = wanted.key";
-    find_items = "SELECT i.run, i.id FROM unnest($1::text[], $2::text[]) AS wanted(run, id) \
-         JOIN inbox AS i ON i.run = wanted.run AND i.id = wanted.id";
-    put_journals = "INSERT INTO journals(id, key, root, epoch, owner, entries, hash, updated_at, definition) \
-         SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], \
-             $7::bytea[], $8::bigint[], $9::bytea[])";
-    change_journals = "UPDATE journals SET root = new.root, epoch = new.epoch, owner = new.owner, \
-             entries = new.entries, hash = new.hash, updated_at = new.updated_at, definition = new.definition \
-         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bytea[], $7::bigint[], \
-             $8::bytea[]) AS new(id, root, epoch, owner, entries, hash, updated_at, definition) \
-         WHERE journals.id = new.id";
-    put_entries = "INSERT INTO entries(position, journal, root, sequence, at, body, hash) \
-         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], \
-             $7::bytea[])";
-    put_runs = "INSERT INTO runs(run, root, parent, session_team, session_key, team, agent, path, status, title, \
-             wake_at, started_at, updated_at, owner, version) \
-         SELECT run, root, parent, session_team, session_key, team, agent, path, status, title, wake_at, \
-             started_at, updated_at, owner, version \
-         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], \
-             $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], \
-             $15::bigint[]) WITH ORDINALITY \
-             AS new(run, root, parent, session_team, session_key, team, agent, path, status, title, wake_at, \
-             started_at, updated_at, owner, version, place) ORDER BY place \
-         ON CONFLICT (run) DO UPDATE SET root = excluded.root, parent = excluded.parent, \
-             session_team = excluded.session_team, session_key = excluded.session_key, team = excluded.team, \
-             agent = excluded.agent, path = excluded.path, status = excluded.status, title = excluded.title, \
-             wake_at = excluded.wake_at, started_at = excluded.started_at, updated_at = excluded.updated_at, \
-             owner = excluded.owner, version = excluded.version";
-    put_state = "INSERT INTO state(scope, key, value, version) \
-         SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) \
-         ON CONFLICT (scope, key) DO UPDATE SET value = excluded.value, version = excluded.version";
-    put_blobs = "INSERT INTO blobs(hash, bytes) SELECT * FROM unnest($1::bytea[], $2::bytea[]) \
-         ON CONFLICT (hash) DO NOTHING";
-    take_items = "UPDATE inbox SET body = NULL FROM unnest($1::text[], $2::text[]) AS taken(run, id) \
-         WHERE inbox.run = taken.run AND inbox.id = taken.id AND inbox.body IS NOT NULL";
-    put_items = "INSERT INTO inbox(mark, run, id, at, body) \
-         SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[])";
-    tell_news = "SELECT pg_notify(current_schema(), told) FROM unnest($1::text[]) AS told \
-         WHERE EXISTS (SELECT FROM nodes WHERE id <> $2)";
-    put_tail = "UPDATE tail SET commit = $1, digest = $2, position = $3, journal = $4, mark = $5";
-    put_commit = "INSERT INTO commits(number, digest, node) VALUES ($1, $2, $3)";
-}
-
 /// A commit whose outcome is unknown.
 struct Doubtful {
     number: u64,
@@ -202,6 +148,11 @@ struct Service {
     /// The last commit that this process knows of.
     last: Option<(u64, Digest)>,
     doubtful: Option<Doubtful>,
+    /// Journals of this node by their keys, as its last commits left them. They are not read again: the database compares
+    /// owner, epoch and number of entries when it writes the next entries, and refuses the commit if one differs.
+    heads: HashMap<String, Head>,
+    /// Whether the commit under way goes by such heads.
+    assumes: bool,
 }
 
 impl Service {
@@ -296,12 +247,15 @@ impl Service {
                 Err(fault) => fault,
             };
             self.link = None;
+            self.heads.clear();
             match fault {
                 Fault::Away(reason) => {
                     self.health.away(&reason);
                     time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
+                // Perhaps another node has taken a journal. All are looked up now.
+                _ if std::mem::take(&mut self.assumes) => {}
                 // The transaction was rolled back, so other nodes may continue.
                 other => {
                     let error = other.at(&self.health.place);
@@ -354,7 +308,8 @@ impl Service {
 
     async fn transaction(&mut self, link: &Link, works: &[Work]) -> Result<Vec<Told>, Fault> {
         let client = &link.client;
-        let wanted = Wanted::of(works);
+        let mut wanted = Wanted::of(works, &mut self.heads);
+        self.assumes = !wanted.assumed.is_empty();
         let node = self.node.clone();
         let lock = client.query_one(&link.statements.lock, &[]);
         // All are sent at once. The database carries them one after the other, each with what was committed before it.
@@ -373,8 +328,18 @@ impl Service {
             return Ok(self.settle());
         }
         let mut group = Group::new(&node, tail);
+        group.heads = std::mem::take(&mut wanted.assumed);
         found.read_into(&mut group)?;
-        let told: Vec<Told> = works.iter().map(|work| answer(&mut group, work)).collect();
+        let mut told = answers(&mut group, works);
+        if self.assumes && told.iter().any(Told::is_refusal) {
+            // What is told to others is not assumed.
+            (self.heads, self.assumes) = (HashMap::new(), false);
+            wanted = Wanted::of(works, &mut self.heads);
+            let found = wanted.find(link, &node).await?;
+            group = Group::new(&node, tail);
+            found.read_into(&mut group)?;
+            told = answers(&mut group, works);
+        }
         if group.is_empty() {
             client.batch_execute("ROLLBACK").await?;
             return Ok(told);
@@ -397,7 +362,22 @@ impl Service {
         for run in group.rested() {
             self.news.tell(Notice::Rested(run));
         }
+        self.remember(group.heads);
         Ok(self.settle())
+    }
+
+    /// Keeps the heads of this node's journals for the next commits.
+    fn remember(&mut self, heads: HashMap<String, Head>) {
+        if self.heads.len() > HEADS {
+            self.heads.clear();
+        }
+        for (key, mut head) in heads {
+            if head.entries > 0 && head.owner.as_deref() == Some(&self.node) {
+                head.before = head.entries;
+                (head.is_new, head.beyond_end) = (false, false);
+                self.heads.insert(key, head);
+            }
+        }
     }
 
     /// Takes note that the doubtful commit happened, and returns its results.
@@ -443,6 +423,10 @@ impl Service {
     }
 }
 
+fn answers<'r>(group: &mut Group<'r>, works: &'r [Work]) -> Vec<Told> {
+    works.iter().map(|work| answer(group, work)).collect()
+}
+
 fn answer<'r>(group: &mut Group<'r>, work: &'r Work) -> Told {
     match work {
         Work::Commit(batches) => {
@@ -464,6 +448,8 @@ fn answer<'r>(group: &mut Group<'r>, work: &'r Work) -> Told {
 #[derive(Default)]
 struct Wanted<'w> {
     journals: Vec<Cow<'w, str>>,
+    /// Journals that need not be found.
+    assumed: HashMap<String, Head>,
     scopes: Vec<Cow<'w, str>>,
     names: Vec<Cow<'w, str>>,
     runs: Vec<String>,
@@ -471,15 +457,23 @@ struct Wanted<'w> {
 }
 
 impl<'w> Wanted<'w> {
-    fn of(works: &'w [Work]) -> Self {
+    /// Takes from `known` what is there.
+    fn of(works: &'w [Work], known: &mut HashMap<String, Head>) -> Self {
         let mut wanted = Self::default();
         for work in works {
             match work {
                 Work::Commit(batches) => {
                     for batch in batches {
                         for append in &batch.appends {
-                            wanted.journal(append.journal.to_string());
-                            if let Some(row) = &append.row {
+                            let key = append.journal.to_string();
+                            if let Some((key, head)) = known.remove_entry(&key) {
+                                wanted.assumed.insert(key, head);
+                            } else if !wanted.assumed.contains_key(&key) {
+                                wanted.journal(key);
+                            }
+                            if let Some(row) = &append.row
+                                && append.journal != JournalId::Run(row.root)
+                            {
                                 wanted.journal(row.root.to_string());
                             }
                         }
@@ -557,11 +551,13 @@ impl Found {
                 epoch: count(&row, 3)?,
                 owner: row.try_get(4)?,
                 entries: count(&row, 5)?,
+                before: count(&row, 5)?,
                 hash: digest(&row, 6)?,
                 updated_at: count(&row, 7)?,
                 definition: digest_or_none(&row, 8)?,
                 held: row.try_get(9)?,
                 is_new: false,
+                beyond_end: false,
             };
             group.heads.insert(text::read(row.try_get(0)?), head);
         }

@@ -34,7 +34,11 @@ pub(crate) struct Head {
     pub(crate) held: bool,
     /// Whether the group makes it.
     pub(crate) is_new: bool,
+    /// Whether the group changes more of it than its end.
+    pub(crate) beyond_end: bool,
     pub(crate) entries: u64,
+    /// How many entries it had before the group.
+    pub(crate) before: u64,
     pub(crate) hash: Digest,
     pub(crate) updated_at: u64,
     pub(crate) definition: Option<Digest>,
@@ -288,6 +292,7 @@ impl<'r> Group<'r> {
         if let Some(row) = &append.row {
             // The first entry fixes the root of the tree.
             if head.entries == 0 && row.root != row.run {
+                head.beyond_end = true;
                 head.root = Some(self.root(row.root));
             }
             let next = self.run_places.len();
@@ -296,6 +301,7 @@ impl<'r> Group<'r> {
         }
         for line in &append.lines {
             if head.entries == 0 && matches!(append.journal, JournalId::Run(_)) {
+                head.beyond_end = true;
                 let first = line.decode().ok();
                 head.definition = first.as_ref().and_then(Entry::blob);
             }
@@ -319,6 +325,7 @@ impl<'r> Group<'r> {
     fn own(&self, head: &mut Head) {
         head.owner = Some(self.node.to_owned());
         head.held = false;
+        head.beyond_end = true;
     }
 
     fn put(&mut self, key: String, head: Head) {
@@ -350,7 +357,9 @@ impl<'r> Group<'r> {
             owner: None,
             held: false,
             is_new: true,
+            beyond_end: true,
             entries: 0,
+            before: 0,
             hash: chain::genesis(key),
             updated_at: 0,
             definition: None,

@@ -16,6 +16,7 @@ mod ownership;
 mod reader;
 mod rows;
 mod schema;
+mod statements;
 mod status;
 mod text;
 mod tls;

@@ -124,13 +124,28 @@ impl Readers {
         after: u64,
         limit: usize,
     ) -> Result<Vec<TreeLine>, Fault> {
-        // The hash before the first entry of each journal is read too.
-        let select = "SELECT e.position, e.sequence, e.at, e.body, e.hash, j.key, \
+        // Most trees are their root alone, so its entries have no index by position. Positions rise with the numbers of
+        // a journal's entries, so halving finds the first one to read. The hash before the first entry of each journal
+        // is read too.
+        let select = "WITH RECURSIVE tree AS (SELECT id, root, entries FROM journals WHERE key = $1), \
+                 halves(first, last) AS (SELECT 0::bigint, entries FROM tree WHERE root = id UNION ALL \
+                     SELECT CASE WHEN e.position > $2 THEN first ELSE e.sequence + 1 END, \
+                         CASE WHEN e.position > $2 THEN e.sequence ELSE last END \
+                     FROM halves JOIN entries AS e \
+                         ON e.journal = (SELECT id FROM tree) AND e.sequence = (first + last) / 2 \
+                     WHERE first < last AND $2 > 0) \
+             SELECT e.position, e.sequence, e.at, e.body, e.hash, j.key, \
                  CASE WHEN row_number() OVER (PARTITION BY e.journal ORDER BY e.position) = 1 THEN \
                      (SELECT p.hash FROM entries AS p \
                       WHERE p.journal = e.journal AND p.sequence = e.sequence - 1) END \
-             FROM (SELECT * FROM entries WHERE root = (SELECT id FROM journals WHERE key = $1) \
-                 AND position > $2 ORDER BY position LIMIT $3) AS e \
+             FROM (SELECT * FROM ( \
+                     (SELECT * FROM entries WHERE journal = (SELECT id FROM tree) \
+                         AND sequence >= (SELECT max(first) FROM halves) AND position > $2 \
+                         ORDER BY sequence LIMIT $3) \
+                     UNION ALL \
+                     (SELECT * FROM entries WHERE root = (SELECT id FROM tree) AND journal <> root \
+                         AND position > $2 ORDER BY position LIMIT $3)) AS parts \
+                 ORDER BY position LIMIT $3) AS e \
              JOIN journals AS j ON j.id = e.journal ORDER BY e.position";
         let parameters: Parameters<'_> =
             &[&root.to_string(), &number(after), &number(limit as u64)];

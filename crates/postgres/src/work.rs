@@ -94,6 +94,17 @@ pub(crate) enum Told {
     Posted(Result<bool, StoreError>),
 }
 
+impl Told {
+    /// Whether something of the request was refused.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Committed(told) => told.iter().any(Result::is_err),
+            Self::Claimed(told) => told.iter().any(Result::is_err),
+            Self::Posted(told) => told.is_err(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use ghostlight_actors::{contract::InboxBody, vocabulary::Timestamp};

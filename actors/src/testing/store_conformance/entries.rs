@@ -277,14 +277,20 @@ pub(super) async fn tree_order(place: &impl Place) -> Checked {
     let epoch = claim(&store, run(4)).await?.epoch;
     let append = Append::new(run(4), 0, epoch, lines(&["h"])).row(child(4));
     commit(&store, Batch::of(append)).await?;
+    let append = Append::new(run(4), 1, epoch, lines(&["i"]));
+    commit(&store, Batch::of(append)).await?;
 
     let all = store.read_tree(run(1), 0, usize::MAX).await?;
     let found: Result<Vec<_>, _> = all.iter().map(|l| decoded(&l.stored.line)).collect();
-    same!(found?, ["a", "b", "c", "d", "e", "f", "g", "h"], "the tree");
+    same!(
+        found?,
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i"],
+        "the tree"
+    );
     let runs: Vec<_> = all.iter().map(|line| line.run).collect();
     same!(
         runs,
-        [1, 1, 2, 3, 2, 2, 1, 4].map(run),
+        [1, 1, 2, 3, 2, 2, 1, 4, 4].map(run),
         "the runs of the tree"
     );
     let rising = all.is_sorted_by(|a, b| a.stored.position < b.stored.position);

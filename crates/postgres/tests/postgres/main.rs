@@ -16,4 +16,5 @@ mod proxy;
 #[allow(dead_code)]
 mod server;
 mod sleepers;
+mod trees;
 mod upgrade;

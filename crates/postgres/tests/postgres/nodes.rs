@@ -84,6 +84,58 @@ async fn a_node_that_is_cut_off_loses_what_it_owns_and_cannot_write_any_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_commit_in_which_one_journal_was_taken_writes_the_others_and_nothing_to_it() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let first = PostgresStore::open(&server.url()).await.unwrap();
+    let second = PostgresStore::open(&server.url()).await.unwrap();
+    for number in [1, 2, 3] {
+        make(&first, number).await.unwrap();
+        append(&first, number, 1, 1).await.unwrap();
+    }
+    assert_eq!(second.claim(run(2).into(), true).await.unwrap().epoch, 2);
+    let next = |sequence: u64, epoch: u64| {
+        let text = sequence.to_string();
+        let line = |text: &String| Line {
+            at: Timestamp(1),
+            text: text.as_str().into(),
+        };
+        let append = |number| Append::new(run(number), sequence, epoch, vec![line(&text)]);
+        [1, 2, 3].map(|number| Batch::of(append(number))).to_vec()
+    };
+    let told = first.commit(next(2, 1)).await.unwrap();
+    let stale = |told: &Result<_, StoreError>| {
+        matches!(
+            told,
+            Err(StoreError::Stale {
+                epoch: 1,
+                current: 2,
+                ..
+            })
+        )
+    };
+    assert!(
+        told[0].is_ok() && stale(&told[1]) && told[2].is_ok(),
+        "{told:?}"
+    );
+    // It is taken again by the first, which goes by what it finds and not by what it knew.
+    append(&second, 2, 2, 2).await.unwrap();
+    let claim = first.claim(run(2).into(), true).await.unwrap();
+    assert_eq!((claim.epoch, claim.entries), (3, 3));
+    append(&first, 2, 3, 3).await.unwrap();
+    append(&first, 2, 4, 3).await.unwrap();
+    let late = append(&second, 2, 3, 2).await.unwrap_err();
+    assert!(
+        matches!(late, StoreError::Stale { current: 3, .. }),
+        "{late}"
+    );
+    let verified = first.verify().await.unwrap();
+    assert_eq!((verified.journals, verified.entries), (3, 11));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_freezes_within_a_commit_holds_up_the_others_only_for_its_lease() {
     if is_left_out() {
         return;

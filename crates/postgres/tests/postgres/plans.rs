@@ -1,5 +1,5 @@
 //! What a commit names is found by index, also in tables of which the database knows nothing yet, and a step changes no
-//! index of its run's journal.
+//! index of its run's journal. An entry of a root stands in no index of trees, and is found all the same.
 
 use ghostlight_actors::{
     contract::{
@@ -55,6 +55,10 @@ async fn a_commit_finds_its_rows_by_index_and_a_step_changes_no_index_of_its_jou
                 }
             }
         }
+        let of_run = RunId::from_random(700 << 64);
+        let entries = store.read(of_run.into(), 4, 1).await.unwrap();
+        let page = store.read_tree(of_run, entries[0].position, 3).await;
+        assert_eq!(page.unwrap().len(), 3);
         store.close().await.unwrap();
         drop(store);
         let client = server.client().await;
@@ -74,11 +78,21 @@ async fn a_commit_finds_its_rows_by_index_and_a_step_changes_no_index_of_its_jou
         let read = client.query(read, &[]).await.unwrap();
         let read: Vec<(String, i64)> = read.iter().map(|row| (row.get(0), row.get(1))).collect();
         assert_eq!(read, [], "rows that were read without an index");
-        let changed =
-            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'journals'";
+        let read = "SELECT idx_tup_fetch, pg_relation_size('ghostlight.entries_by_tree') \
+             FROM pg_stat_user_tables WHERE relname = 'entries'";
+        let read = client.query_one(read, &[]).await.unwrap();
+        let (read, index): (i64, i64) = (read.get(0), read.get(1));
+        assert!(read < 40, "two pages took {read} entries");
+        assert_eq!(index, 8_192, "the index of trees has entries of roots");
+        let changed = "SELECT n_tup_upd, n_tup_hot_upd, idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'journals'";
         let changed = client.query_one(changed, &[]).await.unwrap();
         let (all, in_place): (i64, i64) = (changed.get(0), changed.get(1));
         assert_eq!(all, 2_000 * 9);
+        let read: i64 = changed.get(2);
+        assert!(
+            read < all * 11 / 10,
+            "{read} rows were read to change {all}"
+        );
         assert!(
             in_place >= all * 9 / 10,
             "of {all} changed rows only {in_place} changed no index"

@@ -1,0 +1,113 @@
+//! A tree is read in the order of its commits from any position on, also in tables that were made before its root's
+//! entries left the index of trees.
+
+use ghostlight_actors::{
+    contract::{Append, Batch, Line, RunRow, Store as _, StoredLine, TreeLine},
+    vocabulary::{RunId, Timestamp},
+};
+use ghostlight_postgres::PostgresStore;
+
+use crate::server::{Server, is_left_out};
+
+/// The run whose entry comes next: a root with two children, and another root.
+const ORDER: [u128; 32] = [
+    1, 1, 9, 2, 1, 2, 2, 1, 3, 9, 9, 1, 1, 1, 1, 1, 3, 2, 1, 9, 3, 3, 3, 3, 3, 1, 2, 9, 1, 1, 3, 9,
+];
+
+fn run(number: u128) -> RunId {
+    RunId::from_random(number << 64)
+}
+
+/// Appends an entry to each of these runs, one commit after the other.
+async fn append(store: &PostgresStore, order: &[u128], numbers: &mut [u64; 10]) {
+    for number in order {
+        let sequence = &mut numbers[usize::try_from(*number).unwrap()];
+        let text = format!("\"{sequence} of {number}\"").into();
+        let at = Timestamp(1_763_000_000_000);
+        let mut append = Append::new(run(*number), *sequence, 1, vec![Line { at, text }]);
+        if *sequence == 0 {
+            let mut row = RunRow::new(run(*number), "team", "agent");
+            if matches!(number, 2 | 3) {
+                (row.root, row.parent) = (run(1), Some(run(1)));
+            }
+            append = append.row(row);
+        }
+        *sequence += 1;
+        let committed = store.commit(vec![Batch::of(append)]).await.unwrap();
+        committed.into_iter().next().unwrap().unwrap();
+    }
+}
+
+/// The entries of these runs in the order of their positions, read journal by journal.
+async fn merged(store: &PostgresStore, numbers: &[u128]) -> Vec<TreeLine> {
+    let mut merged = Vec::new();
+    for number in numbers {
+        let run = run(*number);
+        let lines = store.read(run.into(), 0, usize::MAX).await.unwrap();
+        let of_run = |stored: StoredLine| TreeLine { run, stored };
+        merged.extend(lines.into_iter().map(of_run));
+    }
+    merged.sort_by_key(|line| line.stored.position);
+    merged
+}
+
+async fn check(store: &PostgresStore) {
+    for (root, of_tree) in [(1, &[1, 2, 3][..]), (9, &[9]), (2, &[])] {
+        let wanted = merged(store, of_tree).await;
+        let last = merged(store, &[1, 2, 3, 9]).await;
+        let last = last.last().unwrap().stored.position;
+        for after in 0..=last + 1 {
+            for limit in [1, 3, usize::MAX] {
+                let page = store.read_tree(run(root), after, limit).await.unwrap();
+                let wanted = wanted.iter().filter(|line| line.stored.position > after);
+                let wanted: Vec<_> = wanted.take(limit).cloned().collect();
+                assert_eq!(page, wanted, "{limit} of tree {root} after {after}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_reads_the_same_from_every_position_also_when_two_nodes_have_migrated_it() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    let mut numbers = [0; 10];
+    append(&store, &ORDER, &mut numbers).await;
+    check(&store).await;
+    let before = merged(&store, &[1, 2, 3]).await;
+    store.close().await.unwrap();
+
+    let client = server.client().await;
+    let fifth = "SET search_path = ghostlight; DELETE FROM version WHERE number > 5; \
+         DROP INDEX entries_by_tree; CREATE INDEX entries_by_tree ON entries(root, position)";
+    client.batch_execute(fifth).await.unwrap();
+    let url = server.url();
+    let (first, second) = futures_util::join!(PostgresStore::open(&url), PostgresStore::open(&url));
+    let (first, second) = (first.unwrap(), second.unwrap());
+    let migrated = "SELECT (SELECT count(*) FROM version WHERE number = 6), indexdef FROM pg_indexes \
+         WHERE indexname = 'entries_by_tree'";
+    let migrated = client.query_one(migrated, &[]).await.unwrap();
+    assert_eq!(migrated.get::<_, i64>(0), 1);
+    let index: String = migrated.get(1);
+    assert!(index.ends_with("WHERE (journal <> root)"), "{index}");
+    for store in [&first, &second] {
+        assert_eq!(merged(store, &[1, 2, 3]).await, before);
+        check(store).await;
+    }
+    // A run of the closed store goes on, and the node that reads along sees it.
+    let claim = first.claim(run(1).into(), false).await.unwrap();
+    let text = "\"more\"".into();
+    let line = Line {
+        at: Timestamp(1),
+        text,
+    };
+    let more = Append::new(run(1), claim.entries, claim.epoch, vec![line]);
+    let told = first.commit(vec![Batch::of(more)]).await.unwrap().remove(0);
+    let position = told.unwrap().position;
+    let seen = second.read_tree(run(1), position - 1, 9).await.unwrap();
+    assert_eq!(seen.len(), 1);
+    check(&second).await;
+}
