@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
     arguments::{ShowArguments, StoreArguments},
-    when::age,
+    when::life,
 };
 use crate::server::{Quota, QuotaFor, Scope, Visibility};
 
@@ -178,7 +178,7 @@ pub(super) enum KeyCommand {
         #[arg(long, value_name = "NAME")]
         tenant: Option<String>,
         /// When it ends, such as 12h or 90d [default: never]
-        #[arg(long, value_name = "AGE", value_parser = age)]
+        #[arg(long, value_name = "AGE", value_parser = life)]
         expires: Option<Duration>,
         /// How much may be used with it, such as 100/1h, 200000tokens/1d or 2.50cost/1d; may be given several times
         #[arg(long, value_name = "QUOTA")]

@@ -298,6 +298,7 @@ pub(crate) mod over_http {
         let table = desk.run(&["key", "list"]).exits(0);
         assert!(table.out.contains("revoked"), "{}", table.out);
         desk.run(&["key", "revoke", "none"]).exits(2);
+        desk.run(&["key", "add", "ada", "--expires", "0d"]).exits(2);
         // What the subject began is in the store as its own.
         let sessions = desk.shipped(&["sessions", "--owner", "ada"]).exits(0);
         assert!(sessions.out.contains("ada/s"), "{}", sessions.out);
