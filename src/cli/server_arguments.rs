@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
     arguments::{ShowArguments, StoreArguments},
-    when::life,
+    when::age,
 };
 use crate::server::{Quota, QuotaFor, Scope, Visibility};
 
@@ -200,4 +200,13 @@ pub(super) enum KeyCommand {
         #[command(flatten)]
         keys: KeyArguments,
     },
+}
+
+/// How long a key is to be accepted.
+fn life(text: &str) -> Result<Duration, String> {
+    let life = age(text)?;
+    match life.is_zero() {
+        true => Err("a key that ends at once opens nothing: give 1s or more".to_owned()),
+        false => Ok(life),
+    }
 }

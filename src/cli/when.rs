@@ -64,15 +64,6 @@ pub(super) fn age(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(number.saturating_mul(seconds)))
 }
 
-/// The time that something is to last, written like an [`age`]: more than none.
-pub(super) fn life(text: &str) -> Result<Duration, String> {
-    let life = age(text)?;
-    match life.is_zero() {
-        true => Err("what ends at once is of no use: give 1s or more".to_owned()),
-        false => Ok(life),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
