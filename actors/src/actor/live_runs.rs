@@ -109,8 +109,10 @@ impl OutcomeWatch {
 impl Drop for OutcomeWatch {
     fn drop(&mut self) {
         let mut table = self.live.0.lock();
+        // Under the lock: of two watches that go at once, the second finds that it is the last.
+        self.rings = watch::channel(Rings::default()).1;
         let watch = table.watched.get(&self.run);
-        if watch.is_some_and(|watch| watch.receiver_count() <= 1) {
+        if watch.is_some_and(|watch| watch.receiver_count() == 0) {
             table.watched.remove(&self.run);
         }
     }
