@@ -227,9 +227,12 @@ impl Registration {
             };
             if let Err(fault) = kept {
                 tracing::warn!(node = %self.id, ?fault, "the lease was not renewed; connecting again");
-                // The old connection is closed first, which releases the lock of the old number.
                 self.held.send_modify(|lease| lease.until = None);
-                drop(line.take());
+                // The old connection is closed first, which releases the lock of the old number, and others may claim.
+                if line.is_some() {
+                    time::sleep(self.grace()).await;
+                    line = None;
+                }
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 match time::timeout(self.lease, self.connect()).await {
                     Ok(Ok(again)) => (line, pause) = (Some(again), FIRST_PAUSE),
@@ -238,6 +241,11 @@ impl Registration {
                 }
             }
         }
+    }
+
+    /// What was allowed within the term has so much time to begin before another node may claim.
+    fn grace(&self) -> Duration {
+        self.lease / 10
     }
 
     /// Connects, takes the lock of a new number and begins the lease.
@@ -269,7 +277,7 @@ impl Registration {
              ON CONFLICT (id) DO UPDATE SET number = excluded.number, lease_until = excluded.lease_until, \
              renewed_at = excluded.renewed_at";
         let (lease, told) = (self.lease.as_millis() as f64, self.told.lock().clone());
-        let until = Instant::now() + self.lease;
+        let until = Instant::now() + self.lease - self.grace();
         let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
             [&self.id, &number, &lease, &told.carries, &told.address];
         line.client.execute(begin, &parameters).await?;
@@ -285,7 +293,7 @@ impl Registration {
         let (lease, told) = (self.lease.as_millis() as f64, self.told.lock().clone());
         let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
             [&self.id, &lease, &told.carries, &told.address];
-        let until = Instant::now() + self.lease;
+        let until = Instant::now() + self.lease - self.grace();
         let renewed = line.client.execute(renew, &parameters);
         let in_time = time::timeout(self.lease / 3, renewed).await;
         let rows = in_time.map_err(|_| Fault::Away("no answer in time".to_owned()))??;

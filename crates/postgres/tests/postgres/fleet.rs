@@ -210,8 +210,15 @@ impl Tool for Traced {
 
     async fn reconcile(&self, _: &ToolCall, cx: ToolContext) -> Reconciled {
         let key = cx.idempotency_key();
-        let traces = traces(&self.options.effects);
-        match traces.into_iter().find(|trace| trace.key == key) {
+        let effects = self.options.effects.clone();
+        // The file grows to megabytes, and calls that were allowed wait for this thread.
+        let traces = tokio::task::spawn_blocking(move || traces(&effects));
+        match traces
+            .await
+            .unwrap()
+            .into_iter()
+            .find(|trace| trace.key == key)
+        {
             Some(trace) => Reconciled::Happened(ToolOutput::text(trace.nonce)),
             None => Reconciled::DidNotHappen,
         }
