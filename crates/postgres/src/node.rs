@@ -229,9 +229,10 @@ impl Registration {
                 tracing::warn!(node = %self.id, ?fault, "the lease was not renewed; connecting again");
                 self.held.send_modify(|lease| lease.until = None);
                 // The old connection is closed first, which releases the lock of the old number, and others may claim.
-                if line.is_some() {
+                if let Some(line) = line.take()
+                    && !line.carrier.is_finished()
+                {
                     time::sleep(self.grace()).await;
-                    line = None;
                 }
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 match time::timeout(self.lease, self.connect()).await {
