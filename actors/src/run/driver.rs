@@ -272,7 +272,7 @@ impl Driver {
         end
     }
 
-    /// Drives the function until it returns. What ends the leg before that is an error.
+    /// Drives the function until it returns. An end of the leg before that is an error.
     async fn drive_on(
         &mut self,
         leg: &Arc<Leg>,

@@ -217,7 +217,7 @@ impl Spent {
         }
     }
 
-    /// What each of so many steps has taken since.
+    /// The mean cost of each of so many steps since these figures were read.
     async fn until_now(&self, server: &Server, client: &Client, steps: usize) -> Self {
         let time = self.at.elapsed();
         let now = Self::of(server, client).await;

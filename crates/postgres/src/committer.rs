@@ -332,7 +332,7 @@ impl Service {
         found.read_into(&mut group)?;
         let mut told = answers(&mut group, works);
         if self.assumes && told.iter().any(Told::is_refusal) {
-            // What is told to others is not assumed.
+            // A refusal is told to the caller, so it must rest on rows that were read, not on heads that were kept.
             (self.heads, self.assumes) = (HashMap::new(), false);
             wanted = Wanted::of(works, &mut self.heads);
             let found = wanted.find(link, &node).await?;

@@ -244,7 +244,7 @@ impl Registration {
         }
     }
 
-    /// What was allowed within the term has so much time to begin before another node may claim.
+    /// How long an effect that was allowed within the term has to begin before another node may claim its run.
     fn grace(&self) -> Duration {
         self.lease / 10
     }

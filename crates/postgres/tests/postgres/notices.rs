@@ -314,7 +314,7 @@ async fn the_end_of_a_run_at_another_node_wakes_those_who_wait_for_it_and_nobody
     in_time(told_other).await;
     assert_eq!(in_time(other).await.unwrap(), "1");
 
-    // What ended while nobody listened is found when the connection is back.
+    // A run that ended while nobody listened is found when the connection is back.
     let missed = waits(2);
     time::sleep(Duration::from_millis(300)).await;
     proxy.set(Way::Cut);
