@@ -1,6 +1,6 @@
 //! Reading and claiming what a run needs before it can go on, outside the agent's mailbox.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
     SystemError,
@@ -172,8 +172,8 @@ async fn claims_of(
 /// A claim that is not made yet, of a journal of which these lines were read.
 fn unclaimed(lines: &[StoredLine]) -> Claim {
     Claim {
-        epoch: 0,
         entries: lines.len() as u64,
+        ..Claim::default()
     }
 }
 
@@ -228,6 +228,7 @@ async fn load_pinned(
 const UNMADE: Claim = Claim {
     epoch: 1,
     entries: 0,
+    settles_in: Duration::ZERO,
 };
 
 /// Folds a session's journal, from its checkpoint if that can be read, and claims it; a newer

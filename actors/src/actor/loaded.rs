@@ -41,14 +41,13 @@ impl Loaded {
 
     /// A run that begins now: its first entry is all that its journal has.
     pub(crate) fn fresh(run: RunId, start: RunStart, pinned: Arc<Pinned>, version: u32) -> Self {
-        let (epoch, entries) = (1, 1);
         let row = row_of(run, &start, version);
-        Self::new(
-            row,
-            Claim { epoch, entries },
-            Recorded::begun(start),
-            pinned,
-        )
+        let claim = Claim {
+            epoch: 1,
+            entries: 1,
+            ..Claim::default()
+        };
+        Self::new(row, claim, Recorded::begun(start), pinned)
     }
 }
 

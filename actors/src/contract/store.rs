@@ -1,6 +1,6 @@
 //! Where journals are kept.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -428,12 +428,15 @@ pub struct Committed {
 }
 
 /// Ownership of a journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// The epoch that appends must carry.
     pub epoch: u64,
     /// How many entries the journal has.
     pub entries: u64,
+    /// For how long a former owner may still begin an effect that it was allowed to begin: nobody asks before whether
+    /// that effect happened. Zero where the former owner is known to have ended.
+    pub settles_in: Duration,
 }
 
 /// A team that a process carries.

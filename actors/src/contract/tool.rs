@@ -34,7 +34,9 @@ pub trait Tool: Send + Sync + 'static {
         cx: ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 
-    /// Finds out whether a `once` call in doubt happened. It must not have an effect itself.
+    /// Finds out whether a `once` call in doubt happened. It must not have an effect itself. It is asked only when no
+    /// process that carried the run before can begin the call any more; a request that such a process had sent may still
+    /// be under way, and where its service cannot exclude that, the answer is [`Reconciled::Unknown`].
     fn reconcile(
         &self,
         call: &ToolCall,

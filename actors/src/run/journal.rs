@@ -34,6 +34,8 @@ pub(crate) struct Durable {
     /// The store's term in which this process last proved by an append that it carries the run; [`NO_TERM`] if it
     /// was in none.
     term: AtomicU64,
+    /// When no former owner begins an effect any more, by the clock's monotonic time.
+    settled_at: Timestamp,
     failed: OnceLock<StoreError>,
     changed: Notify,
     /// Wakes the driver when a commit failed.
@@ -50,6 +52,7 @@ impl Durable {
             epoch: claim.epoch,
             entries: AtomicU64::new(claim.entries),
             term: AtomicU64::new(ports.term().unwrap_or(NO_TERM)),
+            settled_at: ports.clock().monotonic().after(claim.settles_in),
             ports,
             failed: OnceLock::new(),
             changed: Notify::new(),
@@ -75,6 +78,15 @@ impl Durable {
                 self.acknowledge((0, NO_TERM), Err(error.clone()));
                 Err(error)
             }
+        }
+    }
+
+    /// Waits until no former owner of the run can begin an effect any more, so that it can be asked what became of one.
+    pub(crate) async fn settled(&self) {
+        let clock = self.ports.clock();
+        let left = self.settled_at.since(clock.monotonic());
+        if !left.is_zero() {
+            clock.sleep(left).await;
         }
     }
 

@@ -4,17 +4,18 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    actor::SystemError,
+    actor::{System, SystemError},
     contract::{Reconciled, Tool, ToolContext, ToolError, ToolOutput},
     run::{Agent, RunContext},
     testing::EffectLog,
     vocabulary::{
-        AgentError, Arguments, Effect, InDoubt, Outcome, QuestionKind, ToolCall, ToolDefinition,
+        AgentError, Arguments, Effect, ErrorKind, InDoubt, Outcome, QuestionKind, ToolCall,
+        ToolDefinition,
     },
 };
 use serde_json::json;
 
-use crate::stage::{Stage, ask, outcome, pause};
+use crate::stage::{SlowStore, Stage, ask, call, outcome, pause};
 
 /// Pays, which takes ten seconds, and tells this of a payment in doubt.
 struct Payment {
@@ -46,6 +47,16 @@ impl Tool for Payment {
     }
 }
 
+/// An agent whose function may pay.
+fn who_pays(agent: Agent, log: &EffectLog, (in_doubt, told): (InDoubt, &Reconciled)) -> Agent {
+    let (log, told) = (log.clone(), told.clone());
+    agent.tool(Payment {
+        log,
+        in_doubt,
+        told,
+    })
+}
+
 fn payer(log: &EffectLog, in_doubt: InDoubt, told: &Reconciled) -> Agent {
     let agent = Agent::from_fn("payer", |cx: RunContext| async move {
         let results = cx
@@ -54,12 +65,7 @@ fn payer(log: &EffectLog, in_doubt: InDoubt, told: &Reconciled) -> Agent {
         let (status, text) = (results[0].status, &results[0].text);
         Ok(Outcome::answer(format!("{status:?}: {text}")))
     });
-    let (log, told) = (log.clone(), told.clone());
-    agent.tool(Payment {
-        log,
-        in_doubt,
-        told,
-    })
+    who_pays(agent, log, (in_doubt, told))
 }
 
 /// What the run comes to whose process died in the middle of its payment, and how often it paid
@@ -186,4 +192,50 @@ async fn a_payment_that_is_made_after_all_is_in_doubt_again_when_its_process_die
     assert_eq!(outcome.text(), "Success: the second was paid");
     assert_eq!(stage.log.count("pay"), 2);
     assert_eq!(stage.log.count("reconcile"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_tool_is_asked_while_the_former_owner_may_still_begin_the_call() {
+    let mut stage = Stage::new();
+    let told = Reconciled::Happened(ToolOutput::text("it was paid"));
+    let shop = |stage: &Stage| {
+        let agent = Agent::from_fn("shop", |cx: RunContext| async move {
+            let beside = async {
+                cx.sleep(Duration::from_secs(1)).await?;
+                cx.tool(call("2", "look")).await
+            };
+            let step = async {
+                let booking = std::future::pending::<Result<(), String>>();
+                let booked = cx.step("book", Effect::Once, booking).await;
+                assert_eq!(booked.unwrap_err().kind(), Some(&ErrorKind::InDoubt));
+                cx.tool(call("3", "see")).await
+            };
+            let (paid, looked, seen) = tokio::join!(cx.tool(call("1", "pay")), beside, step);
+            looked.and(seen)?;
+            Ok(Outcome::answer(paid?.text))
+        });
+        let agent = ["look", "see"].iter().fold(agent, |agent, name| {
+            agent.tool(stage.tool(name, Effect::Read, 1))
+        });
+        who_pays(agent, &stage.log, (InDoubt::Fail, &told))
+    };
+    let system = stage.start(shop(&stage)).await;
+    let run = ask(&system, "shop", "go").await.id();
+    while stage.log.count("pay") == 0 {
+        pause(1).await;
+    }
+    stage.crash(&system).await;
+
+    let store = SlowStore::settling(stage.store.clone(), Duration::from_secs(10));
+    let team = shop(&stage).into_team().unwrap();
+    let builder = System::builder(store).clock(stage.clock.clone()).team(team);
+    let system = builder.start().await.unwrap();
+    pause(9_000).await;
+    assert_eq!(stage.log.count("look"), 1, "the rest goes on");
+    let early = (stage.log.count("reconcile"), stage.log.count("see"));
+    assert_eq!(early, (0, 0), "it is asked too early");
+    assert_eq!(outcome(&system.run(run)).await.text(), "it was paid");
+    for (name, times) in [("reconcile", 1), ("pay", 1), ("see", 1)] {
+        assert_eq!(stage.log.count(name), times, "{name}");
+    }
 }

@@ -174,6 +174,7 @@ pub(crate) struct SlowStore {
     commit_ms: u64,
     inbox_ms: u64,
     moves: Option<AtomicU32>,
+    settles_in: Duration,
 }
 
 impl SlowStore {
@@ -183,6 +184,15 @@ impl SlowStore {
             commit_ms: 7,
             inbox_ms: 7,
             moves: None,
+            settles_in: Duration::ZERO,
+        }
+    }
+
+    /// Where a former owner may begin effects for so long after a claim.
+    pub(crate) fn settling(inner: InMemoryStore, settles_in: Duration) -> Self {
+        Self {
+            settles_in,
+            ..Self::new(inner)
         }
     }
 
@@ -217,7 +227,6 @@ pub(crate) use pass_on;
 impl Store for SlowStore {
     pass_on! {
         in inner;
-        fn claim(journal: JournalId, take_over: bool) -> Claim;
         fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
         fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
         fn run(run: RunId) -> Option<RunRow>;
@@ -230,6 +239,14 @@ impl Store for SlowStore {
         fn posted(after: u64) -> (u64, Vec<RunId>);
         fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+    }
+
+    async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
+        let claim = self.inner.claim(journal, take_over).await?;
+        Ok(Claim {
+            settles_in: self.settles_in,
+            ..claim
+        })
     }
 
     async fn commit(

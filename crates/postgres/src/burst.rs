@@ -68,6 +68,7 @@ pub(crate) async fn write(
                 column(&changed, |head| {
                     head.definition.as_ref().map(|d| d.0.as_slice())
                 }),
+                column(&changed, |head| head.settles_at),
             ],
         );
     }

@@ -321,6 +321,7 @@ impl Service {
             position: count(&row, 2)?,
             journal: row.try_get(3)?,
             mark: count(&row, 4)?,
+            now: row.try_get(5)?,
         };
         if self.find_out(link, tail).await? {
             // The answer to this may be lost too: only then is the outcome forgotten.
@@ -556,6 +557,7 @@ impl Found {
                 updated_at: count(&row, 7)?,
                 definition: digest_or_none(&row, 8)?,
                 held: row.try_get(9)?,
+                settles_at: row.try_get(10)?,
                 is_new: false,
                 beyond_end: false,
             };

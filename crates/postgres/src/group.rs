@@ -1,7 +1,10 @@
 //! The rules for a group of requests, as pure functions of the loaded state. Everything is checked
 //! before anything is written, so a refused batch leaves no trace and does not hinder the others.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    time::Duration,
+};
 
 use ghostlight_actors::{
     contract::{Append, Batch, Claim, Committed, InboxItem, Line, RunRow, StateWrite, StoreError},
@@ -20,6 +23,8 @@ pub(crate) struct Tail {
     pub(crate) journal: i64,
     /// The mark of the last posted item.
     pub(crate) mark: u64,
+    /// The database's time when this was read, in milliseconds.
+    pub(crate) now: i64,
 }
 
 /// A journal as it is, or as it will be after the requests checked so far.
@@ -32,6 +37,8 @@ pub(crate) struct Head {
     pub(crate) owner: Option<String>,
     /// Whether it belongs to another living node.
     pub(crate) held: bool,
+    /// Until when a former owner may begin what it was allowed to, in milliseconds of the database's time.
+    pub(crate) settles_at: Option<i64>,
     /// Whether the group makes it.
     pub(crate) is_new: bool,
     /// Whether the group changes more of it than its end.
@@ -149,9 +156,11 @@ impl<'r> Group<'r> {
         }
         head.epoch += 1;
         self.own(&mut head);
+        let left = head.settles_at.map_or(0, |at| at - self.tail.now);
         let claim = Claim {
             epoch: head.epoch,
             entries: head.entries,
+            settles_in: Duration::from_millis(u64::try_from(left).unwrap_or(0)),
         };
         self.put(key, head);
         Ok(claim)
@@ -356,6 +365,7 @@ impl<'r> Group<'r> {
             epoch: 0,
             owner: None,
             held: false,
+            settles_at: None,
             is_new: true,
             beyond_end: true,
             entries: 0,

@@ -387,7 +387,7 @@ impl Store for PostgresStore {
                     .await,
             );
             match owned {
-                // Nobody can have claimed it between the beginning of the term and its end.
+                // Nobody can claim it between the beginning of the term and its end: see `Registration::connect`.
                 Ok(()) if inner.node.term() == Some(term) => return Ok(term),
                 Ok(()) => {}
                 // The database went away again.

@@ -9,6 +9,10 @@
 //! A frozen process may have been told of an append, and act on it after another process has taken its
 //! place. So the time for which the lease surely held is a *term*, by this process's own clock: it
 //! begins when the lease is made, and ends when the lease is not renewed in time or its connection ends.
+//!
+//! This process hears later than the database that its connection ended, and an effect begins a moment after its run looked
+//! at the term. So a journal keeps until when its former owner may still begin effects (`settles_at`), which is one lease
+//! after that owner's lease, unless it left: no run asks before what became of an effect.
 
 use std::{sync::Arc, time::Duration};
 
@@ -229,11 +233,7 @@ impl Registration {
                 tracing::warn!(node = %self.id, ?fault, "the lease was not renewed; connecting again");
                 self.held.send_modify(|lease| lease.until = None);
                 // The old connection is closed first, which releases the lock of the old number, and others may claim.
-                if let Some(line) = line.take()
-                    && !line.carrier.is_finished()
-                {
-                    time::sleep(self.grace()).await;
-                }
+                drop(line.take());
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 match time::timeout(self.lease, self.connect()).await {
                     Ok(Ok(again)) => (line, pause) = (Some(again), FIRST_PAUSE),
@@ -242,11 +242,6 @@ impl Registration {
                 }
             }
         }
-    }
-
-    /// How long an effect that was allowed within the term has to begin before another node may claim its run.
-    fn grace(&self) -> Duration {
-        self.lease / 10
     }
 
     /// Connects, takes the lock of a new number and begins the lease.
@@ -278,10 +273,13 @@ impl Registration {
              ON CONFLICT (id) DO UPDATE SET number = excluded.number, lease_until = excluded.lease_until, \
              renewed_at = excluded.renewed_at";
         let (lease, told) = (self.lease.as_millis() as f64, self.told.lock().clone());
-        let until = Instant::now() + self.lease - self.grace();
+        let until = Instant::now() + self.lease;
         let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
             [&self.id, &number, &lease, &told.carries, &told.address];
         line.client.execute(begin, &parameters).await?;
+        // A claim that found this node dead is committed once this gets the lock, and a later one finds it alive.
+        let last = "SELECT FROM tail FOR SHARE";
+        line.client.query_one(last, &[]).await?;
         self.held.send_modify(|lease| lease.renewed(until));
         // The notices that were given before this connection listened were told to nobody.
         self.news.tell_all();
@@ -294,7 +292,7 @@ impl Registration {
         let (lease, told) = (self.lease.as_millis() as f64, self.told.lock().clone());
         let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
             [&self.id, &lease, &told.carries, &told.address];
-        let until = Instant::now() + self.lease - self.grace();
+        let until = Instant::now() + self.lease;
         let renewed = line.client.execute(renew, &parameters);
         let in_time = time::timeout(self.lease / 3, renewed).await;
         let rows = in_time.map_err(|_| Fault::Away("no answer in time".to_owned()))??;

@@ -20,12 +20,15 @@ macro_rules! statements {
 }
 
 statements! {
-    lock = "SELECT commit, digest, position, journal, mark FROM tail FOR UPDATE";
+    lock = "SELECT commit, digest, position, journal, mark, (extract(epoch FROM clock_timestamp()) * 1000)::bigint \
+         FROM tail FOR UPDATE";
     find_commit = "SELECT digest FROM commits WHERE number = $1";
     find_journals = "SELECT key, id, root, epoch, owner, entries, hash, updated_at, definition, \
              owner IS NOT NULL AND owner <> $2 AND owner IN (SELECT others.owner \
                  FROM (SELECT DISTINCT owner FROM journals WHERE key = ANY($1) AND owner <> $2) AS others \
-                 WHERE node_lives(others.owner)) \
+                 WHERE node_lives(others.owner)), \
+             greatest(settles_at, (SELECT (extract(epoch FROM lease_until + (lease_until - renewed_at)) * 1000)::bigint \
+                 FROM nodes WHERE nodes.id = owner AND owner <> $2)) \
          FROM journals WHERE key = ANY($1)";
     find_state = "SELECT s.scope, s.key, s.value IS NOT NULL, s.version \
          FROM unnest($1::text[], $2::text[]) AS wanted(scope, key) \
@@ -36,9 +39,11 @@ statements! {
          SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], \
              $7::bytea[], $8::bigint[], $9::bytea[])";
     change_journals = "UPDATE journals SET root = new.root, epoch = new.epoch, owner = new.owner, \
-             entries = new.entries, hash = new.hash, updated_at = new.updated_at, definition = new.definition \
+             entries = new.entries, hash = new.hash, updated_at = new.updated_at, definition = new.definition, \
+             settles_at = new.settles_at \
          FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bytea[], $7::bigint[], \
-             $8::bytea[]) AS new(id, root, epoch, owner, entries, hash, updated_at, definition) \
+             $8::bytea[], $9::bigint[]) \
+             AS new(id, root, epoch, owner, entries, hash, updated_at, definition, settles_at) \
          WHERE journals.id = new.id";
     put_entries = "INSERT INTO entries(position, journal, root, sequence, at, body, hash) \
          SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), \

@@ -216,6 +216,8 @@ impl Writer {
         let claim = Claim {
             epoch: head.row.epoch,
             entries: head.next,
+            // The owner's lock ends with its process, and so does all that the process does.
+            ..Claim::default()
         };
         self.heads.insert(journal, head);
         self.changed = true;

@@ -107,12 +107,13 @@ impl Memory {
             return Ok(Claim {
                 epoch: journal.epoch,
                 entries: journal.lines.len() as u64,
+                ..Claim::default()
             });
         }
         self.make_journal(process, id);
         Ok(Claim {
             epoch: 1,
-            entries: 0,
+            ..Claim::default()
         })
     }
 

@@ -54,7 +54,10 @@ where
             let message = format!(
                 "the step {name:?} was started and its end was never heard of; it is not repeated"
             );
-            return Begin::failed(ErrorKind::InDoubt, message);
+            return Begin::act(Gate::Open, async move {
+                cx.durable.settled().await;
+                Err(OperationError::new(ErrorKind::InDoubt, message))
+            });
         }
         let future = self.future;
         Begin::Act(Act {

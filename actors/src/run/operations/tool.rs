@@ -246,7 +246,10 @@ pub(crate) async fn call_or_reconcile(
 ) -> Result<ToolEnd, StoreError> {
     let operation = invocation.operation;
     let asked = match in_doubt {
-        true => Some(ports.reconcile(invocation.clone()).await),
+        true => {
+            durable.settled().await;
+            Some(ports.reconcile(invocation.clone()).await)
+        }
         false => None,
     };
     let called = match asked.filter(|asked| asked.end != ToolEnd::DidNotHappen) {

@@ -131,7 +131,7 @@ impl Carrier {
         if let Some(tail) = self.session.take() {
             let line = Line::encode(self.driver.journal.now(), &entry(self.run))?;
             let journal = JournalId::Session(tail.session);
-            let Claim { entries, epoch } = tail.claim;
+            let Claim { entries, epoch, .. } = tail.claim;
             let append = Append::new(journal, entries, epoch, vec![line]);
             batch.appends.push(append);
         }

@@ -84,6 +84,86 @@ async fn a_node_that_is_cut_off_loses_what_it_owns_and_cannot_write_any_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_claim_tells_how_long_the_former_owner_may_still_begin_effects() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let proxy = Proxy::to(server.port()).await;
+    let mut options = Options::default();
+    options.lease_ms = 60_000;
+    let (lease, open) = (Duration::from_secs(60), PostgresStore::open_with);
+    let settles_in = async |store: &PostgresStore, number: u8| {
+        let claim = store.claim(run(number).into(), false).await.unwrap();
+        claim.settles_in
+    };
+    let cut = open(&server.url_at(proxy.port), &options).await.unwrap();
+    for number in [1, 2] {
+        make(&cut, number).await.unwrap();
+    }
+    assert_eq!(settles_in(&cut, 1).await, Duration::ZERO, "its own");
+    let other = open(&server.url(), &options).await.unwrap();
+    // The database has ended its connection, and it need not have heard of that.
+    proxy.set(Way::Cut);
+    let left = loop {
+        match other.claim(run(1).into(), false).await {
+            Ok(claim) => break claim.settles_in,
+            Err(StoreError::Owned { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert!(left > lease && left <= lease * 2, "{left:?}");
+    // A next claim does not forget it, by the same node, by one in its place or after entries.
+    append(&other, 1, 1, 3).await.unwrap();
+    let again = settles_in(&other, 1).await;
+    assert!(again > lease && again <= left, "{again:?}");
+    other.close().await.unwrap();
+    let third = open(&server.url(), &options).await.unwrap();
+    let later = settles_in(&third, 1).await;
+    assert!(later > lease && later <= again, "{later:?}");
+    // Of one that left in order nothing is to come, and of one whose lease is long over neither.
+    make(&third, 3).await.unwrap();
+    third.close().await.unwrap();
+    let fourth = open(&server.url(), &options).await.unwrap();
+    assert_eq!(settles_in(&fourth, 3).await, Duration::ZERO);
+    let ago = "UPDATE ghostlight.nodes SET lease_until = lease_until - interval '3 minutes', \
+         renewed_at = renewed_at - interval '3 minutes'";
+    server.client().await.batch_execute(ago).await.unwrap();
+    assert_eq!(settles_in(&fourth, 2).await, Duration::ZERO);
+}
+
+/// A claim that found a node dead may be committed after that node is back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_back_begins_no_effect_before_the_claims_that_found_it_dead_are_committed() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let mut options = Options::default();
+    options.lease_ms = 60_000;
+    let store = PostgresStore::open_with(&server.url(), &options)
+        .await
+        .unwrap();
+    let observer = server.client().await;
+    let mut client = server.client().await;
+    let claim = client.transaction().await.unwrap();
+    let lock = "SELECT FROM ghostlight.tail FOR UPDATE";
+    claim.execute(lock, &[]).await.unwrap();
+    let ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ghostlight'";
+    observer.execute(ends, &[]).await.unwrap();
+    let waits = "SELECT FROM pg_stat_activity WHERE application_name = 'ghostlight' \
+         AND wait_event_type = 'Lock' AND query LIKE '%tail FOR SHARE%'";
+    while observer.query(waits, &[]).await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(store.term(), None);
+    claim.commit().await.unwrap();
+    while store.term().is_none() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_commit_in_which_one_journal_was_taken_writes_the_others_and_nothing_to_it() {
     if is_left_out() {
         return;

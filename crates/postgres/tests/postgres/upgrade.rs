@@ -97,7 +97,7 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
             .unwrap()
     };
     let before = version().await;
-    assert_eq!((before.found, before.pending().len()), (0, 6));
+    assert_eq!((before.found, before.pending().len()), (0, 7));
     assert!(before.pending().iter().all(|(_, about)| !about.is_empty()));
     let refused = PostgresStore::open_with(&url, &explicit).await.unwrap_err();
     assert!(
@@ -105,7 +105,7 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
             refused,
             StoreError::TooOld {
                 found: 0,
-                known: 6,
+                known: 7,
                 ..
             }
         ),
@@ -128,7 +128,7 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
             "SET search_path = ghostlight; DELETE FROM version WHERE number > 1; DROP INDEX runs_by_due; DROP INDEX entries_by_tree; \
              CREATE INDEX entries_by_tree ON entries(root, position); \
              ALTER TABLE runs DROP COLUMN owner, DROP COLUMN version; ALTER TABLE nodes DROP COLUMN carries, DROP COLUMN renewed_at, DROP COLUMN address; \
-             ALTER TABLE journals DROP COLUMN heard_at; CREATE INDEX sessions_by_time ON journals(updated_at DESC, key)",
+             ALTER TABLE journals DROP COLUMN settles_at, DROP COLUMN heard_at; CREATE INDEX sessions_by_time ON journals(updated_at DESC, key)",
         )
         .await
         .unwrap();
@@ -153,11 +153,11 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
         .map(|row| (row.session.key.as_str(), row.entries, row.updated_at.0));
     assert_eq!(listed.collect::<Vec<_>>(), [("a", 2, 9), ("b", 1, 8)]);
     client
-        .batch_execute("INSERT INTO version VALUES (7)")
+        .batch_execute("INSERT INTO version VALUES (8)")
         .await
         .unwrap();
     for options in [Options::default(), explicit.clone()] {
         let refused = PostgresStore::open_with(&url, &options).await.unwrap_err();
-        assert!(matches!(refused, StoreError::TooNew { found: 7, .. }));
+        assert!(matches!(refused, StoreError::TooNew { found: 8, .. }));
     }
 }
