@@ -1,17 +1,26 @@
 //! An operation from outside of the engine is a full one: its kind says of which family it is.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use ghostlight_actors::{
     contract::Clock,
-    run::{Agent, Begin, Operation, OperationContext, RunContext},
+    run::{Act, Agent, Begin, Gate, Operation, OperationContext, RunContext, Wait, WaitFor},
     session::Turn,
-    vocabulary::{Digest, Event, ModelResponse, Outcome, ToolCall, ToolResult, ToolStatus},
+    vocabulary::{
+        Begun, Digest, ErrorKind, Event, ModelResponse, Outcome, Timestamp, ToolCall, ToolResult,
+        ToolStatus,
+    },
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
-use crate::stage::{Stage, ask};
+use crate::stage::{Stage, ask, outcome, pause};
 
 /// Something of this kind that comes to this.
 struct Foreign<T>(&'static str, T);
@@ -83,4 +92,68 @@ async fn what_a_model_from_outside_said_is_kept_of_a_run_that_is_broken_off() {
     let run = system.session("desk", "s").send(turn).await.unwrap();
     assert_eq!(run.outcome().await.unwrap().text(), "so far");
     system.stop().await.unwrap();
+}
+
+/// Waits for a time to come, and pays where its process dies meanwhile.
+struct Impatient(Timestamp, Arc<AtomicU32>);
+
+impl Operation for Impatient {
+    type Output = ();
+
+    fn kind(&self) -> &'static str {
+        "impatient"
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(b"")
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<()> {
+        match cx.started {
+            None => Begin::Wait(Wait::new(WaitFor::Timer(self.0), |_| Ok(()))),
+            Some(Begun::Effect) => Begin::failed(ErrorKind::InDoubt, "paid or not"),
+            Some(_) => Begin::Act(Act {
+                record_start: true,
+                gate: Gate::Before,
+                future: Box::pin(async move {
+                    self.1.fetch_add(1, SeqCst);
+                    std::future::pending().await
+                }),
+            }),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_act_that_must_not_happen_twice_is_recorded_also_after_a_wait() {
+    let mut stage = Stage::new();
+    let paid = Arc::new(AtomicU32::new(0));
+    let at = stage.clock.now().after(Duration::from_secs(60));
+    let desk = || {
+        let paid = paid.clone();
+        Agent::from_fn("desk", move |cx: RunContext| {
+            let paid = paid.clone();
+            async move {
+                let told = cx.perform(Impatient(at, paid)).await;
+                Ok(Outcome::answer(told.unwrap_err().to_string()))
+            }
+        })
+    };
+    let system = stage.start(desk()).await;
+    let run = ask(&system, "desk", "go").await;
+    run.wait().await.unwrap();
+    stage.crash(&system).await;
+    let system = stage.start(desk()).await;
+    let paying = async {
+        while paid.load(SeqCst) == 0 {
+            pause(100).await;
+        }
+    };
+    let hour = Duration::from_secs(3_600);
+    tokio::time::timeout(hour, paying).await.expect("it pays");
+    stage.crash(&system).await;
+    let system = stage.start(desk()).await;
+    let told = outcome(&system.run(run.id())).await;
+    assert_eq!(told.text(), "paid or not");
+    assert_eq!(paid.load(SeqCst), 1);
 }

@@ -118,7 +118,7 @@ impl Driver {
         match begin {
             Begin::Ready(result) => self.ready.push_back((op, Box::new(|| result))),
             Begin::Deferred(make) => self.ready.push_back((op, make)),
-            Begin::Act(act) => self.begin_act(op, act, started.is_some()),
+            Begin::Act(act) => self.begin_act(op, act, started == Some(Begun::Effect)),
             Begin::Wait(wait) => self.begin_wait(op, wait, started),
             Begin::Write(write) => self.attempt(op, write),
             Begin::Child(child) => {

@@ -20,6 +20,7 @@ use tokio::{
     sync::{Notify, mpsc},
     time,
 };
+use tokio_postgres::{AsyncMessage, NoTls};
 
 use crate::{
     proxy::{Proxy, Way},
@@ -328,4 +329,42 @@ async fn the_end_of_a_run_at_another_node_wakes_those_who_wait_for_it_and_nobody
     for system in [second, first] {
         system.stop().await.unwrap();
     }
+}
+
+/// A notice costs each process that listens a wake, and its commit the lock on the queue of notices.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_alone_notifies_nobody() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let (alone, mut heard) = listener(&server.url(), Some(NEVER)).await;
+    let (client, mut connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
+    let (pass_on, mut notices) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = future::poll_fn(|cx| connection.poll_message(cx)).await {
+            if let AsyncMessage::Notification(notice) = message {
+                let _ = pass_on.send(notice.payload().to_owned());
+            }
+        }
+    });
+    client.batch_execute("LISTEN ghostlight").await.unwrap();
+    let run = begun(&alone, &alone).await;
+    tell(&run, "end").await;
+    assert_eq!(next(&mut heard).await, "end");
+    run.outcome().await.unwrap();
+    client
+        .batch_execute("NOTIFY ghostlight, 'after it'")
+        .await
+        .unwrap();
+    assert_eq!(next(&mut notices).await, "after it");
+
+    let other = open(&server.url()).await;
+    let run = begun(&alone, &alone).await;
+    tell(&run, "end").await;
+    run.outcome().await.unwrap();
+    // With a node that listens there is one.
+    next(&mut notices).await;
+    other.close().await.unwrap();
+    alone.stop().await.unwrap();
 }
