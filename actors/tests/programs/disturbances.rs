@@ -1,4 +1,5 @@
-//! The disturbances of a run: steering, messages, answers, cancellations and forks, as people and other programs make them.
+//! The disturbances of a run: steering, messages, answers, cancellations, forks, and runs that are taken up again while they
+//! are under way, as people and other programs make them.
 
 use ghostlight_actors::{
     actor::{Fork, System},
@@ -21,7 +22,7 @@ pub(crate) async fn disturb(system: &System, draw: &Draw, world: &mut World) {
     }
     let row = open[draw.below(open.len() as u64) as usize];
     let run = system.run(row.run);
-    match draw.below(12) {
+    match draw.below(14) {
         0 | 1 => drop(run.steer(format!("s{}", draw.below(100))).await),
         2 => drop(run.tell(&Order(draw.below(10))).await),
         3 | 4 => {
@@ -36,6 +37,8 @@ pub(crate) async fn disturb(system: &System, draw: &Draw, world: &mut World) {
                 world.cancelled.push((row.run, world.now()));
             }
         }
+        7 => drop(run.retry().await),
+        8 => drop(system.recover().await),
         _ => answer(system, draw).await,
     }
 }
