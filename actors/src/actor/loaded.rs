@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use super::SystemError;
 use crate::{
-    contract::{Claim, RunRow, StoreError, StoreHandle, StoredLine},
+    contract::{Claim, RunRow, StoreError, StoreHandle},
     definition::{Pinned, TeamSpec},
     run::{Recorded, row_of},
     session::SessionFold,
-    vocabulary::{JournalId, RunEnd, RunId, RunStart, Transcript},
+    vocabulary::{RunEnd, RunId, RunStart, Transcript},
 };
-
-/// How many entries are read at once.
-const PAGE: usize = 4096;
 
 /// A run as read from its journal.
 #[derive(Debug)]
@@ -87,24 +84,6 @@ pub(crate) struct RecoveredSession {
     pub(crate) run: Loaded,
 }
 
-/// The entries of a journal from this one on.
-pub(crate) async fn read_journal(
-    store: &StoreHandle,
-    journal: &JournalId,
-    from: u64,
-) -> Result<Vec<StoredLine>, StoreError> {
-    let mut lines: Vec<StoredLine> = Vec::new();
-    loop {
-        let next = lines.last().map_or(from, |line| line.sequence + 1);
-        let page = store.read(journal.clone(), next, PAGE).await?;
-        let last = page.len() < PAGE;
-        lines.extend(page);
-        if last {
-            return Ok(lines);
-        }
-    }
-}
-
 /// The start of a run; `None` when there is no such run.
 pub(crate) async fn start_of(
     store: &StoreHandle,
@@ -117,7 +96,7 @@ pub(crate) async fn start_of(
 /// The end of a run. It is the journal's last entry, so the entries before it are not decoded,
 /// however many they are.
 pub(crate) async fn end_of(store: &StoreHandle, run: RunId) -> Result<Option<RunEnd>, StoreError> {
-    for stored in read_journal(store, &run.into(), 0).await?.iter().rev() {
+    for stored in store.journal(run.into(), 0).await?.iter().rev() {
         let recorded = Recorded::fold(std::slice::from_ref(stored), run)?;
         if recorded.end.is_some() {
             return Ok(recorded.end);

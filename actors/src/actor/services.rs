@@ -10,27 +10,19 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    agent_message::AgentMessage,
-    companion::Companions,
-    journal::Journal,
-    loaded::{end_of, read_journal},
-    looks::Looks,
-    memory_store::MemoryMessage,
-    model_gateway::Gateways,
-    previewer::Previewer,
-    supervised_ref::SupervisedRef,
-    tool_executor::ToolExecutor,
+    agent_message::AgentMessage, companion::Companions, journal::Journal, loaded::end_of,
+    looks::Looks, memory_store::MemoryMessage, model_gateway::Gateways, previewer::Previewer,
+    supervised_ref::SupervisedRef, tool_executor::ToolExecutor,
 };
 use crate::{
     contract::{
-        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, Notice, StateSlot, StoreError,
-        StoreHandle, StoredLine,
+        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, Notice, StateSlot, StoreHandle,
     },
     run::{
         Acknowledge, Called, ChildResult, ChildStart, Command, ModelCall, Ports, Registry,
         StateTurn, ToolEnd, ToolInvocation, ToolSlot,
     },
-    vocabulary::{ErrorKind, JournalId, ModelResponse, OperationError, OperationId, RunEnd, RunId},
+    vocabulary::{ErrorKind, ModelResponse, OperationError, OperationId, RunEnd, RunId},
 };
 
 /// The least number of values whose turns are kept before unused turns are forgotten.
@@ -102,15 +94,6 @@ impl Services {
 impl Ports for Services {
     fn commit(&self, batch: Batch, acknowledge: Acknowledge) {
         self.journal.commit(batch, acknowledge);
-    }
-
-    fn term(&self) -> Option<u64> {
-        self.store.term()
-    }
-
-    fn confirm(&self, run: RunId, epoch: u64) -> BoxFuture<'static, Result<u64, StoreError>> {
-        let store = self.store.clone();
-        Box::pin(async move { store.confirm(run.into(), epoch).await })
     }
 
     fn model(
@@ -275,11 +258,6 @@ impl Ports for Services {
             }
             Ok(ended)
         })
-    }
-
-    fn journal(&self, run: RunId) -> BoxFuture<'static, Result<Vec<StoredLine>, StoreError>> {
-        let services = self.clone();
-        Box::pin(async move { read_journal(&services.store, &JournalId::Run(run), 0).await })
     }
 
     fn published(&self, root: RunId, position: u64) {

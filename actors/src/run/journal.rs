@@ -51,7 +51,7 @@ impl Durable {
             run,
             epoch: claim.epoch,
             entries: AtomicU64::new(claim.entries),
-            term: AtomicU64::new(ports.term().unwrap_or(NO_TERM)),
+            term: AtomicU64::new(ports.store().term().unwrap_or(NO_TERM)),
             settled_at: ports.clock().monotonic().after(claim.settles_in),
             ports,
             failed: OnceLock::new(),
@@ -66,10 +66,15 @@ impl Durable {
     /// # Errors
     /// The run is lost, or the store failed; the driver is told, and ends everything.
     pub(crate) async fn confirm(&self) -> Result<(), StoreError> {
-        if self.ports.term() == Some(self.term.load(Ordering::Acquire)) {
+        if self.ports.store().term() == Some(self.term.load(Ordering::Acquire)) {
             return Ok(());
         }
-        match self.ports.confirm(self.run, self.epoch).await {
+        match self
+            .ports
+            .store()
+            .confirm(self.run.into(), self.epoch)
+            .await
+        {
             Ok(term) => {
                 self.term.store(term, Ordering::Release);
                 Ok(())
@@ -342,7 +347,7 @@ impl JournalWriter {
         let acknowledgement = Acknowledgement {
             durable: self.durable.clone(),
             entries: self.next,
-            term: self.ports.term().unwrap_or(NO_TERM),
+            term: self.ports.store().term().unwrap_or(NO_TERM),
             given: false,
         };
         let (ports, root) = (self.ports.clone(), self.root);

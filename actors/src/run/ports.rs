@@ -8,7 +8,7 @@ use super::{ModelCode, RunSender, ToolCode};
 use crate::{
     contract::{
         Append, Batch, BoxFuture, Change, Clock, Committed, Credential, Emission, Entropy,
-        InboxItem, Origin, StateSlot, StoreError, StoreHandle, StoredLine, ToolState,
+        InboxItem, Origin, StateSlot, StoreError, StoreHandle, ToolState,
     },
     definition::Pinned,
     vocabulary::{
@@ -27,12 +27,6 @@ pub(crate) type Acknowledge = Box<dyn FnOnce(Result<Committed, StoreError>) + Se
 pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Commits changes and tells when they are durable.
     fn commit(&self, batch: Batch, acknowledge: Acknowledge);
-
-    /// See [`Store::term`](crate::contract::Store::term).
-    fn term(&self) -> Option<u64>;
-
-    /// See [`Store::confirm`](crate::contract::Store::confirm).
-    fn confirm(&self, run: RunId, epoch: u64) -> BoxFuture<'static, Result<u64, StoreError>>;
 
     /// Asks a model, through its gateway.
     fn model(
@@ -101,9 +95,6 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Those of the given runs that have ended or do not exist any more. A run that goes on in
     /// another journal has not ended.
     fn ended(&self, runs: Vec<RunId>) -> BoxFuture<'static, Result<Vec<RunId>, OperationError>>;
-
-    /// The journal of this run.
-    fn journal(&self, run: RunId) -> BoxFuture<'static, Result<Vec<StoredLine>, StoreError>>;
 
     /// Tells observers that the journal has more, up to this position.
     fn published(&self, root: RunId, position: u64);

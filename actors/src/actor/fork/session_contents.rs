@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    actor::{SystemError, loaded::read_journal, recording::tree},
+    actor::{SystemError, recording::tree},
     contract::{
         Expected, RunFilter, StateWrite, StoreError, StoreHandle, StoredLine, artifact_scopes,
     },
@@ -64,8 +64,7 @@ impl SessionContents {
         session: &SessionId,
         cut: u64,
     ) -> Result<Self, SystemError> {
-        let journal = JournalId::Session(session.clone());
-        let lines = read_journal(store, &journal, 0).await?;
+        let lines = store.journal(session.clone().into(), 0).await?;
         let mut cut = cut;
         if let Some(origin) = began(&lines).filter(|origin| origin.position >= cut) {
             let before = lines.partition_point(|stored| stored.position < cut);
