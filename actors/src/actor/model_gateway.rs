@@ -150,11 +150,9 @@ impl ModelGateway {
 
     /// Makes a call, or joins it if it is under way.
     pub(crate) fn carry(self: Arc<Self>, call: ModelCall) -> BoxFuture<'static, ModelAnswer> {
-        let key = (call.run, call.operation);
-        let asked = call.digest.0;
         let manner = Manner {
-            key,
-            asked,
+            key: (call.run, call.operation),
+            asked: call.digest.0,
             unwanted: call.cancelled.clone(),
             settles: false,
         };
@@ -163,7 +161,7 @@ impl ModelGateway {
         // twice.
         let answer = self.answer(call).boxed();
         Box::pin(async move {
-            match calls.join(key, asked).await {
+            match calls.join(&manner).await {
                 Some(answer) => answer,
                 None => calls.carry(manner, answer).await,
             }

@@ -1,6 +1,6 @@
 //! The supervision tree below the root.
 
-use std::{sync::Arc, time::Duration};
+use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
@@ -55,7 +55,7 @@ where
 /// The keeper of calls whose run is gone.
 fn keeper<T: Send + 'static>(spec: ChildSpec, calls: &CallTable<T>, bound: usize) -> Child {
     slotted(spec, calls.keeper.clone(), move || {
-        (CallKeeper::default(), bound)
+        (CallKeeper(PhantomData), bound)
     })
 }
 
