@@ -6,12 +6,12 @@ use tokio::sync::oneshot;
 use super::{
     SystemError,
     call_table::Counted,
-    loaded::{Loaded, LoadedSession, RecoveredSession},
+    loaded::{LoadedSession, RecoveredSession},
     supervised_ref::SupervisedRef,
 };
 use crate::{
     contract::StoreError,
-    run::{ChildStart, RunExit},
+    run::{ChildStart, Loaded, RunExit},
     session::Turn,
     vocabulary::{RunId, RunStart, SessionTurn},
 };

@@ -4,14 +4,14 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
     SystemError,
-    loaded::{Claiming, Loaded, LoadedSession, RecoveredSession, end_of},
+    loaded::{Claiming, LoadedSession, RecoveredSession, end_of},
     services::Services,
     shared::check_code,
 };
 use crate::{
     contract::{Claim, RunRow, StoreError, StoreHandle, StoredLine},
     definition::Pinned,
-    run::Recorded,
+    run::{Loaded, Recorded},
     session::{SessionFold, decode_checkpoint},
     vocabulary::{Digest, JournalId, RunEnd, RunId, SessionId},
 };
@@ -75,12 +75,7 @@ pub(crate) async fn load_run(
         if claim.entries > read {
             recorded.extend(&services.store.journal(journal, read).await?, run)?;
         }
-        let Some(start) = &recorded.start else {
-            return Err(SystemError::Store(StoreError::Damaged {
-                place: format!("run {run}"),
-                reason: "its journal does not begin with the run's start".to_owned(),
-            }));
-        };
+        let start = recorded.started(run)?;
         let pinned = match known {
             Some((digest, pinned)) if digest == start.definition => pinned,
             _ => load_pinned(services, run, start.definition).await?,

@@ -4,49 +4,12 @@ use std::sync::Arc;
 
 use super::SystemError;
 use crate::{
-    contract::{Claim, RunRow, StoreError, StoreHandle},
+    contract::{Claim, StoreError, StoreHandle},
     definition::{Pinned, TeamSpec},
-    run::{Recorded, row_of},
+    run::{Loaded, Recorded},
     session::SessionFold,
-    vocabulary::{RunEnd, RunId, RunStart, Transcript},
+    vocabulary::{RunEnd, RunId, RunStart},
 };
-
-/// A run as read from its journal.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) row: RunRow,
-    pub(crate) claim: Claim,
-    pub(crate) recorded: Recorded,
-    pub(crate) pinned: Arc<Pinned>,
-    /// The conversation before the run, where it differs from what the session holds now.
-    pub(crate) history: Option<Transcript>,
-    /// Whether its inbox is known to have been empty after it was claimed.
-    pub(crate) inbox_is_empty: bool,
-}
-
-impl Loaded {
-    pub(crate) fn new(row: RunRow, claim: Claim, recorded: Recorded, pinned: Arc<Pinned>) -> Self {
-        Self {
-            row,
-            claim,
-            recorded,
-            pinned,
-            history: None,
-            inbox_is_empty: false,
-        }
-    }
-
-    /// A run that begins now: its first entry is all that its journal has.
-    pub(crate) fn fresh(run: RunId, start: RunStart, pinned: Arc<Pinned>, version: u32) -> Self {
-        let row = row_of(run, &start, version);
-        let claim = Claim {
-            epoch: 1,
-            entries: 1,
-            ..Claim::default()
-        };
-        Self::new(row, claim, Recorded::begun(start), pinned)
-    }
-}
 
 /// A session as read from its journal.
 #[derive(Debug)]
