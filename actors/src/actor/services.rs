@@ -3,7 +3,6 @@
 use std::{
     any::Any,
     collections::{HashMap, VecDeque},
-    fmt,
     sync::Arc,
 };
 
@@ -281,13 +280,7 @@ impl Ports for Services {
     }
 }
 
-impl fmt::Debug for Services {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Services")
-            .field("store", &self.store)
-            .finish_non_exhaustive()
-    }
-}
+opaque!(Services);
 
 #[cfg(test)]
 mod tests {

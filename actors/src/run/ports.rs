@@ -125,19 +125,13 @@ impl StateTurn {
 }
 
 /// The right of a tool call to run. It passes to the next call when all clones are dropped.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct ToolSlot(#[allow(dead_code)] Arc<dyn Any + Send + Sync>);
 
 impl ToolSlot {
     /// The right to run while this is held.
     pub(crate) fn new(held: impl Send + Sync + 'static) -> Self {
         Self(Arc::new(held))
-    }
-}
-
-impl fmt::Debug for ToolSlot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ToolSlot")
     }
 }
 
