@@ -257,7 +257,7 @@ impl Carrier {
             let above = || "cancelled with its parent".to_owned();
             task.life.cancel.get_or_insert_with(above);
         }
-        let journal = JournalWriter::new(run, row, claim, task.ports);
+        let journal = JournalWriter::new(row, claim, task.ports);
         let linger = task.parent.is_none().then_some(task.linger);
         let driver = Driver::new(
             journal,
