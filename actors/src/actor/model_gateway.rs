@@ -19,9 +19,7 @@ use super::{
     supervisor::Backoff,
 };
 use crate::{
-    contract::{
-        BoxFuture, Clock, Entropy, ModelContext, ModelError, ModelHandle, NextModel, Telling,
-    },
+    contract::{BoxFuture, Entropy, ModelContext, ModelError, ModelHandle, NextModel, Telling},
     run::{Called, ModelCall, Registry, Tries},
     vocabulary::{ErrorKind, ModelRequest, ModelResponse, OperationError, Preview, RunId},
 };
@@ -68,7 +66,6 @@ pub(crate) struct ModelGateway {
     model: ModelHandle,
     options: GatewayOptions,
     slots: FairSlots,
-    clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     previews: Previewer,
 }
@@ -122,7 +119,6 @@ impl Gateways {
                 model: model.clone(),
                 options: self.options,
                 slots: FairSlots::new(self.options.concurrency),
-                clock: self.previews.clock.clone(),
                 entropy: self.entropy.clone(),
                 previews: self.previews.clone(),
             });
@@ -185,7 +181,7 @@ impl ModelGateway {
         call: &ModelCall,
         telling: &Telling,
     ) -> Result<ModelResponse, OperationError> {
-        let began = self.clock.monotonic();
+        let began = self.previews.clock.monotonic();
         let made = AtomicU32::new(0);
         let mut tries = 1;
         loop {
@@ -194,14 +190,14 @@ impl ModelGateway {
             let error = match outcome {
                 Ok(mut response) => {
                     response.attempts = attempt;
-                    let took = self.clock.monotonic().since(began).as_millis();
+                    let took = self.previews.clock.monotonic().since(began).as_millis();
                     response.latency_ms = u64::try_from(took).unwrap_or(u64::MAX);
                     return Ok(response);
                 }
                 Err(error) => error,
             };
             let patience = self.options.patience;
-            let patience = patience.saturating_sub(self.clock.monotonic().since(began));
+            let patience = patience.saturating_sub(self.previews.clock.monotonic().since(began));
             let over = error.exhausted || tries >= self.options.attempts;
             let longest = self.options.max_retry_after.max(patience);
             let is_asked_too_much = error.retry_after.is_some_and(|asked| asked > longest);
@@ -225,7 +221,7 @@ impl ModelGateway {
                     pause_ms,
                 }
             });
-            self.clock.sleep(pause).await;
+            self.previews.clock.sleep(pause).await;
             tries += 1;
         }
     }
@@ -250,7 +246,8 @@ impl ModelGateway {
         let real = |request, cx| -> BoxFuture<'_, _> {
             Box::pin(self.attempt(call.root, request, cx, made))
         };
-        let next = NextModel::new(chain, &real, &self.clock, &self.entropy).telling(telling);
+        let next =
+            NextModel::new(chain, &real, &self.previews.clock, &self.entropy).telling(telling);
         AssertUnwindSafe(next.respond(request, cx))
             .catch_unwind()
             .await
