@@ -336,8 +336,8 @@ impl Carrier {
                     Some(_) => self.finish(&leg, Err(error)).await,
                 };
             }
-            let function = match self.registry.code_of(&leg.agent) {
-                Ok(code) => code.function(&leg),
+            let function = match self.registry.function_of(&leg) {
+                Ok(function) => function,
                 Err(missing) => {
                     let reason = format!("agent {} lacks {missing}", leg.agent.name);
                     return self.park(AgentError::Failed(reason)).await;
