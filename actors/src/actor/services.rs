@@ -214,7 +214,7 @@ impl Ports for Services {
 
     fn state_turn(&self, scope: String, key: String) -> BoxFuture<'static, StateTurn> {
         let lock = self.turns.lock().of((scope, key));
-        Box::pin(async move { StateTurn::new(lock.lock_owned().await) })
+        Box::pin(lock.lock_owned())
     }
 
     fn state_changed(&self, keys: Vec<(String, String)>) {

@@ -277,7 +277,7 @@ impl ToolExecutor {
                 None => None,
             };
             let of_all = of_all.acquire(root).await;
-            ToolSlot::new((of_tool, of_all))
+            Arc::new((of_tool, of_all)) as ToolSlot
         })
     }
 

@@ -114,26 +114,10 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
 
 /// The right to change a value of shared state. Dropping it gives it to the next waiter. It serves
 /// only fairness: the expected version keeps a write from being lost.
-#[derive(Debug)]
-pub(crate) struct StateTurn(#[allow(dead_code)] tokio::sync::OwnedMutexGuard<()>);
-
-impl StateTurn {
-    /// The turn of the holder of this value's lock.
-    pub(crate) fn new(held: tokio::sync::OwnedMutexGuard<()>) -> Self {
-        Self(held)
-    }
-}
+pub(crate) type StateTurn = tokio::sync::OwnedMutexGuard<()>;
 
 /// The right of a tool call to run. It passes to the next call when all clones are dropped.
-#[derive(Clone, Debug)]
-pub(crate) struct ToolSlot(#[allow(dead_code)] Arc<dyn Any + Send + Sync>);
-
-impl ToolSlot {
-    /// The right to run while this is held.
-    pub(crate) fn new(held: impl Send + Sync + 'static) -> Self {
-        Self(Arc::new(held))
-    }
-}
+pub(crate) type ToolSlot = Arc<dyn Any + Send + Sync>;
 
 /// A model call of a run.
 #[derive(Clone, Debug)]
