@@ -145,7 +145,7 @@ impl OperationContext {
         F: Fn() -> (A, A::Arguments) + Send + Sync + 'static,
         A::Msg: Message,
     {
-        let companions: Result<Arc<Companions>, _> = self.companions().downcast();
+        let companions: Result<Arc<Companions>, _> = self.ports.companions().downcast();
         let companions = companions.map_err(|_| {
             let message = format!("there is no System in which the actor {id:?} could live");
             OperationError::new(ErrorKind::Other, message)

@@ -61,7 +61,7 @@ impl Observer {
                 self.paths.insert(line.run, start.path.clone());
                 self.show_as(line.run, start.display_name.clone());
                 let steps = self.steps.entry(line.run).or_default();
-                steps.tell_of_calls(start.format >= TELLS_OF_CALLS);
+                steps.tells_of_calls = start.format >= TELLS_OF_CALLS;
             }
             Entry::LegStarted {
                 agent,

@@ -206,14 +206,6 @@ impl RunContext {
         })
     }
 
-    /// Waits for the next message of this type that was sent on this channel of the run's inbox.
-    pub(crate) fn receive_on<M: AgentMessage>(
-        &self,
-        channel: impl AsRef<str>,
-    ) -> Performing<Receive<M>> {
-        self.perform(Receive::on(channel.as_ref()))
-    }
-
     /// Puts a message into the inbox of another run of the tree, durably.
     ///
     /// # Errors

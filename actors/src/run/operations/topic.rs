@@ -10,7 +10,7 @@ use std::{fmt, marker::PhantomData, time::Duration};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{AgentMessage, Scope, Spawned, approval::fits, toolset::as_result};
+use super::{AgentMessage, Receive, Scope, Spawned, approval::fits, toolset::as_result};
 use crate::{
     definition::PUBLISH,
     run::{RunContext, Task},
@@ -253,7 +253,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
         let event = self.value_of(event)?;
         let asked = async {
             self.offer(event, 0, reply).await?;
-            cx.receive_on::<Response>(ticket).await
+            cx.perform(Receive::<Response>::on(&ticket)).await
         };
         let Ok(answer) = cx.timeout(limit, asked).await else {
             let message = format!("nobody answered on the topic {:?} in time", self.at.topic);
