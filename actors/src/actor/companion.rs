@@ -64,7 +64,7 @@ impl Companions {
                 Duration::from_millis(1),
                 Duration::from_millis(100),
             ));
-        let child = slotted(ChildSpec::worker(id), slot.clone(), make);
+        let child = slotted(id, slot.clone(), make);
         let child = Supervisor::builder(spec)
             .child(child)
             .into_child(ChildSpec::supervisor(id));
