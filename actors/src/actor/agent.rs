@@ -27,7 +27,7 @@ use super::{
     agent_message::{AgentMessage, Place, TurnReply, WakeReply},
     launch::load_run,
     live_runs::Route,
-    loaded::{Claiming, Loaded},
+    loaded::Claiming,
     run_actor::{Carry, RunActor},
     services::Services,
     shared::{Shared, TeamEntry},
@@ -35,7 +35,7 @@ use super::{
 use crate::{
     contract::Claim,
     run::{
-        ChildReport, ChildStart, Command, Life, ParentSender, Ports, RunMailbox, RunSender,
+        ChildReport, ChildStart, Command, Life, Loaded, ParentSender, Ports, RunMailbox, RunSender,
         RunTask, SessionTail,
     },
     session::{SessionFold, Turn, TurnQueue},
@@ -393,7 +393,7 @@ impl AgentState {
         })
     }
 
-    async fn carry(&mut self, loaded: Loaded, recovered: Option<oneshot::Sender<()>>) {
+    async fn carry(&mut self, mut loaded: Loaded, recovered: Option<oneshot::Sender<()>>) {
         let run = loaded.row.run;
         let services = self.shared.services.clone();
         let Some(hosted) = self.runs.get_mut(&run) else {
@@ -414,17 +414,9 @@ impl AgentState {
         });
         let (history, session) = session.unzip();
         let ports: Arc<dyn Ports> = Arc::new(services.clone());
-        let Loaded {
-            row,
-            claim,
-            recorded,
-            pinned,
-            history: own_history,
-            inbox_is_empty,
-            ..
-        } = loaded;
-        let history = own_history.or(history).unwrap_or_default();
-        let team = self.shared.team(&row.team);
+        let history = loaded.history.take().or(history).unwrap_or_default();
+        let inbox_is_empty = loaded.inbox_is_empty;
+        let team = self.shared.team(&loaded.row.team);
         let version = team.as_ref().map_or(0, |team| team.pinned.team.version);
         let registry = team.map_or_else(|| services.registry.clone(), |team| team.registry);
         let door = (sender, commands);
@@ -435,10 +427,7 @@ impl AgentState {
         }
         let limits = &self.shared.limits;
         let task = RunTask {
-            row,
-            claim,
-            recorded,
-            pinned,
+            loaded,
             history,
             registry,
             ports,

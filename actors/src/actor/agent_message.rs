@@ -1,21 +1,17 @@
 //! The messages of an agent.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
-
 use ractor::{ActorId, ActorRef};
 use tokio::sync::oneshot;
 
 use super::{
     SystemError,
-    loaded::{Loaded, LoadedSession, RecoveredSession},
+    call_table::Counted,
+    loaded::{LoadedSession, RecoveredSession},
     supervised_ref::SupervisedRef,
 };
 use crate::{
     contract::StoreError,
-    run::{ChildStart, RunExit},
+    run::{ChildStart, Loaded, RunExit},
     session::Turn,
     vocabulary::{RunId, RunStart, SessionTurn},
 };
@@ -129,19 +125,4 @@ impl<T> Drop for Awaited<T> {
 }
 
 /// A place for a root run that is about to be live. Whoever makes it live gives the place back afterwards, by dropping it.
-#[derive(Debug)]
-pub(crate) struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    /// One more of those that are kept.
-    pub(crate) fn among(kept: &Arc<AtomicUsize>) -> Self {
-        kept.fetch_add(1, Ordering::AcqRel);
-        Self(kept.clone())
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
+pub(crate) type Place = Counted;

@@ -60,6 +60,7 @@ impl<T: Send + 'static> Default for CallTable<T> {
 pub(crate) type Asked = u64;
 
 /// How a call is to be carried.
+#[derive(Clone)]
 pub(crate) struct Manner {
     pub(crate) key: CallKey,
     pub(crate) asked: Asked,
@@ -83,8 +84,8 @@ impl<T: Send + 'static> CallTable<T> {
 
     /// The end of a call that an earlier life of the run began, if the keeper has it. A call that asked for something
     /// else is ended: nobody wants it.
-    pub(crate) async fn join(&self, key: CallKey, asked: Asked) -> Option<T> {
-        self.ask(|reply| KeeperMessage::Join(key, asked, reply))
+    pub(crate) async fn join(&self, Manner { key, asked, .. }: &Manner) -> Option<T> {
+        self.ask(|reply| KeeperMessage::Join(*key, *asked, reply))
             .await
     }
 
@@ -150,31 +151,26 @@ impl<T: Send + 'static> Drop for Carried<T> {
             && self.begun
             && wanted
         {
-            let adopted = Adopted {
-                call,
-                asked: self.manner.asked,
-                settles: self.manner.settles,
-                unwanted: self.manner.unwanted.clone(),
-                away: Away::one_more(&self.calls.away),
-            };
-            let message = KeeperMessage::Adopt(self.manner.key, Box::new(adopted));
+            let (manner, away) = (self.manner.clone(), Counted::among(&self.calls.away));
+            let adopted = Box::new(Adopted { call, manner, away });
             // Without a keeper the call ends here, as it does when the process ends.
-            let _ = self.calls.keeper.send(message);
+            let _ = self.calls.keeper.send(KeeperMessage::Adopt(adopted));
         }
     }
 }
 
-/// Counts one call that is away from its run.
-struct Away(Arc<AtomicUsize>);
+/// One of those that are counted there, as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Counted(Arc<AtomicUsize>);
 
-impl Away {
-    fn one_more(count: &Arc<AtomicUsize>) -> Self {
+impl Counted {
+    pub(crate) fn among(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::AcqRel);
         Self(count.clone())
     }
 }
 
-impl Drop for Away {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -183,25 +179,17 @@ impl Drop for Away {
 /// A call whose run is gone.
 pub(crate) struct Adopted<T> {
     call: BoxFuture<'static, T>,
-    asked: Asked,
-    settles: bool,
-    unwanted: CancellationToken,
-    away: Away,
+    manner: Manner,
+    away: Counted,
 }
 
 /// Keeps the calls whose run is gone: carries them to their ends, and keeps the ends for a run that
 /// comes back. It is an actor, so that every call has an owner.
-pub(crate) struct CallKeeper<T>(PhantomData<fn() -> T>);
-
-impl<T> Default for CallKeeper<T> {
-    fn default() -> Self {
-        Self(PhantomData)
-    }
-}
+pub(crate) struct CallKeeper<T>(pub(crate) PhantomData<fn() -> T>);
 
 pub(crate) enum KeeperMessage<T> {
     /// The run that carried this call is gone.
-    Adopt(CallKey, Box<Adopted<T>>),
+    Adopt(Box<Adopted<T>>),
     /// The run is back and asks for this call's end; `None` at once when the keeper does not have
     /// the call.
     Join(CallKey, Asked, oneshot::Sender<Option<T>>),
@@ -217,22 +205,22 @@ pub(crate) enum KeeperMessage<T> {
 
 pub(crate) struct KeeperState<T> {
     calls: HashMap<CallKey, UnclaimedEnd<T>>,
-    ended: VecDeque<(CallKey, UnclaimedResult<T>)>,
+    ended: VecDeque<UnclaimedResult<T>>,
     /// The bound on the ends that are kept until a run takes them.
     bound: usize,
 }
 
 struct UnclaimedResult<T> {
-    end: T,
+    key: CallKey,
     asked: Asked,
-    away: Away,
+    end: T,
+    _away: Counted,
 }
 
 struct UnclaimedEnd<T> {
-    asked: Asked,
+    manner: Manner,
     waiter: Option<oneshot::Sender<Option<T>>>,
-    unwanted: CancellationToken,
-    away: Away,
+    away: Counted,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -260,7 +248,7 @@ impl<T: Send + 'static> Actor for CallKeeper<T> {
         state: &mut KeeperState<T>,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            KeeperMessage::Adopt(key, adopted) => state.adopt(&myself, key, *adopted),
+            KeeperMessage::Adopt(adopted) => state.adopt(&myself, *adopted),
             KeeperMessage::Join(key, asked, reply) => {
                 state.forget_others(key, asked);
                 state.join(key, reply);
@@ -271,7 +259,7 @@ impl<T: Send + 'static> Actor for CallKeeper<T> {
             }
             KeeperMessage::ForgetRun(run, reply) => {
                 state.calls.retain(|(of, _), _| *of != run);
-                state.ended.retain(|((of, _), _)| *of != run);
+                state.ended.retain(|ended| ended.key.0 != run);
                 // The caller may have gone.
                 let _ = reply.send(None);
             }
@@ -282,16 +270,10 @@ impl<T: Send + 'static> Actor for CallKeeper<T> {
 }
 
 impl<T: Send + 'static> KeeperState<T> {
-    fn adopt(&mut self, myself: &ActorRef<KeeperMessage<T>>, key: CallKey, adopted: Adopted<T>) {
-        let Adopted {
-            call,
-            asked,
-            settles,
-            unwanted,
-            away,
-        } = adopted;
-        let myself = myself.clone();
-        let token = unwanted.clone();
+    fn adopt(&mut self, myself: &ActorRef<KeeperMessage<T>>, adopted: Adopted<T>) {
+        let Adopted { call, manner, away } = adopted;
+        let Manner { key, settles, .. } = manner;
+        let (myself, unwanted) = (myself.clone(), manner.unwanted.clone());
         let task = tokio::spawn(async move {
             let end = if settles {
                 Some(call.await)
@@ -301,9 +283,8 @@ impl<T: Send + 'static> KeeperState<T> {
             let _ = myself.cast(KeeperMessage::Ended(key, end));
         });
         let kept = UnclaimedEnd {
-            asked,
+            manner,
             waiter: None,
-            unwanted: token,
             away,
             _task: AbortOnDropHandle::new(task),
         };
@@ -313,21 +294,20 @@ impl<T: Send + 'static> KeeperState<T> {
     /// Ends the call of this key if it asked for something else.
     fn forget_others(&mut self, key: CallKey, asked: Asked) {
         self.ended
-            .retain(|(kept, result)| *kept != key || result.asked == asked);
-        if self.calls.get(&key).is_some_and(|kept| kept.asked != asked) {
+            .retain(|kept| kept.key != key || kept.asked == asked);
+        let kept = self.calls.get(&key);
+        if kept.is_some_and(|kept| kept.manner.asked != asked) {
             self.calls.remove(&key);
         }
     }
 
     fn join(&mut self, key: CallKey, reply: oneshot::Sender<Option<T>>) {
-        if let Some(place) = self.ended.iter().position(|(kept, _)| *kept == key)
-            && let Some((_, result)) = self.ended.remove(place)
+        if let Some(place) = self.ended.iter().position(|kept| kept.key == key)
+            && let Some(kept) = self.ended.remove(place)
         {
-            let UnclaimedResult { end, asked, away } = result;
-            if let Err(Some(end)) = reply.send(Some(end)) {
+            if let Err(Some(end)) = reply.send(Some(kept.end)) {
                 // The run is gone again.
-                let result = UnclaimedResult { end, asked, away };
-                self.ended.push_back((key, result));
+                self.ended.push_back(UnclaimedResult { end, ..kept });
             }
             return;
         }
@@ -341,7 +321,7 @@ impl<T: Send + 'static> KeeperState<T> {
 
     fn abort(&mut self, key: CallKey, reply: oneshot::Sender<Option<T>>) {
         if let Some(kept) = self.calls.get(&key) {
-            kept.unwanted.cancel();
+            kept.manner.unwanted.cancel();
         }
         self.join(key, reply);
     }
@@ -358,9 +338,12 @@ impl<T: Send + 'static> KeeperState<T> {
             if self.ended.len() >= self.bound {
                 self.ended.pop_front();
             }
-            let (asked, away) = (kept.asked, kept.away);
-            self.ended
-                .push_back((key, UnclaimedResult { end, asked, away }));
+            self.ended.push_back(UnclaimedResult {
+                key,
+                asked: kept.manner.asked,
+                end,
+                _away: kept.away,
+            });
         }
     }
 }
@@ -374,7 +357,7 @@ mod tests {
     /// calls than the ones that are under way.
     #[tokio::test]
     async fn a_life_joins_what_it_asked_for_and_ends_what_an_earlier_life_asked_for_instead() {
-        let keeper = CallKeeper::<&str>::default();
+        let keeper = CallKeeper::<&str>(PhantomData);
         let (keeper, _) = Actor::spawn(None, keeper, 8).await.unwrap();
         let count = Arc::new(AtomicUsize::new(0));
         let key = (RunId::from_random(1), OperationId::default());
@@ -388,16 +371,18 @@ mod tests {
             || Box::pin(std::future::pending()),
         ];
         for (call, same) in [(calls[0], true), (calls[0], false), (calls[1], false)] {
-            let adopted = Adopted {
-                call: call(),
+            let manner = Manner {
+                key,
                 asked: 1,
-                settles: false,
                 unwanted: CancellationToken::new(),
-                away: Away::one_more(&count),
+                settles: false,
             };
-            keeper
-                .cast(KeeperMessage::Adopt(key, Box::new(adopted)))
-                .unwrap();
+            let adopted = Box::new(Adopted {
+                call: call(),
+                manner,
+                away: Counted::among(&count),
+            });
+            keeper.cast(KeeperMessage::Adopt(adopted)).unwrap();
             tokio::task::yield_now().await;
             let end = join(if same { 1 } else { 2 }).await;
             assert_eq!(end, same.then_some("looked"));

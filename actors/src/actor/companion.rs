@@ -64,7 +64,7 @@ impl Companions {
                 Duration::from_millis(1),
                 Duration::from_millis(100),
             ));
-        let child = slotted(ChildSpec::worker(id), slot.clone(), make);
+        let child = slotted(id, slot.clone(), make);
         let child = Supervisor::builder(spec)
             .child(child)
             .into_child(ChildSpec::supervisor(id));
@@ -145,7 +145,7 @@ impl OperationContext {
         F: Fn() -> (A, A::Arguments) + Send + Sync + 'static,
         A::Msg: Message,
     {
-        let companions: Result<Arc<Companions>, _> = self.companions().downcast();
+        let companions: Result<Arc<Companions>, _> = self.ports.companions().downcast();
         let companions = companions.map_err(|_| {
             let message = format!("there is no System in which the actor {id:?} could live");
             OperationError::new(ErrorKind::Other, message)

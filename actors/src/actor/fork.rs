@@ -133,7 +133,6 @@ impl Run {
             session: session.clone(),
             history: history.len() as u64 + u64::from(from.is_some()),
             definition: definition.as_ref().map(|(digest, _)| *digest),
-            team: session.team.clone(),
             version: entry.pinned.team.version,
             now: shared.services.clock.now(),
         };

@@ -19,9 +19,7 @@ use crate::{
         operations::{AgentMessage as Told, Allowance},
     },
     session::Turn,
-    vocabulary::{
-        AgentError, Answer, JournalId, Message, Outcome, Part, RunEnd, RunId, SessionId, Spent,
-    },
+    vocabulary::{AgentError, Answer, Message, Outcome, Part, RunEnd, RunId, SessionId, Spent},
 };
 
 /// One lasting conversation with a team.
@@ -353,8 +351,7 @@ impl Run {
     }
 
     pub(super) async fn lines(&self) -> Result<Vec<StoredLine>, SystemError> {
-        let services = &self.system.shared().services;
-        Ok(super::loaded::read_journal(&services.store, &JournalId::Run(self.id), 0).await?)
+        Ok(self.system.store().journal(self.id.into(), 0).await?)
     }
 
     /// The run's bounds, what it has consumed, and its deadline, as far as they are recorded.

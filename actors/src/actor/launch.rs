@@ -4,14 +4,14 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
     SystemError,
-    loaded::{Claiming, Loaded, LoadedSession, RecoveredSession, end_of, read_journal},
+    loaded::{Claiming, LoadedSession, RecoveredSession, end_of},
     services::Services,
     shared::check_code,
 };
 use crate::{
     contract::{Claim, RunRow, StoreError, StoreHandle, StoredLine},
     definition::Pinned,
-    run::Recorded,
+    run::{Loaded, Recorded},
     session::{SessionFold, decode_checkpoint},
     vocabulary::{Digest, JournalId, RunEnd, RunId, SessionId},
 };
@@ -48,7 +48,7 @@ pub(crate) async fn load_run(
         }
         // The journal is read before it is claimed: a newer program's run is not touched.
         let journal = JournalId::Run(run);
-        let lines = read_journal(&services.store, &journal, 0).await?;
+        let lines = services.store.journal(journal.clone(), 0).await?;
         let mut recorded = Recorded::fold(&lines, run)?;
         let claim = if row.status.is_ended() {
             unclaimed(&[])
@@ -73,14 +73,9 @@ pub(crate) async fn load_run(
         // The entries that its owner wrote before the claim.
         let read = lines.len() as u64;
         if claim.entries > read {
-            recorded.extend(&read_journal(&services.store, &journal, read).await?, run)?;
+            recorded.extend(&services.store.journal(journal, read).await?, run)?;
         }
-        let Some(start) = &recorded.start else {
-            return Err(SystemError::Store(StoreError::Damaged {
-                place: format!("run {run}"),
-                reason: "its journal does not begin with the run's start".to_owned(),
-            }));
-        };
+        let start = recorded.started(run)?;
         let pinned = match known {
             Some((digest, pinned)) if digest == start.definition => pinned,
             _ => load_pinned(services, run, start.definition).await?,
@@ -201,7 +196,7 @@ pub(crate) async fn first_of(
     session: &SessionId,
     entries: u64,
 ) -> Result<SessionFold, StoreError> {
-    let mut lines = read_journal(store, &session.clone().into(), 0).await?;
+    let mut lines = store.journal(session.clone().into(), 0).await?;
     lines.truncate(usize::try_from(entries).unwrap_or(usize::MAX));
     let mut fold = SessionFold::default();
     fold.extend(&lines, &session.to_string())?;
@@ -260,7 +255,7 @@ pub(crate) async fn load_session(
     }
     if fold.entries < claim.entries {
         // The entries that the session's owner wrote before the claim.
-        let lines = read_journal(&services.store, &journal, fold.entries).await?;
+        let lines = services.store.journal(journal, fold.entries).await?;
         fold.extend(&lines, &session.to_string())?;
     }
     Ok(LoadedSession { fold, claim, kept })
@@ -279,9 +274,8 @@ pub(crate) async fn folded(
     let mut fold = checkpoint
         .filter(|fold| fold.entries <= entries)
         .unwrap_or_default();
-    let journal = JournalId::Session(session.clone());
     let kept = fold.entries;
-    let lines = read_journal(store, &journal, kept).await?;
+    let lines = store.journal(session.clone().into(), kept).await?;
     fold.extend(&lines, &session.to_string())?;
     Ok((fold, kept))
 }

@@ -4,52 +4,12 @@ use std::sync::Arc;
 
 use super::SystemError;
 use crate::{
-    contract::{Claim, RunRow, StoreError, StoreHandle, StoredLine},
+    contract::{Claim, StoreError, StoreHandle},
     definition::{Pinned, TeamSpec},
-    run::{Recorded, row_of},
+    run::{Loaded, Recorded},
     session::SessionFold,
-    vocabulary::{JournalId, RunEnd, RunId, RunStart, Transcript},
+    vocabulary::{RunEnd, RunId, RunStart},
 };
-
-/// How many entries are read at once.
-const PAGE: usize = 4096;
-
-/// A run as read from its journal.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) row: RunRow,
-    pub(crate) claim: Claim,
-    pub(crate) recorded: Recorded,
-    pub(crate) pinned: Arc<Pinned>,
-    /// The conversation before the run, where it differs from what the session holds now.
-    pub(crate) history: Option<Transcript>,
-    /// Whether its inbox is known to have been empty after it was claimed.
-    pub(crate) inbox_is_empty: bool,
-}
-
-impl Loaded {
-    pub(crate) fn new(row: RunRow, claim: Claim, recorded: Recorded, pinned: Arc<Pinned>) -> Self {
-        Self {
-            row,
-            claim,
-            recorded,
-            pinned,
-            history: None,
-            inbox_is_empty: false,
-        }
-    }
-
-    /// A run that begins now: its first entry is all that its journal has.
-    pub(crate) fn fresh(run: RunId, start: RunStart, pinned: Arc<Pinned>, version: u32) -> Self {
-        let row = row_of(run, &start, version);
-        let claim = Claim {
-            epoch: 1,
-            entries: 1,
-            ..Claim::default()
-        };
-        Self::new(row, claim, Recorded::begun(start), pinned)
-    }
-}
 
 /// A session as read from its journal.
 #[derive(Debug)]
@@ -87,24 +47,6 @@ pub(crate) struct RecoveredSession {
     pub(crate) run: Loaded,
 }
 
-/// The entries of a journal from this one on.
-pub(crate) async fn read_journal(
-    store: &StoreHandle,
-    journal: &JournalId,
-    from: u64,
-) -> Result<Vec<StoredLine>, StoreError> {
-    let mut lines: Vec<StoredLine> = Vec::new();
-    loop {
-        let next = lines.last().map_or(from, |line| line.sequence + 1);
-        let page = store.read(journal.clone(), next, PAGE).await?;
-        let last = page.len() < PAGE;
-        lines.extend(page);
-        if last {
-            return Ok(lines);
-        }
-    }
-}
-
 /// The start of a run; `None` when there is no such run.
 pub(crate) async fn start_of(
     store: &StoreHandle,
@@ -117,7 +59,7 @@ pub(crate) async fn start_of(
 /// The end of a run. It is the journal's last entry, so the entries before it are not decoded,
 /// however many they are.
 pub(crate) async fn end_of(store: &StoreHandle, run: RunId) -> Result<Option<RunEnd>, StoreError> {
-    for stored in read_journal(store, &run.into(), 0).await?.iter().rev() {
+    for stored in store.journal(run.into(), 0).await?.iter().rev() {
         let recorded = Recorded::fold(std::slice::from_ref(stored), run)?;
         if recorded.end.is_some() {
             return Ok(recorded.end);

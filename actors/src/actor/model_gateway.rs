@@ -19,9 +19,7 @@ use super::{
     supervisor::Backoff,
 };
 use crate::{
-    contract::{
-        BoxFuture, Clock, Entropy, ModelContext, ModelError, ModelHandle, NextModel, Telling,
-    },
+    contract::{BoxFuture, Entropy, ModelContext, ModelError, ModelHandle, NextModel, Telling},
     run::{Called, ModelCall, Registry, Tries},
     vocabulary::{ErrorKind, ModelRequest, ModelResponse, OperationError, Preview, RunId},
 };
@@ -68,7 +66,6 @@ pub(crate) struct ModelGateway {
     model: ModelHandle,
     options: GatewayOptions,
     slots: FairSlots,
-    clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     previews: Previewer,
 }
@@ -122,7 +119,6 @@ impl Gateways {
                 model: model.clone(),
                 options: self.options,
                 slots: FairSlots::new(self.options.concurrency),
-                clock: self.previews.clock.clone(),
                 entropy: self.entropy.clone(),
                 previews: self.previews.clone(),
             });
@@ -150,11 +146,9 @@ impl ModelGateway {
 
     /// Makes a call, or joins it if it is under way.
     pub(crate) fn carry(self: Arc<Self>, call: ModelCall) -> BoxFuture<'static, ModelAnswer> {
-        let key = (call.run, call.operation);
-        let asked = call.digest.0;
         let manner = Manner {
-            key,
-            asked,
+            key: (call.run, call.operation),
+            asked: call.digest.0,
             unwanted: call.cancelled.clone(),
             settles: false,
         };
@@ -163,7 +157,7 @@ impl ModelGateway {
         // twice.
         let answer = self.answer(call).boxed();
         Box::pin(async move {
-            match calls.join(key, asked).await {
+            match calls.join(&manner).await {
                 Some(answer) => answer,
                 None => calls.carry(manner, answer).await,
             }
@@ -187,7 +181,7 @@ impl ModelGateway {
         call: &ModelCall,
         telling: &Telling,
     ) -> Result<ModelResponse, OperationError> {
-        let began = self.clock.monotonic();
+        let began = self.previews.clock.monotonic();
         let made = AtomicU32::new(0);
         let mut tries = 1;
         loop {
@@ -196,14 +190,14 @@ impl ModelGateway {
             let error = match outcome {
                 Ok(mut response) => {
                     response.attempts = attempt;
-                    let took = self.clock.monotonic().since(began).as_millis();
+                    let took = self.previews.clock.monotonic().since(began).as_millis();
                     response.latency_ms = u64::try_from(took).unwrap_or(u64::MAX);
                     return Ok(response);
                 }
                 Err(error) => error,
             };
             let patience = self.options.patience;
-            let patience = patience.saturating_sub(self.clock.monotonic().since(began));
+            let patience = patience.saturating_sub(self.previews.clock.monotonic().since(began));
             let over = error.exhausted || tries >= self.options.attempts;
             let longest = self.options.max_retry_after.max(patience);
             let is_asked_too_much = error.retry_after.is_some_and(|asked| asked > longest);
@@ -227,7 +221,7 @@ impl ModelGateway {
                     pause_ms,
                 }
             });
-            self.clock.sleep(pause).await;
+            self.previews.clock.sleep(pause).await;
             tries += 1;
         }
     }
@@ -252,7 +246,8 @@ impl ModelGateway {
         let real = |request, cx| -> BoxFuture<'_, _> {
             Box::pin(self.attempt(call.root, request, cx, made))
         };
-        let next = NextModel::new(chain, &real, &self.clock, &self.entropy).telling(telling);
+        let next =
+            NextModel::new(chain, &real, &self.previews.clock, &self.entropy).telling(telling);
         AssertUnwindSafe(next.respond(request, cx))
             .catch_unwind()
             .await

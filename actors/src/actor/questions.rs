@@ -5,15 +5,12 @@ use serde_json::{Value, json};
 use super::{
     AnswerError, Run, System, SystemError,
     acting::Use,
-    loaded::read_journal,
     open_questions::{Open, note, open_questions, unanswered},
 };
 use crate::{
     contract::{Credential, InboxBody, RunFilter},
     run::{answers, unfit},
-    vocabulary::{
-        Begun, Entry, JournalId, OperationId, Question, QuestionKind, RunEnd, RunId, ToolCall,
-    },
+    vocabulary::{Begun, Entry, OperationId, Question, QuestionKind, RunEnd, RunId, ToolCall},
 };
 
 /// An answer in the form that its kind of question takes: a form that is written as a text is
@@ -97,8 +94,7 @@ impl Run {
         &self,
         operation: OperationId,
     ) -> Result<Option<ToolCall>, SystemError> {
-        let services = &self.system.shared().services;
-        for stored in read_journal(&services.store, &JournalId::Run(self.id), 0).await? {
+        for stored in self.lines().await? {
             if let Ok(Entry::Started {
                 op,
                 begun: Begun::Question(question),
@@ -217,9 +213,8 @@ impl Run {
     /// The run's open questions and, if it went on in another journal, the operations of those that
     /// it had asked in this one.
     async fn own_questions(&self) -> Result<(Vec<Open>, Vec<OperationId>), SystemError> {
-        let services = &self.system.shared().services;
         let (mut open, mut asked, mut goes_on) = (Vec::new(), Vec::new(), false);
-        for stored in read_journal(&services.store, &JournalId::Run(self.id), 0).await? {
+        for stored in self.lines().await? {
             let entry = stored.decode(&self.id.into())?;
             match &entry {
                 Entry::Started {

@@ -15,37 +15,28 @@ pub(crate) struct RunActor;
 /// Carry this run to its rest.
 pub(crate) struct Carry(pub(crate) Box<RunTask>);
 
-pub(crate) struct RunActorState {
-    run: RunId,
-    host: ActorRef<AgentMessage>,
-}
-
 impl Actor for RunActor {
     type Msg = Carry;
-    type State = RunActorState;
-    type Arguments = (RunId, ActorRef<AgentMessage>);
+    type State = (RunId, ActorRef<AgentMessage>);
+    type Arguments = Self::State;
 
     async fn pre_start(
         &self,
         _myself: ActorRef<Self::Msg>,
-        (run, host): Self::Arguments,
-    ) -> Result<RunActorState, ActorProcessingErr> {
-        Ok(RunActorState { run, host })
+        state: Self::State,
+    ) -> Result<Self::State, ActorProcessingErr> {
+        Ok(state)
     }
 
     async fn handle(
         &self,
         myself: ActorRef<Self::Msg>,
         Carry(task): Carry,
-        state: &mut RunActorState,
+        (run, host): &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         let rest: RunExit = task.carry().await;
         // A host that is gone finds in the journal how far this run came.
-        let _ = state.host.cast(AgentMessage::Rested(
-            state.run,
-            myself.get_id(),
-            Box::new(rest),
-        ));
+        let _ = host.cast(AgentMessage::Rested(*run, myself.get_id(), Box::new(rest)));
         myself.stop(None);
         Ok(())
     }

@@ -3,34 +3,25 @@
 use std::{
     any::Any,
     collections::{HashMap, VecDeque},
-    fmt,
     sync::Arc,
 };
 
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    agent_message::AgentMessage,
-    companion::Companions,
-    journal::Journal,
-    loaded::{end_of, read_journal},
-    looks::Looks,
-    memory_store::MemoryMessage,
-    model_gateway::Gateways,
-    previewer::Previewer,
-    supervised_ref::SupervisedRef,
-    tool_executor::ToolExecutor,
+    agent_message::AgentMessage, companion::Companions, journal::Journal, loaded::end_of,
+    looks::Looks, memory_store::MemoryMessage, model_gateway::Gateways, previewer::Previewer,
+    supervised_ref::SupervisedRef, tool_executor::ToolExecutor,
 };
 use crate::{
     contract::{
-        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, Notice, StateSlot, StoreError,
-        StoreHandle, StoredLine,
+        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, Notice, StateSlot, StoreHandle,
     },
     run::{
         Acknowledge, Called, ChildResult, ChildStart, Command, ModelCall, Ports, Registry,
         StateTurn, ToolEnd, ToolInvocation, ToolSlot,
     },
-    vocabulary::{ErrorKind, JournalId, ModelResponse, OperationError, OperationId, RunEnd, RunId},
+    vocabulary::{ErrorKind, ModelResponse, OperationError, OperationId, RunEnd, RunId},
 };
 
 /// The least number of values whose turns are kept before unused turns are forgotten.
@@ -102,15 +93,6 @@ impl Services {
 impl Ports for Services {
     fn commit(&self, batch: Batch, acknowledge: Acknowledge) {
         self.journal.commit(batch, acknowledge);
-    }
-
-    fn term(&self) -> Option<u64> {
-        self.store.term()
-    }
-
-    fn confirm(&self, run: RunId, epoch: u64) -> BoxFuture<'static, Result<u64, StoreError>> {
-        let store = self.store.clone();
-        Box::pin(async move { store.confirm(run.into(), epoch).await })
     }
 
     fn model(
@@ -232,7 +214,7 @@ impl Ports for Services {
 
     fn state_turn(&self, scope: String, key: String) -> BoxFuture<'static, StateTurn> {
         let lock = self.turns.lock().of((scope, key));
-        Box::pin(async move { StateTurn::new(lock.lock_owned().await) })
+        Box::pin(lock.lock_owned())
     }
 
     fn state_changed(&self, keys: Vec<(String, String)>) {
@@ -277,11 +259,6 @@ impl Ports for Services {
         })
     }
 
-    fn journal(&self, run: RunId) -> BoxFuture<'static, Result<Vec<StoredLine>, StoreError>> {
-        let services = self.clone();
-        Box::pin(async move { read_journal(&services.store, &JournalId::Run(run), 0).await })
-    }
-
     fn published(&self, root: RunId, position: u64) {
         self.previewer.observers.published(root, position);
     }
@@ -303,13 +280,7 @@ impl Ports for Services {
     }
 }
 
-impl fmt::Debug for Services {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Services")
-            .field("store", &self.store)
-            .finish_non_exhaustive()
-    }
-}
+opaque!(Services);
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,6 @@ use crate::{
         System, SystemError,
         acting::{Acting, Use},
         launch::folded,
-        loaded::read_journal,
     },
     contract::{
         Clock, SessionFilter, SessionRow, StateValue, StoreError, StoreHandle, SystemClock,
@@ -22,7 +21,7 @@ use crate::{
     },
     run::operations,
     session::{SessionFold, SessionLog},
-    vocabulary::{Artifact, ArtifactInfo, JournalId, RunId, Scope, SessionId, Timestamp},
+    vocabulary::{Artifact, ArtifactInfo, RunId, Scope, SessionId, Timestamp},
 };
 
 /// How many sessions are read at once.
@@ -155,8 +154,7 @@ impl Sessions {
     /// # Errors
     /// What the store fails with.
     pub async fn log(&self, session: &SessionId) -> Result<SessionLog, SystemError> {
-        let journal = JournalId::Session(session.clone());
-        let lines = read_journal(&self.store, &journal, 0).await?;
+        let lines = self.store.journal(session.clone().into(), 0).await?;
         let log = SessionLog::of(&lines, session)?;
         let named = || session.to_string();
         self.acting()

@@ -80,13 +80,13 @@ impl<M: Message> SupervisedRef<M> {
 }
 
 /// A child whose current life is found in a slot.
-pub(crate) fn slotted<A, F>(spec: ChildSpec, slot: SupervisedRef<A::Msg>, make: F) -> Child
+pub(crate) fn slotted<A, F>(name: &str, slot: SupervisedRef<A::Msg>, make: F) -> Child
 where
     A: Actor,
     F: Fn() -> (A, A::Arguments) + Send + Sync + 'static,
     A::Msg: Message,
 {
-    Child::new(spec, move |supervisor| {
+    Child::new(ChildSpec::worker(name), move |supervisor| {
         let (actor, arguments) = make();
         let slot = slot.clone();
         async move {

@@ -1,6 +1,6 @@
 //! The messages of agents, as plain text.
 
-use std::{collections::VecDeque, fmt};
+use std::fmt;
 
 use super::{EventStream, SystemError};
 use crate::vocabulary::{Delta, Event, EventRecord, OperationId, Preview, RunId, RunResult};
@@ -21,7 +21,6 @@ pub struct TextStream {
     said: bool,
     /// The last whole message.
     last: String,
-    ready: VecDeque<TextDelta>,
 }
 
 /// The part of a model's answer that was shown.
@@ -35,6 +34,9 @@ struct Shown {
     /// How many previews the stream had missed when the attempt began.
     missed: u64,
 }
+
+/// A text, and whether the message begins anew with it.
+type Piece = (String, bool);
 
 /// A piece of an agent's message. Printed, it is its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +65,6 @@ impl TextStream {
             front: None,
             said: false,
             last: String::new(),
-            ready: VecDeque::new(),
         }
     }
 
@@ -76,22 +77,23 @@ impl TextStream {
     /// What the store fails with.
     pub async fn next(&mut self) -> Option<Result<TextDelta, SystemError>> {
         loop {
-            if let Some(piece) = self.ready.pop_front() {
-                return Some(Ok(piece));
-            }
             match self.events.next().await? {
-                Ok(record) => self.take(record),
+                Ok(record) => {
+                    if let Some(piece) = self.take(record) {
+                        return Some(Ok(piece));
+                    }
+                }
                 Err(error) => return Some(Err(error.into())),
             }
         }
     }
 
-    fn take(&mut self, record: EventRecord) {
+    fn take(&mut self, record: EventRecord) -> Option<TextDelta> {
         if record.run != self.run {
-            return;
+            return None;
         }
         let agent = record.agent().to_owned();
-        match record.event {
+        let piece = match record.event {
             Event::Preview(Preview::ModelStarted {
                 operation, attempt, ..
             }) => self.started(operation, attempt),
@@ -99,111 +101,96 @@ impl TextStream {
                 operation,
                 attempt,
                 delta: Delta::Text(text),
-            }) => self.delta(agent, operation, attempt, text),
+            }) => self.delta(operation, attempt, text),
             Event::ModelCalled {
                 operation, text, ..
-            } => self.whole(agent, operation, text),
-            Event::OperationFailed { operation, .. } | Event::OperationDropped { operation }
-                if self.is_front(operation) =>
-            {
-                self.front = None;
+            } => self.whole(operation, text),
+            Event::OperationFailed { operation, .. } | Event::OperationDropped { operation } => {
+                self.front.take_if(|front| front.operation == operation);
+                None
             }
             Event::RunEnded { end, .. } => match end {
-                RunResult::Continued(next) => (self.run, self.front) = (next, None),
+                RunResult::Continued(next) => {
+                    (self.run, self.front) = (next, None);
+                    None
+                }
                 // The answer differs from the last message: no model gave it in these words.
-                RunResult::Answered(text) if text != self.last => self.message(agent, text),
-                _ => {}
+                RunResult::Answered(text) if text != self.last => self.message(text),
+                _ => None,
             },
-            _ => {}
-        }
-    }
-
-    fn is_front(&self, operation: OperationId) -> bool {
-        let front = self.front.as_ref();
-        front.is_some_and(|front| front.operation == operation)
+            _ => None,
+        };
+        let (text, restarts) = piece?;
+        Some(TextDelta {
+            agent,
+            text,
+            restarts,
+        })
     }
 
     /// A model call begins. Answers of parallel calls are not mixed: the first is shown piece by
     /// piece, the others as soon as they are whole.
-    fn started(&mut self, operation: OperationId, attempt: u32) {
-        match &mut self.front {
-            None => {
-                self.front = Some(Shown {
-                    operation,
-                    attempt,
-                    text: String::new(),
-                    restarts: false,
-                    missed: self.events.missed().previews,
-                });
-            }
-            Some(front) if front.operation == operation => {
-                front.attempt = attempt;
-                front.restarts |= !std::mem::take(&mut front.text).is_empty();
-                front.missed = self.events.missed().previews;
-            }
-            Some(_) => {}
+    fn started(&mut self, operation: OperationId, attempt: u32) -> Option<Piece> {
+        let missed = self.events.missed().previews;
+        let front = self.front.get_or_insert_with(|| Shown {
+            operation,
+            attempt,
+            text: String::new(),
+            restarts: false,
+            missed,
+        });
+        if front.operation == operation {
+            (front.attempt, front.missed) = (attempt, missed);
+            front.restarts |= !std::mem::take(&mut front.text).is_empty();
         }
+        None
     }
 
     /// Shows a piece that is not recorded yet. A piece after one that was missed is left out: the
     /// whole answer brings the rest.
-    fn delta(&mut self, agent: String, operation: OperationId, attempt: u32, text: String) {
+    fn delta(&mut self, operation: OperationId, attempt: u32, text: String) -> Option<Piece> {
         let missed = self.events.missed().previews;
-        let Some(front) = &mut self.front else { return };
+        let front = self.front.as_mut()?;
         let is_next = front.operation == operation && front.attempt == attempt;
         if !is_next || front.missed != missed || text.is_empty() {
-            return;
+            return None;
         }
         let restarts = std::mem::take(&mut front.restarts);
         let begins = front.text.is_empty() && !restarts;
         front.text.push_str(&text);
-        match begins {
-            true => self.begin(agent, text),
-            false => self.ready.push_back(TextDelta {
-                agent,
-                text,
-                restarts,
-            }),
-        }
+        Some(match begins {
+            true => self.begin(text),
+            false => (text, restarts),
+        })
     }
 
     /// Shows the rest of the recorded answer, if all that was shown belongs to it.
-    fn whole(&mut self, agent: String, operation: OperationId, text: String) {
+    fn whole(&mut self, operation: OperationId, text: String) -> Option<Piece> {
         let front = self.front.take_if(|front| front.operation == operation);
         let Some(front) = front.filter(|front| front.restarts || !front.text.is_empty()) else {
-            self.message(agent, text);
-            return;
+            return self.message(text);
         };
         let rest = text.strip_prefix(&front.text);
         let restarts = front.restarts || rest.is_none();
         let rest = rest.unwrap_or(&text).to_owned();
-        if restarts || !rest.is_empty() {
-            self.ready.push_back(TextDelta {
-                agent,
-                text: rest,
-                restarts,
-            });
-        }
         self.last = text;
+        (restarts || !rest.is_empty()).then_some((rest, restarts))
     }
 
-    fn message(&mut self, agent: String, text: String) {
-        if !text.is_empty() {
-            self.last.clone_from(&text);
-            self.begin(agent, text);
+    fn message(&mut self, text: String) -> Option<Piece> {
+        if text.is_empty() {
+            return None;
         }
+        self.last.clone_from(&text);
+        Some(self.begin(text))
     }
 
-    fn begin(&mut self, agent: String, text: String) {
+    fn begin(&mut self, text: String) -> Piece {
         let text = match std::mem::replace(&mut self.said, true) {
             true => format!("{BREAK}{text}"),
             false => text,
         };
-        self.ready.push_back(TextDelta {
-            agent,
-            text,
-            restarts: false,
-        });
+        (text, false)
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicU8, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread,
     time::Duration,
@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use super::previewer::Previewer;
 use crate::{
     contract::{
-        BoxFuture, Change, Clock, Entropy, InterceptorHandle, NextTool, Reconciled, Telling,
-        ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
+        BoxFuture, Change, Entropy, InterceptorHandle, NextTool, Reconciled, Telling, ToolContext,
+        ToolError, ToolErrorKind, ToolHandle, ToolOutput,
     },
     run::{Called, ToolCode, ToolEnd, ToolInvocation, Tries, operations::schema_fault},
     safety,
@@ -36,20 +36,12 @@ const TOLD_FAULTS: usize = 8;
 /// How many compiled schemas are kept for tools of one name.
 const VALIDATORS: usize = 8;
 
-/// The state of a call's real attempts: none has begun.
-const NOT_BEGUN: u8 = 0;
-/// An attempt has begun, and its end is not known.
-const UNDER_WAY: u8 = 1;
-/// The attempt that began last has come to a known end.
-const ENDED: u8 = 2;
-
 /// A compiled schema, with the definition from which it was made.
 type Compiled = (Arc<ToolDefinition>, Arc<Validator>);
 
 /// Calls tools.
 pub(crate) struct ToolCaller {
     timeout: Duration,
-    clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     previews: Previewer,
     /// Compiled schemas, by the tool's name: the latest of them.
@@ -60,7 +52,6 @@ impl ToolCaller {
     pub(crate) fn new(timeout: Duration, entropy: Arc<dyn Entropy>, previews: Previewer) -> Self {
         Self {
             timeout,
-            clock: previews.clock.clone(),
             entropy,
             previews,
             validators: Mutex::default(),
@@ -88,7 +79,7 @@ impl ToolCaller {
             });
         let cx = self.context(invocation);
         let telling = Telling::default();
-        let began = self.clock.monotonic();
+        let began = self.previews.clock.monotonic();
         let (output, attempts) = if chain.is_empty() {
             let arguments = call.arguments.clone();
             (self.attempt(invocation, tool, arguments, cx).await, 1)
@@ -97,7 +88,7 @@ impl ToolCaller {
             let output = self.intercepted(invocation, tool, around, &made, cx).await;
             (output, made.into_inner())
         };
-        let took = self.clock.monotonic().since(began).as_millis();
+        let took = self.previews.clock.monotonic().since(began).as_millis();
         let end = finish(invocation, tool, output);
         let told = telling.into_told();
         let took_ms = u64::try_from(took).unwrap_or(u64::MAX);
@@ -117,45 +108,46 @@ impl ToolCaller {
     ) -> Result<ToolOutput, ToolError> {
         let definition = &invocation.definition;
         let once = definition.effect == Effect::Once;
-        let state = AtomicU8::new(NOT_BEGUN);
+        // Whether the attempt that began last has come to no known end.
+        let under_way = AtomicBool::new(false);
         let real = |arguments: Arguments, cx| -> BoxFuture<'_, _> {
-            let state = &state;
+            let under_way = &under_way;
             Box::pin(async move {
                 // Arguments that an interceptor changed must fit as well.
                 if arguments.text() != invocation.call.arguments.text() {
                     self.check_arguments(definition, &arguments)
                         .map_err(ToolError::new)?;
                 }
-                if once && state.load(Ordering::Relaxed) != NOT_BEGUN {
+                if once && made.load(Ordering::Relaxed) > 0 {
                     let name = &definition.name;
                     return Err(ToolError::in_doubt(format!(
                         "an interceptor asked for a second call of {name}, which must not be \
                          repeated"
                     )));
                 }
-                state.store(UNDER_WAY, Ordering::Relaxed);
+                under_way.store(true, Ordering::Relaxed);
                 made.fetch_add(1, Ordering::Relaxed);
                 let output = self.attempt(invocation, tool, arguments, cx).await;
                 let in_doubt = |error: &ToolError| error.kind == ToolErrorKind::InDoubt;
                 if !output.as_ref().is_err_and(in_doubt) {
-                    state.store(ENDED, Ordering::Relaxed);
+                    under_way.store(false, Ordering::Relaxed);
                 }
                 output
             })
         };
-        let next =
-            NextTool::new(chain, &real, definition, &self.clock, &self.entropy).telling(telling);
+        let clock = &self.previews.clock;
+        let next = NextTool::new(chain, &real, definition, clock, &self.entropy).telling(telling);
         let output = AssertUnwindSafe(next.call(invocation.call.arguments.clone(), cx))
             .catch_unwind()
             .await;
         match output {
             Ok(Err(error)) if error.kind == ToolErrorKind::InDoubt => Err(error),
-            _ if once && state.load(Ordering::Relaxed) == UNDER_WAY => {
+            _ if once && under_way.load(Ordering::Relaxed) => {
                 let reason = "an interceptor let go of it before its end was known";
                 Err(ToolError::in_doubt(reason))
             }
             Ok(output) => output,
-            Err(_) if state.load(Ordering::Relaxed) == NOT_BEGUN => {
+            Err(_) if made.load(Ordering::Relaxed) == 0 => {
                 Err(ToolError::new("an interceptor panicked before the call"))
             }
             Err(_) => Err(ToolError::in_doubt("an interceptor panicked")),
@@ -224,7 +216,7 @@ impl ToolCaller {
         tokio::select! {
             biased;
             end = code => Some(end),
-            () = self.clock.sleep(bound) => None,
+            () = self.previews.clock.sleep(bound) => None,
         }
     }
 
@@ -232,7 +224,7 @@ impl ToolCaller {
         let own = invocation.definition.timeout_ms.map(Duration::from_millis);
         let left = invocation
             .deadline
-            .map(|deadline| deadline.since(self.clock.now()));
+            .map(|deadline| deadline.since(self.previews.clock.now()));
         let own = own.unwrap_or(self.timeout);
         left.map_or(own, |left| own.min(left))
     }

@@ -183,10 +183,9 @@ impl ToolExecutor {
     ) -> BoxFuture<'static, Called<ToolEnd>> {
         let key = (call.run, call.operation);
         let once = call.definition.effect == Effect::Once;
-        let asked = asked(&call);
         let manner = Manner {
             key,
-            asked,
+            asked: asked(&call),
             unwanted: call.cancelled.clone(),
             settles: once,
         };
@@ -196,7 +195,7 @@ impl ToolExecutor {
         // twice.
         let work = self.clone().work(call, reconcile).boxed();
         Box::pin(async move {
-            if let Some(end) = self.calls.join(key, asked).await {
+            if let Some(end) = self.calls.join(&manner).await {
                 return end;
             }
             if once && !reconcile && !self.begun.lock().insert(key) {
@@ -278,7 +277,7 @@ impl ToolExecutor {
                 None => None,
             };
             let of_all = of_all.acquire(root).await;
-            ToolSlot::new((of_tool, of_all))
+            Arc::new((of_tool, of_all)) as ToolSlot
         })
     }
 

@@ -9,6 +9,9 @@ use super::{
 };
 use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
 
+/// How many entries of a journal are read at once.
+const PAGE: usize = 4096;
+
 /// A store of any kind. Cloning shares it.
 #[derive(Clone)]
 pub struct StoreHandle(Arc<dyn ErasedStore>);
@@ -124,6 +127,24 @@ impl StoreHandle {
     pub(crate) async fn commit_one(&self, batch: Batch) -> Result<Committed, StoreError> {
         let mut committed = self.commit(vec![batch]).await?;
         committed.pop().unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// The entries of a journal from this one on, however many there are.
+    pub(crate) async fn journal(
+        &self,
+        journal: JournalId,
+        from: u64,
+    ) -> Result<Vec<StoredLine>, StoreError> {
+        let mut lines: Vec<StoredLine> = Vec::new();
+        loop {
+            let next = lines.last().map_or(from, |line| line.sequence + 1);
+            let page = self.read(journal.clone(), next, PAGE).await?;
+            let last = page.len() < PAGE;
+            lines.extend(page);
+            if last {
+                return Ok(lines);
+            }
+        }
     }
 
     /// Keeps a store.

@@ -27,6 +27,7 @@ use crate::{
 ///
 /// Fields are for settings; what a run learns belongs into local variables, which replay makes
 /// afresh.
+#[expect(unused_variables, reason = "by default every agent will do")]
 pub trait Behavior: Send + Sync + 'static {
     /// Carries one leg of a run to its outcome.
     fn run(&self, cx: RunContext) -> impl Future<Output = Result<Outcome, AgentError>> + Send;
@@ -37,7 +38,6 @@ pub trait Behavior: Send + Sync + 'static {
     /// # Errors
     /// What is wrong, and what there is instead.
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {
-        let _ = agent;
         Ok(())
     }
 

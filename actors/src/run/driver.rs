@@ -119,8 +119,8 @@ pub(crate) struct LiveChild {
     op: OperationId,
     /// Makes the result of the operation that waits for it.
     finish: Option<FinishChild<Made>>,
-    idle: bool,
-    wake_at: Option<Timestamp>,
+    /// Whether it waits only for the outside, and when it must be woken.
+    idle: Option<Option<Timestamp>>,
     /// Why it is being cancelled, if it is.
     cancel: Option<String>,
 }
@@ -130,8 +130,7 @@ impl LiveChild {
         Self {
             op,
             finish,
-            idle: false,
-            wake_at: None,
+            idle: None,
             cancel,
         }
     }

@@ -85,8 +85,6 @@ pub(crate) struct Branch {
     pub(crate) history: u64,
     /// The definition, if it differs from the recorded one.
     pub(crate) definition: Option<Digest>,
-    /// The team's name.
-    pub(crate) team: String,
     /// The version of the team's code in this process.
     pub(crate) version: u32,
     pub(crate) now: Timestamp,
@@ -364,7 +362,7 @@ impl Copier<'_> {
         let above = above.map(|above| above.start.path.clone());
         start.path = above.unwrap_or_default();
         start.path.push(start.agent.clone());
-        start.team.clone_from(&self.branch.team);
+        start.team.clone_from(&self.branch.session.team);
         if let Some(definition) = self.branch.definition
             && !self.is_made(&start)
         {

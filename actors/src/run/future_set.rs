@@ -1,7 +1,6 @@
 //! Futures that one task polls side by side.
 
 use std::{
-    fmt,
     future::{pending, poll_fn},
     task::{Context, Poll, Waker},
 };
@@ -63,14 +62,6 @@ impl<T: 'static> FutureSet<T> {
 impl<T> Default for FutureSet<T> {
     fn default() -> Self {
         Self(None)
-    }
-}
-
-impl<T> fmt::Debug for FutureSet<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FutureSet")
-            .field(&self.0.as_ref().map_or(0, |set| set.len() - 1))
-            .finish()
     }
 }
 

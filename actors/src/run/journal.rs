@@ -19,8 +19,7 @@ use super::{
 use crate::{
     contract::{Append, Batch, Claim, Committed, Line, RunRow, StoreError},
     vocabulary::{
-        CallReport, Entry, ErrorKind, JournalId, OperationError, OperationId, RunId, Spent,
-        Timestamp,
+        CallReport, Entry, ErrorKind, OperationError, OperationId, RunId, Spent, Timestamp,
     },
 };
 
@@ -51,7 +50,7 @@ impl Durable {
             run,
             epoch: claim.epoch,
             entries: AtomicU64::new(claim.entries),
-            term: AtomicU64::new(ports.term().unwrap_or(NO_TERM)),
+            term: AtomicU64::new(ports.store().term().unwrap_or(NO_TERM)),
             settled_at: ports.clock().monotonic().after(claim.settles_in),
             ports,
             failed: OnceLock::new(),
@@ -66,10 +65,15 @@ impl Durable {
     /// # Errors
     /// The run is lost, or the store failed; the driver is told, and ends everything.
     pub(crate) async fn confirm(&self) -> Result<(), StoreError> {
-        if self.ports.term() == Some(self.term.load(Ordering::Acquire)) {
+        if self.ports.store().term() == Some(self.term.load(Ordering::Acquire)) {
             return Ok(());
         }
-        match self.ports.confirm(self.run, self.epoch).await {
+        match self
+            .ports
+            .store()
+            .confirm(self.run.into(), self.epoch)
+            .await
+        {
             Ok(term) => {
                 self.term.store(term, Ordering::Release);
                 Ok(())
@@ -141,38 +145,28 @@ impl Durable {
 
 /// Acknowledges a commit once, even if the journal dies before it answers.
 struct Acknowledgement {
-    durable: Arc<Durable>,
+    /// `None` once it is given.
+    durable: Option<Arc<Durable>>,
     entries: u64,
     term: u64,
-    given: bool,
 }
 
 impl Acknowledgement {
-    fn give(mut self, result: Result<Committed, StoreError>) {
-        self.given = true;
-        self.durable.acknowledge((self.entries, self.term), result);
-    }
-
-    /// Drops the acknowledgement without reporting a failure. The caller handles the refusal.
-    fn keep(mut self) {
-        self.given = true;
+    fn give(&mut self, result: Result<Committed, StoreError>) {
+        if let Some(durable) = self.durable.take() {
+            durable.acknowledge((self.entries, self.term), result);
+        }
     }
 }
 
 impl Drop for Acknowledgement {
     fn drop(&mut self) {
-        if !self.given {
-            self.durable
-                .acknowledge((self.entries, self.term), Err(StoreError::Closed));
-        }
+        self.give(Err(StoreError::Closed));
     }
 }
 
 /// Writes one run's journal. It holds the owner's epoch and the next sequence number.
 pub(crate) struct JournalWriter {
-    pub(crate) run: RunId,
-    pub(crate) root: RunId,
-    epoch: u64,
     /// The sequence number of the next entry, after those in `pending`.
     next: u64,
     pending: Vec<Line>,
@@ -187,18 +181,16 @@ pub(crate) struct JournalWriter {
 }
 
 impl JournalWriter {
-    pub(crate) fn new(run: RunId, row: RunRow, claim: Claim, ports: Arc<dyn Ports>) -> Self {
+    pub(crate) fn new(row: RunRow, claim: Claim, ports: Arc<dyn Ports>) -> Self {
+        let durable = Arc::new(Durable::new(row.run, claim, ports.clone()));
         Self {
-            run,
-            root: row.root,
-            epoch: claim.epoch,
             next: claim.entries,
             pending: Vec::new(),
             buffer: Vec::new(),
             taken: Vec::new(),
             row,
             row_changed: false,
-            durable: Arc::new(Durable::new(run, claim, ports.clone())),
+            durable,
             ports,
         }
     }
@@ -213,8 +205,12 @@ impl JournalWriter {
         !self.pending.is_empty() || self.row_changed || !self.taken.is_empty()
     }
 
+    pub(crate) fn run(&self) -> RunId {
+        self.row.run
+    }
+
     pub(crate) fn epoch(&self) -> u64 {
-        self.epoch
+        self.durable.epoch
     }
 
     /// Adds an entry to the next commit. An entry that cannot be encoded fails the journal like a
@@ -289,13 +285,13 @@ impl JournalWriter {
         }
         let lines = std::mem::take(&mut self.pending);
         let expected = self.next - lines.len() as u64;
-        let mut append = Append::new(JournalId::Run(self.run), expected, self.epoch, lines);
+        let mut append = Append::new(self.row.run, expected, self.epoch(), lines);
         if std::mem::take(&mut self.row_changed) {
             self.row.updated_at = self.ports.clock().now();
             append = append.row(self.row.clone());
         }
         let mut batch = Batch::of(append);
-        batch.taken = self.taken.drain(..).map(|id| (self.run, id)).collect();
+        batch.taken = self.taken.drain(..).map(|id| (self.row.run, id)).collect();
         Some(batch)
     }
 
@@ -314,7 +310,7 @@ impl JournalWriter {
 
     /// Sends a batch that holds all pending changes.
     pub(crate) fn commit(&self, batch: Batch) {
-        self.send(batch, |acknowledgement, result| {
+        self.send(batch, |mut acknowledgement, result| {
             acknowledgement.give(result)
         });
     }
@@ -323,10 +319,11 @@ impl JournalWriter {
     /// takes the entries back with `take_back_to`.
     pub(crate) async fn commit_checked(&mut self, batch: Batch) -> Result<(), StoreError> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        self.send(batch, |acknowledgement, result| {
+        self.send(batch, |mut acknowledgement, result| {
             let told = result.clone().map(drop);
             match result {
-                Err(StoreError::Conflict { .. }) => acknowledgement.keep(),
+                // The caller handles the refusal, which is no failure of the journal.
+                Err(StoreError::Conflict { .. }) => acknowledgement.durable = None,
                 result => acknowledgement.give(result),
             }
             let _ = sender.send(told);
@@ -340,12 +337,11 @@ impl JournalWriter {
         tell: impl FnOnce(Acknowledgement, Result<Committed, StoreError>) + Send + 'static,
     ) {
         let acknowledgement = Acknowledgement {
-            durable: self.durable.clone(),
+            durable: Some(self.durable.clone()),
             entries: self.next,
-            term: self.ports.term().unwrap_or(NO_TERM),
-            given: false,
+            term: self.ports.store().term().unwrap_or(NO_TERM),
         };
-        let (ports, root) = (self.ports.clone(), self.root);
+        let (ports, root) = (self.ports.clone(), self.row.root);
         let lines: usize = batch.appends.iter().map(|append| append.lines.len()).sum();
         self.ports.commit(
             batch,

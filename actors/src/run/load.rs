@@ -88,6 +88,14 @@ impl Recorded {
         self.start = Some(Arc::new(start));
     }
 
+    /// The start of this run, with which its journal begins.
+    pub(crate) fn started(&self, run: RunId) -> Result<Arc<RunStart>, StoreError> {
+        self.start.clone().ok_or_else(|| StoreError::Damaged {
+            place: format!("run {run}"),
+            reason: "its journal does not begin with the run's start".to_owned(),
+        })
+    }
+
     /// Folds a journal.
     ///
     /// # Errors

@@ -20,10 +20,17 @@ use crate::{contract::StoreError, vocabulary::RunId};
 pub struct RunSender {
     door: mpsc::UnboundedSender<Command>,
     tree: Arc<Told>,
+    run: Arc<OfRun>,
+}
+
+/// What the senders to a run and its mailbox tell each other.
+#[derive(Debug, Default)]
+struct OfRun {
     /// Whether the mailbox holds a command to read the inbox. One such command is enough for all
     /// items that come before it is taken.
-    inbox: Arc<AtomicBool>,
-    written: Arc<AtomicU64>,
+    inbox: AtomicBool,
+    /// How many entries come before the output of the operation that began last.
+    written: AtomicU64,
 }
 
 /// Counts of the commands to the runs of one tree. The root falls asleep together with all of them,
@@ -53,27 +60,19 @@ impl RunSender {
 
     fn of(tree: Arc<Told>) -> (Self, RunMailbox) {
         let (door, queue) = mpsc::unbounded();
-        let inbox = Arc::new(AtomicBool::new(false));
-        let written = Arc::new(AtomicU64::new(0));
+        let run = Arc::<OfRun>::default();
         let commands = RunMailbox {
             queue,
             tree: tree.clone(),
-            inbox: inbox.clone(),
-            written: written.clone(),
+            run: run.clone(),
             taken: 0,
         };
-        let sender = Self {
-            door,
-            tree,
-            inbox,
-            written,
-        };
-        (sender, commands)
+        (Self { door, tree, run }, commands)
     }
 
     /// How many entries come before the output of the operation that began last.
     pub(crate) fn written(&self) -> u64 {
-        self.written.load(Ordering::Acquire)
+        self.run.written.load(Ordering::Acquire)
     }
 
     /// Tells the run. `false` when it is gone.
@@ -84,7 +83,7 @@ impl RunSender {
     /// Sends the command to the run, or returns it when the run is gone.
     fn send(&self, command: Command) -> Result<(), Command> {
         let is_inbox = matches!(command, Command::Inbox);
-        if is_inbox && !self.door.is_closed() && self.inbox.swap(true, Ordering::AcqRel) {
+        if is_inbox && !self.door.is_closed() && self.run.inbox.swap(true, Ordering::AcqRel) {
             self.tree.ever.fetch_add(1, Ordering::AcqRel);
             return Ok(());
         }
@@ -112,8 +111,7 @@ impl RunSender {
 pub struct RunMailbox {
     queue: mpsc::UnboundedReceiver<Command>,
     tree: Arc<Told>,
-    inbox: Arc<AtomicBool>,
-    written: Arc<AtomicU64>,
+    run: Arc<OfRun>,
     /// The number of commands taken and not handled yet.
     taken: usize,
 }
@@ -121,7 +119,7 @@ pub struct RunMailbox {
 impl RunMailbox {
     /// Notes that an operation begins after so many entries of the run.
     pub(crate) fn begins_after(&self, entries: u64) {
-        self.written.store(entries, Ordering::Release);
+        self.run.written.store(entries, Ordering::Release);
     }
 
     /// Waits for the next command. `None` when no sender is left.
@@ -142,7 +140,7 @@ impl RunMailbox {
             if matches!(command, Command::Inbox) {
                 // This is cleared before the inbox is read, so that later items send a command of
                 // their own.
-                self.inbox.store(false, Ordering::Release);
+                self.run.inbox.store(false, Ordering::Release);
             }
         }
         next

@@ -62,7 +62,7 @@ pub(crate) use ports::{
 pub use recording::{Recording, RecordingError};
 pub use registry::{ModelCode, Registry, ToolCode};
 pub use replay::{Divergence, Drift, Replay, RunReplay, replay};
-pub(crate) use task::{Life, RunExit, RunTask, SessionTail, row_of};
+pub(crate) use task::{Life, Loaded, RunExit, RunTask, SessionTail, row_of};
 
 pub(crate) use fork::{Branch, ChangedByTree, Copies, ForkedRun, KeyHistory, fork};
 pub(crate) use leg::Leg;

@@ -17,10 +17,17 @@ use crate::{
 /// steps have begun, so it is to see a tree from its first entry.
 #[derive(Debug, Default)]
 pub struct Observer {
-    paths: HashMap<RunId, Vec<String>>,
-    /// The display names of the agents that carry runs, where they have one.
-    display_names: HashMap<RunId, String>,
-    steps: HashMap<RunId, Steps>,
+    runs: HashMap<RunId, Observed>,
+}
+
+/// What was seen of a run.
+#[derive(Debug, Default)]
+struct Observed {
+    /// Where it stands in its tree, once that is known.
+    path: Option<Vec<String>>,
+    /// The display name of the agent that carries it, if that has one.
+    display_name: Option<String>,
+    steps: Steps,
 }
 
 impl Observer {
@@ -31,21 +38,13 @@ impl Observer {
 
     /// Whether it knows where this run stands in its tree.
     pub fn knows(&self, run: RunId) -> bool {
-        self.paths.contains_key(&run)
+        self.runs.get(&run).is_some_and(|run| run.path.is_some())
     }
 
     /// Tells it where a run stands.
     pub fn learn(&mut self, row: &RunRow) {
-        self.paths
-            .entry(row.run)
-            .or_insert_with(|| row.path.clone());
-    }
-
-    fn show_as(&mut self, run: RunId, display_name: Option<String>) {
-        match display_name {
-            Some(name) => drop(self.display_names.insert(run, name)),
-            None => drop(self.display_names.remove(&run)),
-        }
+        let run = self.runs.entry(row.run).or_default();
+        run.path.get_or_insert_with(|| row.path.clone());
     }
 
     /// The events of an entry, in their order: of most one, of some none, and where a step begins or
@@ -56,20 +55,20 @@ impl Observer {
     pub fn observe(&mut self, line: &TreeLine) -> Result<Vec<EventRecord>, StoreError> {
         let stored = &line.stored;
         let entry = stored.decode(&line.run.into())?;
+        let run = self.runs.entry(line.run).or_default();
         match &entry {
             Entry::RunStarted(start) => {
-                self.paths.insert(line.run, start.path.clone());
-                self.show_as(line.run, start.display_name.clone());
-                let steps = self.steps.entry(line.run).or_default();
-                steps.tell_of_calls(start.format >= TELLS_OF_CALLS);
+                run.path = Some(start.path.clone());
+                run.display_name.clone_from(&start.display_name);
+                run.steps.tells_of_calls = start.format >= TELLS_OF_CALLS;
             }
             Entry::LegStarted {
                 agent,
                 display_name,
                 ..
             } => {
-                self.show_as(line.run, display_name.clone());
-                if let Some(last) = self.paths.entry(line.run).or_default().last_mut() {
+                run.display_name.clone_from(display_name);
+                if let Some(last) = run.path.get_or_insert_default().last_mut() {
                     last.clone_from(agent);
                 }
             }
@@ -78,23 +77,21 @@ impl Observer {
         let Some(event) = events_of(&entry) else {
             return Ok(Vec::new());
         };
-        let path = self.paths.get(&line.run).cloned().unwrap_or_default();
+        let path = run.path.clone().unwrap_or_default();
         let digest = match &entry {
             Entry::Completed { digest, .. } => Some(*digest),
             _ => None,
         };
         let ends = matches!(event, Event::RunEnded { .. });
-        let steps = self.steps.entry(line.run).or_default();
-        let events = steps.around(event, digest);
+        let events = run.steps.around(event, digest);
         if ends {
-            self.steps.remove(&line.run);
+            run.steps = Steps::default();
         }
-        let display_name = self.display_names.get(&line.run).cloned();
         let record = |(part, event)| {
             let mut record = EventRecord::new(line.run, stored.line.at, path.clone(), event);
             (record.sequence, record.position) = (Some(stored.sequence), Some(stored.position));
             record.part = part;
-            record.display_name.clone_from(&display_name);
+            record.display_name.clone_from(&run.display_name);
             record
         };
         Ok((0..).zip(events).map(record).collect())

@@ -8,7 +8,7 @@ use super::{ModelCode, RunSender, ToolCode};
 use crate::{
     contract::{
         Append, Batch, BoxFuture, Change, Clock, Committed, Credential, Emission, Entropy,
-        InboxItem, Origin, StateSlot, StoreError, StoreHandle, StoredLine, ToolState,
+        InboxItem, Origin, StateSlot, StoreError, StoreHandle, ToolState,
     },
     definition::Pinned,
     vocabulary::{
@@ -27,12 +27,6 @@ pub(crate) type Acknowledge = Box<dyn FnOnce(Result<Committed, StoreError>) + Se
 pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Commits changes and tells when they are durable.
     fn commit(&self, batch: Batch, acknowledge: Acknowledge);
-
-    /// See [`Store::term`](crate::contract::Store::term).
-    fn term(&self) -> Option<u64>;
-
-    /// See [`Store::confirm`](crate::contract::Store::confirm).
-    fn confirm(&self, run: RunId, epoch: u64) -> BoxFuture<'static, Result<u64, StoreError>>;
 
     /// Asks a model, through its gateway.
     fn model(
@@ -102,9 +96,6 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// another journal has not ended.
     fn ended(&self, runs: Vec<RunId>) -> BoxFuture<'static, Result<Vec<RunId>, OperationError>>;
 
-    /// The journal of this run.
-    fn journal(&self, run: RunId) -> BoxFuture<'static, Result<Vec<StoredLine>, StoreError>>;
-
     /// Tells observers that the journal has more, up to this position.
     fn published(&self, root: RunId, position: u64);
 
@@ -123,32 +114,10 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
 
 /// The right to change a value of shared state. Dropping it gives it to the next waiter. It serves
 /// only fairness: the expected version keeps a write from being lost.
-#[derive(Debug)]
-pub(crate) struct StateTurn(#[allow(dead_code)] tokio::sync::OwnedMutexGuard<()>);
-
-impl StateTurn {
-    /// The turn of the holder of this value's lock.
-    pub(crate) fn new(held: tokio::sync::OwnedMutexGuard<()>) -> Self {
-        Self(held)
-    }
-}
+pub(crate) type StateTurn = tokio::sync::OwnedMutexGuard<()>;
 
 /// The right of a tool call to run. It passes to the next call when all clones are dropped.
-#[derive(Clone)]
-pub(crate) struct ToolSlot(#[allow(dead_code)] Arc<dyn Any + Send + Sync>);
-
-impl ToolSlot {
-    /// The right to run while this is held.
-    pub(crate) fn new(held: impl Send + Sync + 'static) -> Self {
-        Self(Arc::new(held))
-    }
-}
-
-impl fmt::Debug for ToolSlot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ToolSlot")
-    }
-}
+pub(crate) type ToolSlot = Arc<dyn Any + Send + Sync>;
 
 /// A model call of a run.
 #[derive(Clone, Debug)]

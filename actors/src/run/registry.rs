@@ -80,24 +80,6 @@ pub struct ToolCode {
     pub chain: Arc<[InterceptorHandle]>,
 }
 
-/// The code of an agent: its behavior, and the factories of its policies, each with its name.
-pub(crate) struct AgentCode {
-    behavior: BehaviorHandle,
-    policies: Vec<(String, PolicyHandle)>,
-}
-
-impl AgentCode {
-    /// The function of a leg.
-    pub(crate) fn function(
-        self,
-        leg: &Arc<Leg>,
-    ) -> BoxFuture<'static, Result<Outcome, AgentError>> {
-        let cx = RunContext::watched(leg.clone(), &self.policies);
-        let behavior = self.behavior;
-        Box::pin(async move { policy::around(&behavior, cx).await })
-    }
-}
-
 impl Registry {
     /// An empty registry.
     pub fn new() -> Self {
@@ -270,8 +252,13 @@ impl Registry {
         Ok(ToolCode { tool, chain })
     }
 
-    /// The code of an agent, made from its settings. The error says what is missing.
-    pub(crate) fn code_of(&self, agent: &PinnedAgent) -> Result<AgentCode, String> {
+    /// The function of a leg's agent, with the policies around it, made from the agent's settings. The error says what is
+    /// missing.
+    pub(crate) fn function_of(
+        &self,
+        leg: &Arc<Leg>,
+    ) -> Result<BoxFuture<'static, Result<Outcome, AgentError>>, String> {
+        let agent = &leg.agent;
         let behavior = &agent.spec.behavior;
         let make = self.places.look_up(&agent.places, &behavior.name);
         let make: Option<&MakeBehavior> = make.ok().flatten();
@@ -284,7 +271,8 @@ impl Registry {
         let policies = self
             .make_policies(&agent.spec, &agent.places)
             .map_err(|reason| format!("policies that work ({reason})"))?;
-        Ok(AgentCode { behavior, policies })
+        let cx = RunContext::watched(leg.clone(), &policies);
+        Ok(Box::pin(async move { policy::around(&behavior, cx).await }))
     }
 
     pub(super) fn make_policies(

@@ -248,7 +248,6 @@ impl Rehearsal<'_> {
             let (name, team) = (&at.agent, &pinned.team.name);
             lacks(format!("an agent {name:?} in team {team}"))
         })?;
-        let code = self.registry.code_of(&agent).map_err(lacks)?;
         // A delegated run has no session, and nothing was said in one before it.
         let nothing = Transcript::new();
         let history = if start.session.is_some() {
@@ -270,7 +269,7 @@ impl Rehearsal<'_> {
         let deliveries = std::mem::take(&mut recorded.deliveries);
         let leg = Arc::new(Leg::open(opening, at, recorded));
         leg.books.lock().has_ended = has_ended;
-        let function = code.function(&leg);
+        let function = self.registry.function_of(&leg).map_err(lacks)?;
         for next in &deliveries {
             if let Some(digest) = leg.content_of(next) {
                 let content = self.recording.contents.get(&digest);

@@ -40,13 +40,7 @@ pub(crate) fn spoken(
     before: Vec<Arc<Message>>,
 ) -> Result<Vec<Arc<Message>>, StoreError> {
     let mut said: Vec<Said> = Vec::new();
-    for Ended {
-        family,
-        name,
-        digest,
-        result,
-    } in ended(lines, leg)?
-    {
+    for (family, name, digest, result) in ended(lines, leg)? {
         match family {
             Family::Model => {
                 if let Some(response) = read_result(&result) {
@@ -82,13 +76,7 @@ pub(crate) fn spoken(
 pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, StoreError> {
     let mut made: Vec<(Option<String>, String)> = Vec::new();
     let mut has_calls = false;
-    for Ended {
-        family,
-        name,
-        result,
-        ..
-    } in ended(lines, leg)?
-    {
+    for (family, name, _, result) in ended(lines, leg)? {
         let (by, text) = match family {
             Family::Model => {
                 let said = read_result::<ModelResponse>(&result);
@@ -130,12 +118,7 @@ pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, St
 }
 
 /// The recorded end of an operation.
-struct Ended {
-    family: Family,
-    name: String,
-    digest: CallDigest,
-    result: Box<RawValue>,
-}
+type Ended = (Family, String, CallDigest, Box<RawValue>);
 
 /// The operations of this leg that have ended, in the order of their ends.
 fn ended(lines: &[StoredLine], leg: &Leg) -> Result<Vec<Ended>, StoreError> {
@@ -151,13 +134,7 @@ fn ended(lines: &[StoredLine], leg: &Leg) -> Result<Vec<Ended>, StoreError> {
         } = stored.decode(&leg.run.into())?
             && op.leg == leg.number
         {
-            let family = Family::of(&kind);
-            ended.push(Ended {
-                family,
-                name,
-                digest,
-                result,
-            });
+            ended.push((Family::of(&kind), name, digest, result));
         }
     }
     Ok(ended)

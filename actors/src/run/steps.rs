@@ -21,7 +21,7 @@ pub(super) struct Steps {
     /// The leg whose calls have places for their answers, and the first free place.
     free: (u32, u32),
     /// Whether the run's journal tells of each call how it was answered.
-    tells_of_calls: bool,
+    pub(super) tells_of_calls: bool,
 }
 
 #[derive(Debug)]
@@ -67,11 +67,6 @@ impl OpenStep {
 }
 
 impl Steps {
-    /// Takes note of whether the run's journal tells of each call how it was answered.
-    pub(super) fn tell_of_calls(&mut self, tells: bool) {
-        self.tells_of_calls = tells;
-    }
-
     /// This event of the run, with the beginnings and ends of steps before and behind it. The digest is that of the
     /// operation that ended.
     pub(super) fn around(&mut self, event: Event, digest: Option<CallDigest>) -> Vec<Event> {

@@ -28,18 +28,49 @@ use crate::{
 /// The bound on transfers where a team sets none.
 const DEFAULT_MAX_TRANSFERS: u32 = 16;
 
+/// A run as read from its journal.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) row: RunRow,
+    pub(crate) claim: Claim,
+    pub(crate) recorded: Recorded,
+    pub(crate) pinned: Arc<Pinned>,
+    /// The conversation before the run, where it differs from what the session holds now.
+    pub(crate) history: Option<Transcript>,
+    /// Whether its inbox is known to have been empty after it was claimed.
+    pub(crate) inbox_is_empty: bool,
+}
+
+impl Loaded {
+    pub(crate) fn new(row: RunRow, claim: Claim, recorded: Recorded, pinned: Arc<Pinned>) -> Self {
+        Self {
+            row,
+            claim,
+            recorded,
+            pinned,
+            history: None,
+            inbox_is_empty: false,
+        }
+    }
+
+    /// A run that begins now: its first entry is all that its journal has.
+    pub(crate) fn fresh(run: RunId, start: RunStart, pinned: Arc<Pinned>, version: u32) -> Self {
+        let row = row_of(run, &start, version);
+        let claim = Claim {
+            epoch: 1,
+            entries: 1,
+            ..Claim::default()
+        };
+        Self::new(row, claim, Recorded::begun(start), pinned)
+    }
+}
+
 /// Everything that a run needs to go on.
 #[derive(Debug)]
 #[non_exhaustive]
 pub(crate) struct RunTask {
-    /// The run's row in the index.
-    pub row: RunRow,
-    /// Ownership of its journal.
-    pub claim: Claim,
-    /// What its journal says.
-    pub recorded: Recorded,
-    /// The definition that it is pinned to.
-    pub pinned: Arc<Pinned>,
+    /// The run as its journal tells it.
+    pub loaded: Loaded,
     /// The part of the session's history that belongs to this run.
     pub history: Transcript,
     /// The registered code.
@@ -213,35 +244,37 @@ struct Carrier {
 
 impl Carrier {
     fn new(mut task: RunTask) -> Result<Box<Self>, StoreError> {
-        let run = task.row.run;
-        let Some(start) = task.recorded.start.clone() else {
-            return Err(StoreError::Damaged {
-                place: format!("run {run}"),
-                reason: "its journal does not begin with the run's start".to_owned(),
-            });
-        };
+        let Loaded {
+            row,
+            claim,
+            mut recorded,
+            pinned,
+            ..
+        } = task.loaded;
+        let run = row.run;
+        let start = recorded.started(run)?;
         if task.cancelled.is_cancelled() {
             let above = || "cancelled with its parent".to_owned();
             task.life.cancel.get_or_insert_with(above);
         }
-        let journal = JournalWriter::new(run, task.row, task.claim, task.ports);
+        let journal = JournalWriter::new(row, claim, task.ports);
         let linger = task.parent.is_none().then_some(task.linger);
         let driver = Driver::new(
             journal,
             task.door,
             (task.cancelled, task.parent),
             (linger, task.max_entries),
-            &task.pinned.team,
-            &mut task.recorded,
+            &pinned.team,
+            &mut recorded,
             &start,
         );
         Ok(Box::new(Self {
             run,
             start,
-            pinned: task.pinned,
+            pinned,
             history: task.history,
             registry: task.registry,
-            recorded: task.recorded,
+            recorded,
             driver,
             session: task.session,
             life: task.life,
@@ -303,8 +336,8 @@ impl Carrier {
                     Some(_) => self.finish(&leg, Err(error)).await,
                 };
             }
-            let function = match self.registry.code_of(&leg.agent) {
-                Ok(code) => code.function(&leg),
+            let function = match self.registry.function_of(&leg) {
+                Ok(function) => function,
                 Err(missing) => {
                     let reason = format!("agent {} lacks {missing}", leg.agent.name);
                     return self.park(AgentError::Failed(reason)).await;

@@ -9,11 +9,11 @@ use crate::{
     actor::{
         SystemError,
         agent_message::AgentMessage,
-        loaded::{Claiming, Loaded},
+        loaded::Claiming,
         supervisor::{Backoff, Intensity},
     },
     contract::{RunRow, StoreError},
-    run::{ChildReport, ChildStart, Command},
+    run::{ChildReport, ChildStart, Command, Loaded},
     vocabulary::{AgentError, RunId, RunStart},
 };
 

@@ -17,10 +17,10 @@ use crate::{
         SystemError,
         agent_message::{AgentMessage, Awaited, BegunTurn, TurnReply, WakeReply},
         launch::load_session,
-        loaded::{Loaded, LoadedSession, RecoveredSession},
+        loaded::{LoadedSession, RecoveredSession},
     },
     contract::{Append, Batch, Line, StoreError},
-    run::{Ports, row_of},
+    run::{Loaded, Ports, row_of},
     session::{Admission, SessionFold, Turn, checkpoint_is_due, encode_checkpoint},
     vocabulary::{AgentError, Entry, JournalId, RunId, SessionTurn, TurnEnd},
 };

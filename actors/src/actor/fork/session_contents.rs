@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    actor::{SystemError, loaded::read_journal, recording::tree},
+    actor::{SystemError, recording::tree},
     contract::{
         Expected, RunFilter, StateWrite, StoreError, StoreHandle, StoredLine, artifact_scopes,
     },
@@ -64,17 +64,16 @@ impl SessionContents {
         session: &SessionId,
         cut: u64,
     ) -> Result<Self, SystemError> {
-        let journal = JournalId::Session(session.clone());
-        let lines = read_journal(store, &journal, 0).await?;
+        let lines = store.journal(session.clone().into(), 0).await?;
         let mut cut = cut;
-        if let Some(origin) = began(&lines).filter(|origin| origin.position >= cut) {
+        if let Some((from, began)) = began(&lines).filter(|(_, began)| *began >= cut) {
             let before = lines.partition_point(|stored| stored.position < cut);
-            let there = Self::of_origin(store, session, &origin.from, lines.get(before)).await?;
+            let there = Self::of_origin(store, session, &from, lines.get(before)).await?;
             if let Some(there) = there {
                 return Ok(there);
             }
             // The contents with which the session began are the earliest that are known.
-            cut = origin.position + 1;
+            cut = began + 1;
         }
         let mut values = current(store, operations::session_scope(session)).await?;
         let (since, base) = base(&lines, cut);
@@ -153,24 +152,16 @@ impl SessionContents {
     }
 }
 
-/// The beginning of a session that has its first entries from another.
-struct Origin {
-    from: SessionId,
-    /// The place of that beginning in the order of commits.
-    position: u64,
-}
-
-fn began(lines: &[StoredLine]) -> Option<Origin> {
+/// Where a session has its first entries from, if it began as a branch, and the place of that beginning in the order of
+/// commits.
+fn began(lines: &[StoredLine]) -> Option<(SessionId, u64)> {
     let mut branched = lines.iter().rev().filter(|stored| {
         let text = &stored.line.text;
         text.starts_with("{\"session_branched\"")
     });
     let stored = branched.next()?;
     match stored.line.decode().ok()? {
-        Entry::SessionBranched { from, .. } => Some(Origin {
-            from,
-            position: stored.position,
-        }),
+        Entry::SessionBranched { from, .. } => Some((from, stored.position)),
         _ => None,
     }
 }

@@ -8,7 +8,6 @@ use crate::{
         SessionDocument, SessionDocumentError, SystemError,
         acting::Use,
         fork::session_contents::{SessionContents, Values, plain, restored, versions, writes},
-        loaded::read_journal,
     },
     contract::{Append, Batch, EntryError, Expected, Line, StoreError, StoredLine},
     run::{Copies, operations},
@@ -79,8 +78,7 @@ impl Sessions {
         session: &SessionId,
         what: Use,
     ) -> Result<SessionJournal, SystemError> {
-        let journal = JournalId::Session(session.clone());
-        let lines = read_journal(&self.store, &journal, 0).await?;
+        let lines = self.store.journal(session.clone().into(), 0).await?;
         if lines.is_empty() {
             let session = session.to_string();
             return Err(SystemError::UnknownSession { session });
@@ -307,7 +305,7 @@ impl Sessions {
         mut batch: Batch,
     ) -> Result<(), SystemError> {
         let journal = JournalId::Session(session.clone());
-        let there = read_journal(&self.store, &journal, 0).await?;
+        let there = self.store.journal(journal.clone(), 0).await?;
         if !there.is_empty() {
             let texts = lines.iter().map(|line| &line.text);
             let mut same = there.iter().map(|stored| &stored.line.text).zip(texts);

@@ -1,6 +1,6 @@
 //! The supervision tree below the root.
 
-use std::{sync::Arc, time::Duration};
+use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
@@ -42,26 +42,31 @@ impl Actor for Background {
 }
 
 /// A child that does this work in each of its lives.
-fn background<F>(name: &str, work: impl Fn() -> F + Send + Sync + 'static) -> Child
+fn background<F>(
+    name: &str,
+    shared: &Arc<Shared>,
+    work: impl Fn(Arc<Shared>) -> F + Send + Sync + 'static,
+) -> Child
 where
     F: Future<Output = ()> + Send + 'static,
 {
+    let shared = shared.clone();
     Child::of(ChildSpec::worker(name), move || {
-        let work: BoxFuture<'static, ()> = Box::pin(work());
+        let work: BoxFuture<'static, ()> = Box::pin(work(shared.clone()));
         (Background, work)
     })
 }
 
 /// The keeper of calls whose run is gone.
-fn keeper<T: Send + 'static>(spec: ChildSpec, calls: &CallTable<T>, bound: usize) -> Child {
-    slotted(spec, calls.keeper.clone(), move || {
-        (CallKeeper::default(), bound)
+fn keeper<T: Send + 'static>(name: &str, calls: &CallTable<T>, bound: usize) -> Child {
+    slotted(name, calls.keeper.clone(), move || {
+        (CallKeeper(PhantomData), bound)
     })
 }
 
 /// The keeper of a model's answers whose runs are gone.
 pub(super) fn answers_of(name: &str, gateway: &ModelGateway) -> Child {
-    keeper(ChildSpec::worker(name), &gateway.calls, KEPT_ANSWERS)
+    keeper(name, &gateway.calls, KEPT_ANSWERS)
 }
 
 impl Shared {
@@ -78,19 +83,14 @@ impl Shared {
                 Duration::from_secs(1),
             ));
         let services = &self.services;
-        let journal = services.journal.clone();
-        let journal = slotted(ChildSpec::worker("journal"), journal.actor(), || {
-            (JournalActor, ())
-        });
+        let journal = slotted("journal", services.journal.actor(), || (JournalActor, ()));
         let store = services.store.clone();
-        let memory = slotted(
-            ChildSpec::worker("memory"),
-            services.memory.clone(),
-            move || (MemoryStore, store.clone()),
-        );
+        let memory = slotted("memory", services.memory.clone(), move || {
+            (MemoryStore, store.clone())
+        });
         let executor = &services.executor;
         let bound = executor.options.kept_results;
-        let tools = keeper(ChildSpec::worker("tools"), &executor.calls, bound);
+        let tools = keeper("tools", &executor.calls, bound);
         let mut children = vec![journal, memory, tools];
         let gateways = services.gateways.read();
         let named = gateways.named.iter();
@@ -98,23 +98,16 @@ impl Shared {
         drop(gateways);
         children.push(self.clone().teams());
         let book = Arc::new(tokio::sync::Mutex::new(TimerBook::new(requests)));
-        let shared = self.clone();
-        children.push(background("timer_service", move || {
-            let (shared, book) = (shared.clone(), book.clone());
+        children.push(background("timer_service", &self, move |shared| {
+            let book = book.clone();
             async move { attend(&shared, &mut *book.lock().await).await }
         }));
         if self.recovers && self.limits.retention.deletes() {
-            let shared = self.clone();
-            children.push(background("retention", move || {
-                keep_pruning(shared.clone())
-            }));
+            children.push(background("retention", &self, keep_pruning));
         }
         if self.recovers {
-            let shared = self.clone();
-            children.push(background("recovery", move || {
-                keep_recovering(shared.clone())
-            }));
-            children.push(background("schedules", move || keep_time(self.clone())));
+            children.push(background("recovery", &self, keep_recovering));
+            children.push(background("schedules", &self, keep_time));
         }
         Supervisor::builder(spec).children(children)
     }

@@ -16,18 +16,15 @@ use crate::{
 impl Driver {
     /// Handles a child's report. A report of its end is recorded.
     pub(crate) fn child_news(&mut self, leg: &Arc<Leg>, run: RunId, sender: ChildReport) {
-        match sender {
-            ChildReport::Idle { wake_at } => {
-                if let Some(child) = self.children.get_mut(&run) {
-                    (child.idle, child.wake_at) = (true, wake_at);
-                }
+        let idle = match sender {
+            ChildReport::Idle { wake_at } => Some(wake_at),
+            ChildReport::Busy => None,
+            ChildReport::Ended { append, result } => {
+                return self.child_ended(leg, run, append, *result);
             }
-            ChildReport::Busy => {
-                if let Some(child) = self.children.get_mut(&run) {
-                    (child.idle, child.wake_at) = (false, None);
-                }
-            }
-            ChildReport::Ended { append, result } => self.child_ended(leg, run, append, *result),
+        };
+        if let Some(child) = self.children.get_mut(&run) {
+            child.idle = idle;
         }
     }
 

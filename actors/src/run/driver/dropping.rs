@@ -88,7 +88,7 @@ impl Driver {
             child.cancel.get_or_insert_with(|| reason.to_owned());
         }
         self.ports
-            .cancel_child(self.journal.run, run, reason.to_owned());
+            .cancel_child(self.journal.run(), run, reason.to_owned());
     }
 
     pub(super) fn abort_in_background(&mut self, run: RunId, op: OperationId) {

@@ -10,7 +10,7 @@ impl Driver {
         let idle = self.acts.is_empty()
             && self.aborts.is_empty()
             && self.ready.is_empty()
-            && self.children.values().all(|child| child.idle)
+            && self.children.values().all(|child| child.idle.is_some())
             && (!self.waits.is_empty() || !self.children.is_empty());
         // The run may wait for another event than before without having been at work in between.
         let standing = idle.then(|| self.wake_at());
@@ -62,7 +62,7 @@ impl Driver {
         let set_back_ms = self.ports.clock().set_back_ms();
         let pause = self.waits.first_pause();
         let pause = pause.map(|at| Timestamp(at.0.saturating_sub(set_back_ms)));
-        let children = self.children.values().filter_map(|child| child.wake_at);
+        let children = self.children.values().filter_map(|child| child.idle?);
         let warning = self.wall_time_warning.map(|(at, _)| at);
         let own = timer
             .into_iter()

@@ -68,7 +68,7 @@ impl Driver {
     /// It holds the run's cancellation, or cannot be read.
     pub(crate) async fn read_inbox(&mut self) -> Result<(), LegEnd> {
         let store = self.ports.store();
-        let items = store.inbox_after(self.journal.run, self.inbox.read).await;
+        let items = store.inbox_after(self.journal.run(), self.inbox.read).await;
         for (mark, item) in items.map_err(LegEnd::Store)? {
             self.inbox.read = self.inbox.read.max(mark);
             if let InboxBody::Cancel { reason } = item.body {
@@ -82,7 +82,8 @@ impl Driver {
 
     /// The unhandled items that stay with the run when it goes on in another journal.
     pub(crate) async fn unread(&mut self, leg: &Leg) -> Result<Vec<InboxItem>, StoreError> {
-        let items = self.ports.store().inbox_after(self.journal.run, 0).await?;
+        let (store, run) = (self.ports.store(), self.journal.run());
+        let items = store.inbox_after(run, 0).await?;
         let steering = leg.steering.lock();
         let said = steering.iter().map(|said| &said.item);
         let held: HashSet<&String> = self.inbox.held().chain(said).collect();

@@ -113,7 +113,7 @@ impl Driver {
             // is recorded.
             (Err(error), Some(_)) if error.kind == ErrorKind::Store => {
                 return Err(StoreError::Io {
-                    place: format!("operation {op} of run {}", self.journal.run),
+                    place: format!("operation {op} of run {}", self.journal.run()),
                     reason: error.message,
                 });
             }

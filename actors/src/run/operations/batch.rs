@@ -19,16 +19,15 @@ use crate::{
 
 /// The hooks of a loop on the calls of a step; see [`RunContext::tools_at`]. By default every call
 /// runs, and the first failure for which the run must stop ends the step.
+#[expect(unused_variables, reason = "by default the calls are not looked at")]
 pub trait Answering: Send {
     /// The result of a call that may not be made now. Policies are not asked about such a call.
     fn refuse(&mut self, call: &ToolCall) -> Option<ToolResult> {
-        let _ = call;
         None
     }
 
     /// The result of a call that the loop itself answers, after the policies have let it run.
     fn answer(&mut self, call: &ToolCall) -> Option<ToolResult> {
-        let _ = call;
         None
     }
 
@@ -37,7 +36,6 @@ pub trait Answering: Send {
     /// # Errors
     /// The failure, if it ends the step. Calls that are under way are cancelled then.
     fn failed(&mut self, call: &ToolCall, error: AgentError) -> Result<ToolResult, AgentError> {
-        let _ = call;
         Err(error)
     }
 }

@@ -1,4 +1,4 @@
-use std::{borrow::Cow, marker::PhantomData};
+use std::borrow::Cow;
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -48,7 +48,8 @@ pub(crate) fn outlasts_journal(body: &InboxBody) -> bool {
 #[derive(Debug)]
 pub struct Receive<M> {
     name: Cow<'static, str>,
-    message: PhantomData<fn() -> M>,
+    /// The message, where it is not waited for.
+    pub(super) at_once: Option<fn() -> M>,
 }
 
 impl<M: AgentMessage> Receive<M> {
@@ -56,7 +57,7 @@ impl<M: AgentMessage> Receive<M> {
     pub(super) fn on(channel: &str) -> Self {
         Self {
             name: Cow::Owned(format!("{}/{channel}", M::NAME)),
-            message: PhantomData,
+            at_once: None,
         }
     }
 }
@@ -77,6 +78,9 @@ impl<M: AgentMessage> Operation for Receive<M> {
     }
 
     fn begin(self, _cx: OperationContext) -> Begin<M> {
+        if let Some(message) = self.at_once {
+            return Begin::Ready(Ok(message()));
+        }
         Begin::Wait(Wait::new(
             WaitFor::Message(self.name),
             |arrival| match arrival {
@@ -198,16 +202,8 @@ impl RunContext {
     pub fn receive<M: AgentMessage>(&self) -> Performing<Receive<M>> {
         self.perform(Receive {
             name: Cow::Borrowed(M::NAME),
-            message: PhantomData,
+            at_once: None,
         })
-    }
-
-    /// Waits for the next message of this type that was sent on this channel of the run's inbox.
-    pub(crate) fn receive_on<M: AgentMessage>(
-        &self,
-        channel: impl AsRef<str>,
-    ) -> Performing<Receive<M>> {
-        self.perform(Receive::on(channel.as_ref()))
     }
 
     /// Puts a message into the inbox of another run of the tree, durably.

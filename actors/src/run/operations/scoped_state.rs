@@ -1,6 +1,6 @@
 //! Shared state for the operations of other packages.
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use serde_json::{Value, value::to_raw_value};
 
@@ -70,10 +70,6 @@ impl OperationContext {
     /// The time.
     pub fn now(&self) -> Timestamp {
         self.ports.clock().now()
-    }
-
-    pub(crate) fn companions(&self) -> Arc<dyn Any + Send + Sync> {
-        self.ports.companions()
     }
 }
 

@@ -1,3 +1,5 @@
+use futures_util::{FutureExt, TryFutureExt};
+
 use super::{CallTool, Delegated, approval::fits};
 use crate::{
     contract::BoxFuture,
@@ -90,19 +92,15 @@ impl RunContext {
             return Box::pin(async move { Ok(answered) });
         }
         if call.name == CLARIFY && self.spec().clarify.is_some() {
-            let end = self.clarify_call(call);
-            return Box::pin(async move {
-                let by = |result| Answered::by(AnsweredBy::Person(None), result);
-                end.await.map(by)
-            });
+            let by = |result| Answered::by(AnsweredBy::Person(None), result);
+            return self.clarify_call(call).map_ok(by).boxed();
         }
         if let Some(agent) = call.name.strip_prefix(DELEGATE_PREFIX) {
             return self.delegate_call(agent.to_owned(), call);
         }
         if call.name == PUBLISH && !self.spec().publishes.is_empty() {
-            let end = self.branch(PUBLISH).publish_call(call);
             let by = |result| Answered::by(AnsweredBy::Engine, result);
-            return Box::pin(async move { end.await.map(by) });
+            return self.branch(PUBLISH).publish_call(call).map_ok(by).boxed();
         }
         if let Some(create) = &self.spec().create_agent {
             match call.name.as_str() {

@@ -10,7 +10,7 @@ use std::{fmt, marker::PhantomData, time::Duration};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{AgentMessage, Scope, Spawned, approval::fits, toolset::as_result};
+use super::{AgentMessage, Receive, Scope, Spawned, approval::fits, toolset::as_result};
 use crate::{
     definition::PUBLISH,
     run::{RunContext, Task},
@@ -23,7 +23,7 @@ use crate::{
 pub(crate) use copied::{copied_result, copied_value};
 pub(crate) use looking::topics_among;
 pub(super) use signal::is_of_topic;
-use signal::{Ended, Look, Post, Response, told};
+use signal::{Ended, Post, Response, signal_on, told};
 use state::{Item, Reply, Report, TopicState};
 pub use state::{Overflow, QueueCounts, Subscription, TopicCounts};
 
@@ -253,7 +253,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
         let event = self.value_of(event)?;
         let asked = async {
             self.offer(event, 0, reply).await?;
-            cx.receive_on::<Response>(ticket).await
+            cx.perform(Receive::<Response>::on(&ticket)).await
         };
         let Ok(answer) = cx.timeout(limit, asked).await else {
             let message = format!("nobody answered on the topic {:?} in time", self.at.topic);
@@ -299,7 +299,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
             let is_known = state.holds_up(&(cx.run(), channel.clone()));
             if !self.at.let_the_dead_go(state.members_of_full()).await? {
                 // After a signal or the timeout, the publisher looks again.
-                let look = cx.perform(Look::on(channel, is_known));
+                let look = cx.perform(signal_on(channel, is_known));
                 let _ = cx.timeout(PATIENCE, look).await;
             }
         };
@@ -429,7 +429,7 @@ impl<'a, E: 'static> Subscriber<'a, E> {
                 }
                 None if state.queues.contains_key(&self.name) => {
                     let is_known = state.has_waiter(&self.name, &waits);
-                    cx.perform(Look::on(&self.channel, is_known)).await?;
+                    cx.perform(signal_on(&self.channel, is_known)).await?;
                 }
                 None => {
                     let (queue, topic) = (&self.name, &self.at.topic);

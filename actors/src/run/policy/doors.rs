@@ -102,18 +102,25 @@ impl RunContext {
         };
         let (answered, reminders) = policies.before_model(moment, &mut request).await?;
         self.go_on()?;
-        let request = ready(request);
+        let mut request = ready(request);
         let response = match answered {
             Some(response) => response,
-            None => match self.send(policies, moment, request, reminders).await {
-                Err(AgentError::Operation(error))
-                    if !matches!(error.kind, ErrorKind::Budget(_)) =>
-                {
-                    let instead = policies.on_model_error(moment, &error).await?;
-                    instead.ok_or(error)?
+            None => {
+                let sent = async {
+                    let sending = policies.before_sending(moment, &mut request, reminders);
+                    sending.await?;
+                    self.call_model(request).await
+                };
+                match sent.await {
+                    Err(AgentError::Operation(error))
+                        if !matches!(error.kind, ErrorKind::Budget(_)) =>
+                    {
+                        let instead = policies.on_model_error(moment, &error).await?;
+                        instead.ok_or(error)?
+                    }
+                    end => end?,
                 }
-                end => end?,
-            },
+            }
         };
         if !response.steering.is_empty() {
             let [_, here] = &self.leg().heard;
@@ -130,18 +137,6 @@ impl RunContext {
             }
             None => response,
         })
-    }
-
-    async fn send(
-        &self,
-        policies: &Policies,
-        moment: HookContext<'_>,
-        mut request: ModelRequest,
-        reminders: Vec<String>,
-    ) -> Result<ModelResponse, AgentError> {
-        let sending = policies.before_sending(moment, &mut request, reminders);
-        sending.await?;
-        self.call_model(request).await
     }
 
     /// Asks a model for a function that is not made of loops. Messages of policies since its last

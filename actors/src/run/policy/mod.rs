@@ -92,13 +92,13 @@ use crate::{
 /// with its next request ([`defer`](PolicyContext::defer)), and an answer to which they object is
 /// flagged, since it cannot be written again. What a function decides by itself, without a model
 /// ([`RunContext::tool`], [`RunContext::delegate`], [`RunContext::step`]), is not asked about.
+#[expect(unused_variables, reason = "by default a policy looks at nothing")]
 pub trait Policy: Send + 'static {
     /// Before the agent's function runs. An outcome takes its place.
     fn before_run(
         &mut self,
         cx: &PolicyContext<'_>,
     ) -> impl Future<Output = Result<Option<Outcome>, AgentError>> + Send {
-        let _ = cx;
         Unchanged::new()
     }
 
@@ -108,7 +108,6 @@ pub trait Policy: Send + 'static {
         cx: &PolicyContext<'_>,
         outcome: &Outcome,
     ) -> impl Future<Output = Result<Option<Outcome>, AgentError>> + Send {
-        let _ = (cx, outcome);
         Unchanged::new()
     }
 
@@ -121,7 +120,6 @@ pub trait Policy: Send + 'static {
         cx: &PolicyContext<'_>,
         request: &mut ModelRequest,
     ) -> impl Future<Output = Result<Option<ModelResponse>, AgentError>> + Send {
-        let _ = (cx, request);
         Unchanged::new()
     }
 
@@ -134,7 +132,6 @@ pub trait Policy: Send + 'static {
         cx: &PolicyContext<'_>,
         request: &mut ModelRequest,
     ) -> impl Future<Output = Result<(), AgentError>> + Send {
-        let _ = (cx, request);
         Unchanged::new()
     }
 
@@ -144,7 +141,6 @@ pub trait Policy: Send + 'static {
         cx: &PolicyContext<'_>,
         response: &ModelResponse,
     ) -> impl Future<Output = Result<Option<ModelResponse>, AgentError>> + Send {
-        let _ = (cx, response);
         Unchanged::new()
     }
 
@@ -154,7 +150,6 @@ pub trait Policy: Send + 'static {
         cx: &PolicyContext<'_>,
         error: &OperationError,
     ) -> impl Future<Output = Result<Option<ModelResponse>, AgentError>> + Send {
-        let _ = (cx, error);
         Unchanged::new()
     }
 
@@ -166,7 +161,6 @@ pub trait Policy: Send + 'static {
         cx: &PolicyContext<'_>,
         call: &ToolCall,
     ) -> impl Future<Output = Result<BeforeTool, AgentError>> + Send {
-        let _ = (cx, call);
         Unchanged::new()
     }
 
@@ -178,7 +172,6 @@ pub trait Policy: Send + 'static {
         call: &ToolCall,
         answer: Value,
     ) -> impl Future<Output = Result<BeforeTool, AgentError>> + Send {
-        let _ = cx;
         std::future::ready(Ok(BeforeTool::decided(call, Decision::from(answer))))
     }
 
@@ -190,7 +183,6 @@ pub trait Policy: Send + 'static {
         call: &ToolCall,
         result: &ToolResult,
     ) -> impl Future<Output = Result<Option<ToolResult>, AgentError>> + Send {
-        let _ = (cx, call, result);
         Unchanged::new()
     }
 
@@ -202,7 +194,6 @@ pub trait Policy: Send + 'static {
         calls: &[ToolCall],
         results: &[ToolResult],
     ) -> impl Future<Output = Result<(), AgentError>> + Send {
-        let _ = (cx, calls, results);
         Unchanged::new()
     }
 
@@ -231,7 +222,6 @@ pub trait Policy: Send + 'static {
         cx: &PolicyContext<'_>,
         text: &str,
     ) -> impl Future<Output = Result<String, AgentError>> + Send {
-        let _ = (cx, text);
         Unchanged::new()
     }
 
@@ -242,7 +232,6 @@ pub trait Policy: Send + 'static {
         cx: &PolicyContext<'_>,
         goal: &str,
     ) -> impl Future<Output = Result<Option<String>, AgentError>> + Send {
-        let _ = (cx, goal);
         Unchanged::new()
     }
 
@@ -252,7 +241,6 @@ pub trait Policy: Send + 'static {
         cx: &PolicyContext<'_>,
         ended: &GoalEnd,
     ) -> impl Future<Output = Result<(), AgentError>> + Send {
-        let _ = (cx, ended);
         Unchanged::new()
     }
 
@@ -262,7 +250,6 @@ pub trait Policy: Send + 'static {
         cx: &PolicyContext<'_>,
         draft: &str,
     ) -> impl Future<Output = Result<Verdict, AgentError>> + Send {
-        let _ = (cx, draft);
         Unchanged::new()
     }
 }

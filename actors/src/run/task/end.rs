@@ -76,7 +76,8 @@ impl Carrier {
 
     async fn own_lines(&mut self) -> Result<Vec<StoredLine>, StoreError> {
         self.driver.journal.settle().await?;
-        self.driver.ports.journal(self.run).await
+        let store = self.driver.ports.store();
+        store.journal(self.run.into(), 0).await
     }
 
     /// Writes the run's last entry, and the session's.

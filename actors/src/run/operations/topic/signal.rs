@@ -22,40 +22,12 @@ impl AgentMessage for Signal {
 
 /// The operation that waits for a signal. A run that the topic does not know as waiting looks at
 /// once: it is a fork, and signals to the original run do not reach it.
-pub(super) struct Look {
-    signal: Receive<Signal>,
-    is_known: bool,
-}
-
-impl Look {
-    pub(super) fn on(channel: &str, is_known: bool) -> Self {
-        let signal = Receive::on(channel);
-        Self { signal, is_known }
+pub(super) fn signal_on(channel: &str, is_known: bool) -> Receive<Signal> {
+    let mut signal = Receive::on(channel);
+    if !is_known {
+        signal.at_once = Some(|| Signal {});
     }
-}
-
-/// Journals record it as a received message.
-impl Operation for Look {
-    type Output = Signal;
-
-    fn kind(&self) -> &'static str {
-        self.signal.kind()
-    }
-
-    fn name(&self) -> &str {
-        self.signal.name()
-    }
-
-    fn digest(&self) -> Digest {
-        self.signal.digest()
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<Signal> {
-        match self.is_known {
-            true => self.signal.begin(cx),
-            false => Begin::Ready(Ok(Signal {})),
-        }
-    }
+    signal
 }
 
 /// An answer to an event that asked for one.
