@@ -40,7 +40,13 @@ pub(crate) fn spoken(
     before: Vec<Arc<Message>>,
 ) -> Result<Vec<Arc<Message>>, StoreError> {
     let mut said: Vec<Said> = Vec::new();
-    for (family, name, digest, result) in ended(lines, leg)? {
+    for Ended {
+        family,
+        name,
+        digest,
+        result,
+    } in ended(lines, leg)?
+    {
         match family {
             Family::Model => {
                 if let Some(response) = read_result(&result) {
@@ -76,7 +82,13 @@ pub(crate) fn spoken(
 pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, StoreError> {
     let mut made: Vec<(Option<String>, String)> = Vec::new();
     let mut has_calls = false;
-    for (family, name, _, result) in ended(lines, leg)? {
+    for Ended {
+        family,
+        name,
+        result,
+        ..
+    } in ended(lines, leg)?
+    {
         let (by, text) = match family {
             Family::Model => {
                 let said = read_result::<ModelResponse>(&result);
@@ -118,7 +130,12 @@ pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, St
 }
 
 /// The recorded end of an operation.
-type Ended = (Family, String, CallDigest, Box<RawValue>);
+struct Ended {
+    family: Family,
+    name: String,
+    digest: CallDigest,
+    result: Box<RawValue>,
+}
 
 /// The operations of this leg that have ended, in the order of their ends.
 fn ended(lines: &[StoredLine], leg: &Leg) -> Result<Vec<Ended>, StoreError> {
@@ -134,7 +151,13 @@ fn ended(lines: &[StoredLine], leg: &Leg) -> Result<Vec<Ended>, StoreError> {
         } = stored.decode(&leg.run.into())?
             && op.leg == leg.number
         {
-            ended.push((Family::of(&kind), name, digest, result));
+            let family = Family::of(&kind);
+            ended.push(Ended {
+                family,
+                name,
+                digest,
+                result,
+            });
         }
     }
     Ok(ended)
