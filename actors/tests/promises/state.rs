@@ -1,6 +1,8 @@
 //! State in typed scopes: what each is shared by, what its changes look like to observers, and
 //! what tools do with it.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     actor::{Run, System},
     contract::{Store, Tool, ToolContext, ToolError, ToolOutput},
@@ -523,6 +525,10 @@ async fn a_dry_run_changes_nothing_whatever_a_tool_says_of_itself() {
 
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        if cx.input().content() == "wait" {
+            cx.on_cancel(call("u", "note"));
+            cx.sleep(Duration::from_secs(900)).await?;
+        }
         let said = cx.tool(call("1", "note")).await?.text;
         let kept: Option<u32> = cx.state(Scope::Session).get("calls").await?;
         Ok(Outcome::answer(format!("{said} {kept:?}")))
@@ -531,6 +537,12 @@ async fn a_dry_run_changes_nothing_whatever_a_tool_says_of_itself() {
     let session = system.session("a", "s");
     let run = session.send(Turn::text("go").dry_run()).await.unwrap();
     assert_eq!(text(&run).await, "noted None");
+    let run = session.send(Turn::text("wait").dry_run()).await.unwrap();
+    pause(1_000).await;
+    assert!(run.cancel("enough").await.unwrap());
+    run.outcome().await.unwrap();
+    let run = session.send(Turn::text("go").dry_run()).await.unwrap();
+    assert_eq!(text(&run).await, "noted None", "its undo step changed it");
     let run = session.send("go").await.unwrap();
     assert_eq!(text(&run).await, "noted Some(1)");
 }
@@ -546,7 +558,7 @@ async fn a_value_of_another_type_parks_the_run_until_code_comes_that_knows_it() 
                 true => state.get::<String>("n").await?.unwrap_or_default(),
                 false => state.get::<u32>("n").await?.unwrap_or_default().to_string(),
             };
-            cx.sleep(std::time::Duration::from_secs(60)).await?;
+            cx.sleep(Duration::from_secs(60)).await?;
             Ok(Outcome::answer(found))
         })
     };

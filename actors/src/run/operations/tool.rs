@@ -200,17 +200,14 @@ impl Calling {
             invocation,
         } = self;
         let (call, definition) = (invocation.call.clone(), invocation.definition.clone());
-        let (slot, dry_run) = (invocation.slot.clone(), leg.start.dry_run);
+        let slot = invocation.slot.clone();
         let called = call_or_reconcile(&*ports, (&leg, &durable), invocation, in_doubt).await;
         let Ok(called) = called else {
             // The driver hears of the failure by itself and ends everything.
             return std::future::pending().await;
         };
         let begin = match called {
-            // A dry run changes nothing, whatever the tool's definition says.
-            ToolEnd::Changing(result, changes) if !dry_run => {
-                Begin::Write(changing.write(result, changes))
-            }
+            ToolEnd::Changing(result, changes) => Begin::Write(changing.write(result, changes)),
             end => ended(call, &definition, end),
         };
         match (begin, slot) {
@@ -261,7 +258,11 @@ pub(crate) async fn call_or_reconcile(
     };
     leg.tell(operation, called.told);
     leg.tried(operation, called.tries, in_doubt);
-    Ok(called.end)
+    Ok(match called.end {
+        // A dry run changes nothing, whatever the tool's definition says.
+        ToolEnd::Changing(result, _) if leg.start.dry_run => ToolEnd::Result(result),
+        end => end,
+    })
 }
 
 /// The result of a call that a dry run does not make.
