@@ -9,7 +9,7 @@ use super::{
 };
 use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
 
-/// How many entries of a journal are read at once.
+/// The most entries of a journal that are read at once.
 const PAGE: usize = 4096;
 
 /// A store of any kind. Cloning shares it.

@@ -23,13 +23,13 @@ pub struct RunSender {
     run: Arc<OfRun>,
 }
 
-/// What the senders to a run and its mailbox tell each other.
+/// The news between the senders to a run and its mailbox.
 #[derive(Debug, Default)]
 struct OfRun {
     /// Whether the mailbox holds a command to read the inbox. One such command is enough for all
     /// items that come before it is taken.
     inbox: AtomicBool,
-    /// How many entries come before the output of the operation that began last.
+    /// The number of entries before the output of the operation that began last.
     written: AtomicU64,
 }
 

@@ -20,10 +20,10 @@ pub struct Observer {
     runs: HashMap<RunId, Observed>,
 }
 
-/// What was seen of a run.
+/// A run as it was seen so far.
 #[derive(Debug, Default)]
 struct Observed {
-    /// Where it stands in its tree, once that is known.
+    /// Its place in its tree, once that is known.
     path: Option<Vec<String>>,
     /// The display name of the agent that carries it, if that has one.
     display_name: Option<String>,

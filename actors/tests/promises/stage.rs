@@ -188,7 +188,7 @@ impl SlowStore {
         }
     }
 
-    /// Where a former owner may begin effects for so long after a claim.
+    /// One whose claims say that a former owner may begin effects for so long.
     pub(crate) fn settling(inner: InMemoryStore, settles_in: Duration) -> Self {
         Self {
             settles_in,

@@ -152,8 +152,8 @@ impl SessionContents {
     }
 }
 
-/// Where a session has its first entries from, if it began as a branch, and the place of that beginning in the order of
-/// commits.
+/// The session from which a branch has its first entries, and the place of its beginning in the order of commits; `None`
+/// of a session that is no branch.
 fn began(lines: &[StoredLine]) -> Option<(SessionId, u64)> {
     let mut branched = lines.iter().rev().filter(|stored| {
         let text = &stored.line.text;
