@@ -239,3 +239,26 @@ async fn no_tool_is_asked_while_the_former_owner_may_still_begin_the_call() {
         assert_eq!(stage.log.count(name), times, "{name}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_call_waits_for_its_former_owner_can_be_cancelled() {
+    let mut stage = Stage::new();
+    let told = Reconciled::DidNotHappen;
+    let system = stage.start(payer(&stage.log, InDoubt::Fail, &told)).await;
+    let run = ask(&system, "payer", "go").await.id();
+    while stage.log.count("pay") == 0 {
+        pause(1).await;
+    }
+    stage.crash(&system).await;
+    let store = SlowStore::settling(stage.store.clone(), Duration::from_secs(36_000));
+    let team = payer(&stage.log, InDoubt::Fail, &told);
+    let builder = System::builder(store).clock(stage.clock.clone());
+    let system = builder.team(team.into_team().unwrap()).start().await;
+    let run = system.unwrap().run(run);
+    pause(1_000).await;
+    assert!(run.cancel("enough").await.unwrap());
+    // Within an hour.
+    outcome(&run).await;
+    let done = (stage.log.count("reconcile"), stage.log.count("pay"));
+    assert_eq!(done, (0, 1));
+}
