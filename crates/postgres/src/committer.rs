@@ -31,6 +31,7 @@ use crate::{
     fault::Fault,
     group::{Group, Head, Tail},
     health::Health,
+    process,
     rows::{count, digest, digest_or_none, number},
     statements::Statements,
     text::{self, stored},
@@ -545,7 +546,17 @@ struct Found {
 
 impl Found {
     fn read_into(self, group: &mut Group<'_>) -> Result<(), Fault> {
+        // Whether each other owner's process has ended, asked once however many journals it has.
+        let mut ended = HashMap::new();
         for row in self.journals {
+            let (earlier, last): (Option<i64>, Option<i64>) = (row.try_get(10)?, row.try_get(11)?);
+            let process: Option<String> = row.try_get(12)?;
+            let mut has_ended = |id: String| {
+                *ended
+                    .entry(id)
+                    .or_insert_with_key(|id| process::has_ended(id))
+            };
+            let last = last.filter(|_| !process.is_some_and(&mut has_ended));
             let head = Head {
                 id: row.try_get(1)?,
                 root: row.try_get(2)?,
@@ -557,7 +568,7 @@ impl Found {
                 updated_at: count(&row, 7)?,
                 definition: digest_or_none(&row, 8)?,
                 held: row.try_get(9)?,
-                settles_at: row.try_get(10)?,
+                settles_at: earlier.max(last),
                 is_new: false,
                 beyond_end: false,
             };

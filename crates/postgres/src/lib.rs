@@ -13,6 +13,7 @@ mod libpq;
 mod news;
 mod node;
 mod ownership;
+mod process;
 mod reader;
 mod rows;
 mod schema;

@@ -12,7 +12,7 @@
 //!
 //! This process hears later than the database that its connection ended, and an effect begins a moment after its run looked
 //! at the term. So a journal keeps until when its former owner may still begin effects (`settles_at`), which is one lease
-//! after that owner's lease, unless it left: no run asks before what became of an effect.
+//! after that owner's lease, unless it left or is seen to have ended: no run asks before what became of an effect.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,6 +29,7 @@ use crate::{
     connection::Address,
     fault::Fault,
     news::{self, LEFT},
+    process,
 };
 
 /// The first of the two numbers of our advisory locks; `schema/1.sql` uses it too.
@@ -268,14 +269,20 @@ impl Registration {
         };
         let listen = format!("LISTEN \"{}\"", self.address.schema);
         line.client.batch_execute(&listen).await?;
-        let begin = "INSERT INTO nodes(id, number, lease_until, carries, address, renewed_at) \
-             VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond', $4, $5, clock_timestamp()) \
+        let begin = "INSERT INTO nodes(id, number, lease_until, carries, address, process, renewed_at) \
+             VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond', $4, $5, $6, clock_timestamp()) \
              ON CONFLICT (id) DO UPDATE SET number = excluded.number, lease_until = excluded.lease_until, \
              renewed_at = excluded.renewed_at";
         let (lease, told) = (self.lease.as_millis() as f64, self.told.lock().clone());
         let until = Instant::now() + self.lease;
-        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-            [&self.id, &number, &lease, &told.carries, &told.address];
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 6] = [
+            &self.id,
+            &number,
+            &lease,
+            &told.carries,
+            &told.address,
+            &process::this(),
+        ];
         line.client.execute(begin, &parameters).await?;
         // A claim that found this node dead is committed once this gets the lock, and a later one finds it alive.
         let last = "SELECT FROM tail FOR SHARE";

@@ -23,13 +23,14 @@ statements! {
     lock = "SELECT commit, digest, position, journal, mark, (extract(epoch FROM clock_timestamp()) * 1000)::bigint \
          FROM tail FOR UPDATE";
     find_commit = "SELECT digest FROM commits WHERE number = $1";
-    find_journals = "SELECT key, id, root, epoch, owner, entries, hash, updated_at, definition, \
+    find_journals = "SELECT key, journals.id, root, epoch, owner, entries, hash, updated_at, definition, \
              owner IS NOT NULL AND owner <> $2 AND owner IN (SELECT others.owner \
                  FROM (SELECT DISTINCT owner FROM journals WHERE key = ANY($1) AND owner <> $2) AS others \
                  WHERE node_lives(others.owner)), \
-             greatest(settles_at, (SELECT (extract(epoch FROM lease_until + (lease_until - renewed_at)) * 1000)::bigint \
-                 FROM nodes WHERE nodes.id = owner AND owner <> $2)) \
-         FROM journals WHERE key = ANY($1)";
+             settles_at, \
+             (extract(epoch FROM other.lease_until + (other.lease_until - other.renewed_at)) * 1000)::bigint, \
+             other.process \
+         FROM journals LEFT JOIN nodes AS other ON other.id = owner AND owner <> $2 WHERE key = ANY($1)";
     find_state = "SELECT s.scope, s.key, s.value IS NOT NULL, s.version \
          FROM unnest($1::text[], $2::text[]) AS wanted(scope, key) \
          JOIN state AS s ON s.scope = wanted.scope AND s.key = wanted.key";

@@ -1,15 +1,19 @@
 //! Several nodes on one database: one owner at a time, whatever freezes, dies or is cut off.
 
-use std::{sync::Arc, time::Duration};
+use std::{process::Stdio, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{
-        Append, Batch, InboxBody, InboxItem, Line, RunRow, RunStatus, Store as _, StoreError,
+        Append, Batch, Claim, InboxBody, InboxItem, Line, RunRow, RunStatus, Store as _, StoreError,
     },
     vocabulary::Timestamp,
 };
 use ghostlight_postgres::{Lag, Options, PostgresStore};
 use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::{Child, Command},
+};
 
 use crate::{
     outages::{append, make, run, texts},
@@ -105,13 +109,7 @@ async fn a_claim_tells_how_long_the_former_owner_may_still_begin_effects() {
     let other = open(&server.url(), &options).await.unwrap();
     // The database has ended its connection, and it need not have heard of that.
     proxy.set(Way::Cut);
-    let left = loop {
-        match other.claim(run(1).into(), false).await {
-            Ok(claim) => break claim.settles_in,
-            Err(StoreError::Owned { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
-            Err(error) => panic!("{error}"),
-        }
-    };
+    let left = claim_once_free(&other).await.settles_in;
     assert!(left > lease && left <= lease * 2, "{left:?}");
     // A next claim does not forget it, by the same node, by one in its place or after entries.
     append(&other, 1, 1, 3).await.unwrap();
@@ -130,6 +128,79 @@ async fn a_claim_tells_how_long_the_former_owner_may_still_begin_effects() {
          renewed_at = renewed_at - interval '3 minutes'";
     server.client().await.batch_execute(ago).await.unwrap();
     assert_eq!(settles_in(&fourth, 2).await, Duration::ZERO);
+}
+
+/// The address of the store, for a process that a test starts.
+const SUBJECT: &str = "GHOSTLIGHT_OWNER_OF";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_owns_a_run() {
+    let Ok(url) = std::env::var(SUBJECT) else {
+        return;
+    };
+    let mut options = Options::default();
+    options.lease_ms = 60_000;
+    let store = PostgresStore::open_with(&url, &options).await.unwrap();
+    make(&store, 1).await.unwrap();
+    println!("\n> {}", store.node());
+    std::future::pending().await
+}
+
+/// A process that owns run 1, and its node.
+#[cfg(target_os = "linux")]
+async fn owner(url: &str) -> (Child, String) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["nodes::a_process_that_owns_a_run", "--exact", "--nocapture"])
+        .env(SUBJECT, url)
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    loop {
+        let line = lines.next_line().await.unwrap().unwrap();
+        if let Some(node) = line.strip_prefix("> ") {
+            return (child, node.to_owned());
+        }
+    }
+}
+
+/// Claims run 1 as soon as its owner has lost its connection.
+async fn claim_once_free(store: &PostgresStore) -> Claim {
+    loop {
+        match store.claim(run(1).into(), false).await {
+            Ok(claim) => return claim,
+            Err(StoreError::Owned { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_of_this_machine_that_was_killed_is_not_waited_for_and_one_that_is_frozen_is() {
+    if is_left_out() {
+        return;
+    }
+    for kills in [true, false] {
+        let server = Server::quick();
+        let store = PostgresStore::open(&server.url()).await.unwrap();
+        let (mut child, node) = owner(&server.url()).await;
+        if kills {
+            child.kill().await.unwrap();
+        } else {
+            let id = child.id().unwrap().to_string();
+            let mut stop = Command::new("kill");
+            assert!(stop.args(["-STOP", &id]).status().await.unwrap().success());
+            let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks JOIN ghostlight.nodes \
+                 ON classid = 1735943795 AND objid = number::oid WHERE id = $1";
+            server.client().await.query(cut, &[&node]).await.unwrap();
+        }
+        let settles_in = claim_once_free(&store).await.settles_in;
+        let is_waited_for = settles_in > Duration::from_secs(60);
+        assert_eq!(is_waited_for, !kills, "{settles_in:?}");
+        assert!(is_waited_for || settles_in.is_zero(), "{settles_in:?}");
+    }
 }
 
 /// A claim that found a node dead may be committed after that node is back.

@@ -82,7 +82,7 @@ async fn a_tree_reads_the_same_from_every_position_also_when_two_nodes_have_migr
 
     let client = server.client().await;
     let fifth = "SET search_path = ghostlight; DELETE FROM version WHERE number > 5; \
-         ALTER TABLE journals DROP COLUMN settles_at; \
+         ALTER TABLE journals DROP COLUMN settles_at; ALTER TABLE nodes DROP COLUMN process; \
          DROP INDEX entries_by_tree; CREATE INDEX entries_by_tree ON entries(root, position)";
     client.batch_execute(fifth).await.unwrap();
     let url = server.url();

@@ -97,7 +97,7 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
             .unwrap()
     };
     let before = version().await;
-    assert_eq!((before.found, before.pending().len()), (0, 7));
+    assert_eq!((before.found, before.pending().len()), (0, 8));
     assert!(before.pending().iter().all(|(_, about)| !about.is_empty()));
     let refused = PostgresStore::open_with(&url, &explicit).await.unwrap_err();
     assert!(
@@ -105,7 +105,7 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
             refused,
             StoreError::TooOld {
                 found: 0,
-                known: 7,
+                known: 8,
                 ..
             }
         ),
@@ -127,7 +127,7 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
         .batch_execute(
             "SET search_path = ghostlight; DELETE FROM version WHERE number > 1; DROP INDEX runs_by_due; DROP INDEX entries_by_tree; \
              CREATE INDEX entries_by_tree ON entries(root, position); \
-             ALTER TABLE runs DROP COLUMN owner, DROP COLUMN version; ALTER TABLE nodes DROP COLUMN carries, DROP COLUMN renewed_at, DROP COLUMN address; \
+             ALTER TABLE runs DROP COLUMN owner, DROP COLUMN version; ALTER TABLE nodes DROP COLUMN carries, DROP COLUMN renewed_at, DROP COLUMN address, DROP COLUMN process; \
              ALTER TABLE journals DROP COLUMN settles_at, DROP COLUMN heard_at; CREATE INDEX sessions_by_time ON journals(updated_at DESC, key)",
         )
         .await
@@ -153,11 +153,11 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
         .map(|row| (row.session.key.as_str(), row.entries, row.updated_at.0));
     assert_eq!(listed.collect::<Vec<_>>(), [("a", 2, 9), ("b", 1, 8)]);
     client
-        .batch_execute("INSERT INTO version VALUES (8)")
+        .batch_execute("INSERT INTO version VALUES (9)")
         .await
         .unwrap();
     for options in [Options::default(), explicit.clone()] {
         let refused = PostgresStore::open_with(&url, &options).await.unwrap_err();
-        assert!(matches!(refused, StoreError::TooNew { found: 8, .. }));
+        assert!(matches!(refused, StoreError::TooNew { found: 9, .. }));
     }
 }
