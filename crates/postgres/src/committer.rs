@@ -3,27 +3,30 @@
 //!
 //! A commit takes two round trips. The first locks the row `tail` and loads what the group names and this node does
 //! not keep (`heads`); the group is then checked in memory ([`Group`]); the second writes the changes and commits.
+//! Where this node keeps all that a group names, and other nodes have not committed for a while, one round trip does both: the
+//! node goes by the end of the store as its last commit left it. If another node has committed since, the number of the commit
+//! is taken, and the database refuses it.
 //! When the connection breaks during a commit, its outcome is unknown. The next connection determines
 //! the outcome by the commit's number and digest, and repeats the commit only if it did not happen.
 
 use std::{
-    borrow::Cow,
     collections::{HashMap, VecDeque},
+    future,
     sync::Arc,
     time::Duration,
 };
 
 use futures_util::TryFutureExt as _;
 use ghostlight_actors::{
-    contract::{BoxFuture, InboxItem, News, Notice, StoreError},
-    vocabulary::{Digest, JournalId, RunId},
+    contract::{BoxFuture, News, Notice, StoreError},
+    vocabulary::Digest,
 };
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
     time,
 };
-use tokio_postgres::{Client, Error, Row, types::ToSql};
+use tokio_postgres::{Client, Error, types::ToSql};
 
 use crate::{
     burst, chain,
@@ -31,10 +34,9 @@ use crate::{
     fault::Fault,
     group::{Group, Head, Tail},
     health::Health,
-    process,
-    rows::{count, digest, digest_or_none, number},
+    rows::{count, digest, number},
     statements::Statements,
-    text::{self, stored},
+    wanted::Wanted,
     work::{Told, Work},
 };
 
@@ -54,6 +56,9 @@ const LARGEST: usize = 512 << 20;
 
 /// The most journals whose heads are kept.
 const HEADS: usize = 16_384;
+
+/// After how many commits in a row the next one is expected to follow this node's own. If that fails, it is made twice.
+const UNDISTURBED: u32 = 8;
 
 /// The longest pause between two attempts to reach the database.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -98,6 +103,8 @@ impl Committer {
             doubtful: None,
             heads: HashMap::new(),
             assumes: false,
+            end: None,
+            undisturbed: 0,
         };
         let task = tokio::spawn(service.run(requests));
         Self {
@@ -154,6 +161,10 @@ struct Service {
     heads: HashMap<String, Head>,
     /// Whether the commit under way goes by such heads.
     assumes: bool,
+    /// The end of the store as the last commit of this node left it.
+    end: Option<Tail>,
+    /// How many commits of this node have followed each other without one of another node between them.
+    undisturbed: u32,
 }
 
 impl Service {
@@ -249,6 +260,7 @@ impl Service {
             };
             self.link = None;
             self.heads.clear();
+            self.end = None;
             match fault {
                 Fault::Away(reason) => {
                     self.health.away(&reason);
@@ -312,6 +324,29 @@ impl Service {
         let mut wanted = Wanted::of(works, &mut self.heads);
         self.assumes = !wanted.assumed.is_empty();
         let node = self.node.clone();
+        let expected = self.end.take().filter(|_| {
+            self.undisturbed >= UNDISTURBED && !link.is_fresh && wanted.nothing_is_to_be_found()
+        });
+        if let Some(end) = expected {
+            let mut group = Group::new(&node, end);
+            group.heads = std::mem::take(&mut wanted.assumed);
+            let told = answers(&mut group, works);
+            if !group.is_empty() && !told.iter().any(Told::is_refusal) {
+                let begin = client.batch_execute("BEGIN");
+                let lock = client.query_one(&link.statements.lock, &[]);
+                let opening = async move { futures_util::try_join!(begin, lock).map(drop) };
+                match self.write(link, opening, group, told).await {
+                    Err(Fault::Refused(_)) => {}
+                    written => return written,
+                }
+                // A statement that could not be sent has left the transaction open.
+                client.batch_execute("ROLLBACK").await?;
+                (self.doubtful, self.undisturbed) = (None, 0);
+            }
+            // What is told to the caller rests on rows that were read.
+            (self.heads, self.assumes) = (HashMap::new(), false);
+            wanted = Wanted::of(works, &mut self.heads);
+        }
         let lock = client.query_one(&link.statements.lock, &[]);
         // All are sent at once. The database carries them one after the other, each with what was committed before it.
         let begin = client.batch_execute("BEGIN");
@@ -329,6 +364,12 @@ impl Service {
             client.batch_execute("ROLLBACK").await?;
             return Ok(self.settle());
         }
+        let follows = self.last.is_some_and(|(last, _)| last == tail.commit);
+        self.undisturbed = if follows {
+            self.undisturbed.saturating_add(1)
+        } else {
+            0
+        };
         let mut group = Group::new(&node, tail);
         group.heads = std::mem::take(&mut wanted.assumed);
         found.read_into(&mut group)?;
@@ -346,24 +387,42 @@ impl Service {
             client.batch_execute("ROLLBACK").await?;
             return Ok(told);
         }
-        let commit = tail.commit + 1;
+        self.write(link, future::ready(Ok(())), group, told).await
+    }
+
+    /// Writes the changes of a group and commits them. The transaction begins with `opening`, or has begun.
+    async fn write(
+        &mut self,
+        link: &Link,
+        opening: impl Future<Output = Result<(), Error>>,
+        group: Group<'_>,
+        told: Vec<Told>,
+    ) -> Result<Vec<Told>, Fault> {
+        let commit = group.tail.commit + 1;
         let changed = group.changed.iter().filter_map(|key| group.heads.get(key));
         let mut hashes: Vec<&Digest> = changed.map(|head| &head.hash).collect();
         hashes.sort_unstable_by_key(|digest| digest.0);
-        let digest = chain::commit(&tail.digest, commit, &node, hashes.into_iter());
+        let before = &group.tail.digest;
+        let digest = chain::commit(before, commit, group.node, hashes.into_iter());
         self.doubtful = Some(Doubtful {
             number: commit,
             digest,
             told,
         });
-        // If a statement is refused, the database answers COMMIT by rolling back, and the refusal is the result.
+        // All are sent at once. If a statement is refused, the database answers COMMIT by rolling back, and the refusal is
+        // the result.
         let write = burst::write(link, &group, commit, digest);
-        let commit = client.batch_execute("COMMIT").map_err(Fault::from);
-        futures_util::try_join!(write, commit)?;
+        let end = link.client.batch_execute("COMMIT").map_err(Fault::from);
+        futures_util::try_join!(opening.map_err(Fault::from), write, end)?;
         // Where this answer is lost, those who wait here look after a second.
         for run in group.rested() {
             self.news.tell(Notice::Rested(run));
         }
+        self.end = Some(Tail {
+            commit,
+            digest,
+            ..group.tail
+        });
         self.remember(group.heads);
         Ok(self.settle())
     }
@@ -443,147 +502,5 @@ fn answer<'r>(group: &mut Group<'r>, work: &'r Work) -> Told {
             Told::Claimed(journals.iter().map(claim).collect())
         }
         Work::Post(run, item) => Told::Posted(group.post(*run, item)),
-    }
-}
-
-/// What the requests of a group name, as the parameters of the statements that find it.
-#[derive(Default)]
-struct Wanted<'w> {
-    journals: Vec<Cow<'w, str>>,
-    /// Journals that need not be found.
-    assumed: HashMap<String, Head>,
-    scopes: Vec<Cow<'w, str>>,
-    names: Vec<Cow<'w, str>>,
-    runs: Vec<String>,
-    items: Vec<Cow<'w, str>>,
-}
-
-impl<'w> Wanted<'w> {
-    /// Takes from `known` what is there.
-    fn of(works: &'w [Work], known: &mut HashMap<String, Head>) -> Self {
-        let mut wanted = Self::default();
-        for work in works {
-            match work {
-                Work::Commit(batches) => {
-                    for batch in batches {
-                        for append in &batch.appends {
-                            let key = append.journal.to_string();
-                            if let Some((key, head)) = known.remove_entry(&key) {
-                                wanted.assumed.insert(key, head);
-                            } else if !wanted.assumed.contains_key(&key) {
-                                wanted.journal(key);
-                            }
-                            if let Some(row) = &append.row
-                                && append.journal != JournalId::Run(row.root)
-                            {
-                                wanted.journal(row.root.to_string());
-                            }
-                        }
-                        for write in &batch.writes {
-                            wanted.scopes.push(stored(&write.scope));
-                            wanted.names.push(stored(&write.key));
-                        }
-                        for (run, item) in &batch.posts {
-                            wanted.item(*run, item);
-                        }
-                    }
-                }
-                Work::Claim {
-                    journals, above, ..
-                } => {
-                    for journal in journals
-                        .iter()
-                        .chain(above.iter().map(|(journal, _)| journal))
-                    {
-                        wanted.journal(journal.to_string());
-                    }
-                }
-                Work::Post(run, item) => wanted.item(*run, item),
-            }
-        }
-        wanted
-    }
-
-    fn journal(&mut self, key: String) {
-        self.journals.push(Cow::Owned(stored(&key).into_owned()));
-    }
-
-    fn item(&mut self, run: RunId, item: &'w InboxItem) {
-        self.runs.push(run.to_string());
-        self.items.push(stored(&item.id));
-    }
-
-    async fn find(&self, link: &Link, node: &str) -> Result<Found, Error> {
-        let (client, sql) = (&link.client, &link.statements);
-        let some = async |statement, is_needed: bool, parameters: &[&(dyn ToSql + Sync)]| {
-            match is_needed {
-                true => client.query(statement, parameters).await,
-                false => Ok(Vec::new()),
-            }
-        };
-        let by_node: [&(dyn ToSql + Sync); 2] = [&self.journals, &node];
-        let by_place: [&(dyn ToSql + Sync); 2] = [&self.scopes, &self.names];
-        let by_item: [&(dyn ToSql + Sync); 2] = [&self.runs, &self.items];
-        let (journals, state, items) = futures_util::try_join!(
-            some(&sql.find_journals, !self.journals.is_empty(), &by_node),
-            some(&sql.find_state, !self.scopes.is_empty(), &by_place),
-            some(&sql.find_items, !self.runs.is_empty(), &by_item),
-        )?;
-        Ok(Found {
-            journals,
-            state,
-            items,
-        })
-    }
-}
-
-/// The rows of what a group names.
-struct Found {
-    journals: Vec<Row>,
-    state: Vec<Row>,
-    items: Vec<Row>,
-}
-
-impl Found {
-    fn read_into(self, group: &mut Group<'_>) -> Result<(), Fault> {
-        // Whether each other owner's process has ended, asked once however many journals it has.
-        let mut ended = HashMap::new();
-        for row in self.journals {
-            let (earlier, last): (Option<i64>, Option<i64>) = (row.try_get(10)?, row.try_get(11)?);
-            let process: Option<String> = row.try_get(12)?;
-            let mut has_ended = |id: String| {
-                *ended
-                    .entry(id)
-                    .or_insert_with_key(|id| process::has_ended(id))
-            };
-            let last = last.filter(|_| !process.is_some_and(&mut has_ended));
-            let head = Head {
-                id: row.try_get(1)?,
-                root: row.try_get(2)?,
-                epoch: count(&row, 3)?,
-                owner: row.try_get(4)?,
-                entries: count(&row, 5)?,
-                before: count(&row, 5)?,
-                hash: digest(&row, 6)?,
-                updated_at: count(&row, 7)?,
-                definition: digest_or_none(&row, 8)?,
-                held: row.try_get(9)?,
-                settles_at: earlier.max(last),
-                is_new: false,
-                beyond_end: false,
-            };
-            group.heads.insert(text::read(row.try_get(0)?), head);
-        }
-        for row in self.state {
-            let place = (row.try_get(0)?, row.try_get(1)?);
-            group
-                .slots
-                .insert(place, (row.try_get(2)?, count(&row, 3)?));
-        }
-        for row in self.items {
-            let item = (row.try_get(0)?, text::read(row.try_get(1)?));
-            group.known.insert(item);
-        }
-        Ok(())
     }
 }

@@ -21,6 +21,7 @@ mod statements;
 mod status;
 mod text;
 mod tls;
+mod wanted;
 mod work;
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};

@@ -80,7 +80,8 @@ impl Stat {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::{
         process::{Child, Command, Stdio},

@@ -13,6 +13,7 @@ mod notices;
 mod outages;
 mod plans;
 mod proxy;
+mod round_trips;
 #[allow(dead_code)]
 mod server;
 mod sleepers;
