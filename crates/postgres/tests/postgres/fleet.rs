@@ -1,12 +1,12 @@
 //! Several processes that carry sessions together over one database. Each is this test binary, started again.
 
 use std::{
-    collections::BTreeMap,
-    fs::OpenOptions,
-    io::{BufRead as _, BufReader, Write as _},
+    collections::{BTreeMap, HashMap},
+    fs::{File, OpenOptions},
+    io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc,
+    sync::{Arc, Mutex, mpsc},
     time::{Duration, Instant},
 };
 
@@ -119,11 +119,13 @@ fn team(options: &NodeOptions) -> Team {
         }
         work(cx, version).await
     };
+    let calls = Arc::new(Mutex::new(Calls::default()));
     let tool = |name, effect| {
         ToolHandle::new(Traced {
             name,
             effect,
             options: options.clone(),
+            calls: calls.clone(),
         })
     };
     let agent = Agent::from_fn(TEAM, work)
@@ -163,6 +165,34 @@ struct Traced {
     name: &'static str,
     effect: Effect,
     options: NodeOptions,
+    calls: Arc<Mutex<Calls>>,
+}
+
+/// The calls that all nodes made, as far as this one has read them. The file grows to megabytes, and after a kill hundreds
+/// of calls are asked about at once.
+#[derive(Default)]
+struct Calls {
+    /// The bytes of the file that were read.
+    read: u64,
+    /// What tells the first call of a key.
+    nonces: HashMap<String, String>,
+}
+
+impl Calls {
+    fn nonce(&mut self, file: &Path, key: &str) -> Option<String> {
+        if let Ok(mut file) = File::open(file) {
+            let mut text = String::new();
+            file.seek(SeekFrom::Start(self.read)).unwrap();
+            file.read_to_string(&mut text).unwrap();
+            // Another node may be about to write the rest of the last line.
+            text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
+            self.read += text.len() as u64;
+            for call in text.lines().filter_map(trace) {
+                self.nonces.entry(call.key).or_insert(call.nonce);
+            }
+        }
+        self.nonces.get(key).cloned()
+    }
 }
 
 /// A call that was made.
@@ -178,16 +208,17 @@ pub(crate) struct Trace {
 /// The calls that were made, in order.
 pub(crate) fn traces(file: &Path) -> Vec<Trace> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    let trace = |line: &str| {
-        let mut parts = line.split(' ').map(str::to_owned);
-        Some(Trace {
-            tool: parts.next()?,
-            key: parts.next()?,
-            nonce: parts.next()?,
-            node: parts.next()?,
-        })
-    };
     text.lines().filter_map(trace).collect()
+}
+
+fn trace(line: &str) -> Option<Trace> {
+    let mut parts = line.split(' ').map(str::to_owned);
+    Some(Trace {
+        tool: parts.next()?,
+        key: parts.next()?,
+        nonce: parts.next()?,
+        node: parts.next()?,
+    })
 }
 
 impl Tool for Traced {
@@ -210,16 +241,12 @@ impl Tool for Traced {
 
     async fn reconcile(&self, _: &ToolCall, cx: ToolContext) -> Reconciled {
         let key = cx.idempotency_key();
-        let effects = self.options.effects.clone();
-        // The file grows to megabytes, and calls that were allowed wait for this thread.
-        let traces = tokio::task::spawn_blocking(move || traces(&effects));
-        match traces
-            .await
-            .unwrap()
-            .into_iter()
-            .find(|trace| trace.key == key)
-        {
-            Some(trace) => Reconciled::Happened(ToolOutput::text(trace.nonce)),
+        let (effects, calls) = (self.options.effects.clone(), self.calls.clone());
+        // Calls that were allowed wait for this thread.
+        let nonce =
+            tokio::task::spawn_blocking(move || calls.lock().unwrap().nonce(&effects, &key));
+        match nonce.await.unwrap() {
+            Some(nonce) => Reconciled::Happened(ToolOutput::text(nonce)),
             None => Reconciled::DidNotHappen,
         }
     }
