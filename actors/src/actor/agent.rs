@@ -11,9 +11,11 @@ mod steering;
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    future::ready,
     sync::{Arc, atomic::AtomicU64},
 };
 
+use futures_util::FutureExt;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent};
 use tokio::{sync::oneshot, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -168,13 +170,8 @@ impl Actor for Agent {
         message: AgentMessage,
         state: &mut AgentState,
     ) -> impl Future<Output = Result<(), ActorProcessingErr>> + Send {
-        let rest = state.hear(message);
-        async move {
-            if let Some(rest) = rest {
-                rest.await;
-            }
-            Ok(())
-        }
+        state.hear(message);
+        ready(Ok(()))
     }
 
     fn handle_supervisor_evt(
@@ -190,14 +187,10 @@ impl Actor for Agent {
             SupervisionEvent::ActorTerminated(cell, _, reason) => reason.map(|why| (cell, why)),
             _ => None,
         };
-        let rest =
-            lost.map(|(cell, why)| Box::pin(async move { state.child_lost(&cell, why).await }));
-        async move {
-            if let Some(rest) = rest {
-                rest.await;
-            }
-            Ok(())
+        if let Some((cell, why)) = lost {
+            state.child_lost(&cell, why);
         }
+        ready(Ok(()))
     }
 
     async fn post_stop(
@@ -211,6 +204,22 @@ impl Actor for Agent {
             state.shared.services.previewer.live.remove(run);
         }
         Ok(())
+    }
+}
+
+/// Starts an actor below an agent. Its `pre_start` waits for nothing, so no handler of the agent has to wait for the start.
+fn start_below<A: Actor>(
+    agent: &ActorRef<AgentMessage>,
+    actor: A,
+    arguments: A::Arguments,
+) -> Option<ActorRef<A::Msg>> {
+    let spawned = ActorRuntime::spawn_linked(None, actor, arguments, agent.get_cell());
+    match spawned.now_or_never()? {
+        Ok((actor, _)) => Some(actor),
+        Err(error) => {
+            tracing::error!(%error, "an actor below an agent cannot start");
+            None
+        }
     }
 }
 
@@ -308,7 +317,7 @@ impl AgentState {
         });
     }
 
-    async fn run_loaded(&mut self, run: RunId, loaded: Result<Loaded, SystemError>) {
+    fn run_loaded(&mut self, run: RunId, loaded: Result<Loaded, SystemError>) {
         let Some(hosted) = self.runs.get_mut(&run) else {
             return;
         };
@@ -330,7 +339,7 @@ impl AgentState {
                         self.runs.insert(loaded.row.run, hosted);
                     }
                 }
-                self.carry(loaded, Some(taken)).await;
+                self.carry(loaded, Some(taken));
             }
             Err(error) => {
                 if self.claims_again(run, &error) {
@@ -393,7 +402,7 @@ impl AgentState {
         })
     }
 
-    async fn carry(&mut self, mut loaded: Loaded, recovered: Option<oneshot::Sender<()>>) {
+    fn carry(&mut self, mut loaded: Loaded, recovered: Option<oneshot::Sender<()>>) {
         let run = loaded.row.run;
         let services = self.shared.services.clone();
         let Some(hosted) = self.runs.get_mut(&run) else {
@@ -448,25 +457,16 @@ impl AgentState {
             linger: limits.linger,
             max_entries: limits.max_entries,
         };
-        let arguments = (run, self.myself.clone());
-        let spawned =
-            ActorRuntime::spawn_linked(None, RunActor, arguments, self.myself.get_cell()).await;
-        match spawned {
-            Ok((actor, _)) => {
-                if let Some(hosted) = self.runs.get_mut(&run) {
-                    hosted.life = Some(actor.get_id());
-                }
-                if let Some(session) = &mut self.session {
-                    session.sleeping = None;
-                }
-                // An actor that was just spawned takes its first message.
-                let _ = actor.cast(Carry(Box::new(task)));
-            }
-            Err(error) => {
-                tracing::error!(%run, %error, "the run cannot start");
-                self.forget(run);
-            }
+        let Some(actor) = start_below(&self.myself, RunActor, (run, self.myself.clone())) else {
+            self.forget(run);
+            return;
+        };
+        hosted.life = Some(actor.get_id());
+        if let Some(session) = &mut self.session {
+            session.sleeping = None;
         }
+        // An actor that was just spawned takes its first message.
+        let _ = actor.cast(Carry(Box::new(task)));
     }
 
     /// Answers once the run's recovery is durable: from then on the store's record of the run is

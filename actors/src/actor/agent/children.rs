@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use ractor::{ActorCell, ActorRuntime};
+use ractor::ActorCell;
 
-use super::{Agent, AgentState, Below};
+use super::{Agent, AgentState, Below, start_below};
 use crate::{
     actor::{
         SystemError,
@@ -19,7 +19,7 @@ use crate::{
 
 impl AgentState {
     /// One of this agent's runs begins or recovers a child run: the agent below hosts it.
-    pub(super) async fn child(&mut self, child: ChildStart) {
+    pub(super) fn child(&mut self, child: ChildStart) {
         self.children.insert(child.run, child.clone());
         let below = self.agents.entry(child.agent.clone()).or_default();
         if below.pausing {
@@ -28,11 +28,8 @@ impl AgentState {
         let agent = match &below.actor {
             Some(agent) => agent.clone(),
             None => {
-                let arguments = (self.shared.clone(), None);
-                let spawned =
-                    ActorRuntime::spawn_linked(None, Agent, arguments, self.myself.get_cell())
-                        .await;
-                let Ok((agent, _)) = spawned else { return };
+                let started = start_below(&self.myself, Agent, (self.shared.clone(), None));
+                let Some(agent) = started else { return };
                 below.actor.insert(agent).clone()
             }
         };
@@ -115,7 +112,7 @@ impl AgentState {
         }
     }
 
-    pub(super) async fn host(&mut self, child: ChildStart) {
+    pub(super) fn host(&mut self, child: ChildStart) {
         let run = self.current(child.run);
         if let Some(hosted) = self.runs.get_mut(&run) {
             // The child is live; only its parent has a new life.
@@ -140,12 +137,12 @@ impl AgentState {
         let start = RunStart::clone(&child.start);
         let loaded = Loaded::fresh(run, start, child.pinned.clone(), version);
         self.admit_run(run, child.start.root, Some(child));
-        self.carry(loaded, None).await;
+        self.carry(loaded, None);
     }
 
     /// Handles the loss of a linked child: a run's function panicked or was killed, or an agent
     /// below died.
-    pub(super) async fn child_lost(&mut self, cell: &ActorCell, reason: String) {
+    pub(super) fn child_lost(&mut self, cell: &ActorCell, reason: String) {
         let lost = cell.get_id();
         let mut runs = self.runs.iter_mut();
         if let Some((&run, hosted)) = runs.find(|(_, hosted)| hosted.life == Some(lost)) {
@@ -193,14 +190,14 @@ impl AgentState {
     }
 
     /// Starts an agent below after its pause, with the runs that it is to host.
-    pub(super) async fn start_below(&mut self, name: &str) {
+    pub(super) fn go_on_below(&mut self, name: &str) {
         // The runs above may have ended meanwhile.
         let Some(below) = self.agents.get_mut(name) else {
             return;
         };
         below.pausing = false;
         for child in self.orphans(name) {
-            self.child(child).await;
+            self.child(child);
         }
     }
 

@@ -1,17 +1,13 @@
 //! What an agent does with each message.
 
 use super::AgentState;
-use crate::{
-    actor::{
-        agent_message::{AgentMessage, Awaited},
-        loaded::Claiming,
-    },
-    contract::BoxFuture,
+use crate::actor::{
+    agent_message::{AgentMessage, Awaited},
+    loaded::Claiming,
 };
 
 impl AgentState {
-    /// Handles a message. Returns what is left to do where that waits, such as for an actor that starts.
-    pub(super) fn hear(&mut self, message: AgentMessage) -> Option<BoxFuture<'_, ()>> {
+    pub(super) fn hear(&mut self, message: AgentMessage) {
         self.stirred += 1;
         while self.loads.try_join_next().is_some() {}
         match message {
@@ -24,9 +20,7 @@ impl AgentState {
             AgentMessage::Unread(run, turn) => self.unread(run, *turn),
             AgentMessage::SessionLoaded(loaded) => self.session_loaded(*loaded),
             AgentMessage::TurnRecorded(turn, result) => {
-                return Some(Box::pin(async move {
-                    self.turn_recorded(*turn, result).await;
-                }));
+                self.turn_recorded(*turn, result);
             }
             AgentMessage::Wake(run, take_over, reply, place) => {
                 self.doubt_session(run);
@@ -37,27 +31,17 @@ impl AgentState {
                 }
             }
             AgentMessage::RunLoaded(loaded) => {
-                return Some(Box::pin(async move {
-                    let (run, loaded) = *loaded;
-                    self.run_loaded(run, loaded).await;
-                }));
+                let (run, loaded) = *loaded;
+                self.run_loaded(run, loaded);
             }
             AgentMessage::Expect(run, reply) => {
                 let notice = move |taken| AgentMessage::RecoveredSession(run, taken);
                 let _ = reply.send(self.stands_by().then(|| Awaited::new(&self.myself, notice)));
             }
-            AgentMessage::RecoveredSession(run, taken) => {
-                return Some(Box::pin(async move {
-                    self.recovered(run, taken).await;
-                }));
-            }
-            AgentMessage::Child(child) => {
-                return Some(Box::pin(async move { self.child(*child).await }));
-            }
+            AgentMessage::RecoveredSession(run, taken) => self.recovered(run, taken),
+            AgentMessage::Child(child) => self.child(*child),
             AgentMessage::Tree(run) => self.tree(run),
-            AgentMessage::Host(child) => {
-                return Some(Box::pin(async move { self.host(*child).await }));
-            }
+            AgentMessage::Host(child) => self.host(*child),
             AgentMessage::CancelChild(run, reason) => self.cancel_child(run, reason),
             AgentMessage::CancelRun(run, reason) => self.cancel_run(run, reason),
             AgentMessage::ChildGone(run) => {
@@ -65,9 +49,7 @@ impl AgentState {
             }
             AgentMessage::Rested(run, life, rest) => self.rested(run, life, *rest),
             AgentMessage::Again(run) => self.load(run, Claiming::Free),
-            AgentMessage::StartBelow(name) => {
-                return Some(Box::pin(async move { self.start_below(&name).await }));
-            }
+            AgentMessage::StartBelow(name) => self.go_on_below(&name),
             AgentMessage::Retry(run) => self.retry(run),
             AgentMessage::Recover => {
                 self.recovering = true;
@@ -93,6 +75,5 @@ impl AgentState {
                 }
             }
         }
-        None
     }
 }

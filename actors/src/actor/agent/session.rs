@@ -191,7 +191,7 @@ impl AgentState {
     }
 
     /// Goes on with an open run that was read together with others.
-    pub(super) async fn recovered(&mut self, run: RunId, taken: Option<Box<RecoveredSession>>) {
+    pub(super) fn recovered(&mut self, run: RunId, taken: Option<Box<RecoveredSession>>) {
         if let Some(session) = &mut self.session {
             session.loading = false;
         }
@@ -207,7 +207,7 @@ impl AgentState {
         // The run was woken meanwhile: it is being read again, with a later claim.
         if !self.runs.contains_key(&run) {
             self.admit_run(run, run, None);
-            self.run_loaded(run, Ok(loaded)).await;
+            self.run_loaded(run, Ok(loaded));
         }
     }
 
@@ -277,7 +277,7 @@ impl AgentState {
         );
     }
 
-    pub(super) async fn turn_recorded(&mut self, begun: BegunTurn, result: Result<(), StoreError>) {
+    pub(super) fn turn_recorded(&mut self, begun: BegunTurn, result: Result<(), StoreError>) {
         let BegunTurn {
             start,
             turn,
@@ -319,7 +319,7 @@ impl AgentState {
         let loaded = Loaded::fresh(run, start, team.pinned, version);
         self.admit_run(run, run, None);
         let _ = reply.send(Ok(run));
-        self.carry(loaded, None).await;
+        self.carry(loaded, None);
         self.answer_known();
     }
 
