@@ -1,6 +1,6 @@
 //! The messages of an agent.
 
-use ractor::{ActorId, ActorRef};
+use ractor::ActorId;
 use tokio::sync::oneshot;
 
 use super::{
@@ -38,10 +38,7 @@ pub(crate) enum AgentMessage {
     RunLoaded(Box<(RunId, Result<Loaded, SystemError>)>),
     /// The session and this run are about to be read together with others. The agent leaves reading
     /// them to that; it answers nothing when the session is open or being read already.
-    Expect(
-        RunId,
-        oneshot::Sender<Option<Awaited<Box<RecoveredSession>>>>,
-    ),
+    Expect(RunId, oneshot::Sender<Option<Recovery>>),
     /// The session and this run were read together with others; `None` where that was not possible.
     RecoveredSession(RunId, Option<Box<RecoveredSession>>),
     /// A run of this agent begins or recovers a child run.
@@ -75,6 +72,8 @@ pub(crate) enum AgentMessage {
 
 pub(crate) type TurnReply = oneshot::Sender<Result<RunId, SystemError>>;
 pub(crate) type WakeReply = oneshot::Sender<Result<RunId, SystemError>>;
+/// The place where the recovery of several sessions puts what it read. Dropped empty, it says that there is nothing.
+pub(crate) type Recovery = oneshot::Sender<Box<RecoveredSession>>;
 
 /// A turn whose first entries are on their way.
 pub(crate) struct BegunTurn {
@@ -84,44 +83,6 @@ pub(crate) struct BegunTurn {
     /// The turn as it came, kept where it is to make its session and may find that the session
     /// exists.
     pub(super) again: Option<Turn>,
-}
-
-/// A result that an agent waits for. An agent whose result is lost is told so.
-pub(crate) struct Awaited<T> {
-    agent: ActorRef<AgentMessage>,
-    message: Option<MessageOf<T>>,
-}
-
-/// Makes a message of a result; `None` for one that was lost.
-type MessageOf<T> = Box<dyn FnOnce(Option<T>) -> AgentMessage + Send>;
-
-impl<T> Awaited<T> {
-    pub(super) fn new(
-        agent: &ActorRef<AgentMessage>,
-        message: impl FnOnce(Option<T>) -> AgentMessage + Send + 'static,
-    ) -> Self {
-        Self {
-            agent: agent.clone(),
-            message: Some(Box::new(message)),
-        }
-    }
-
-    pub(crate) fn give(mut self, result: T) {
-        self.tell(Some(result));
-    }
-
-    fn tell(&mut self, result: Option<T>) {
-        if let Some(message) = self.message.take() {
-            // If the agent is gone, its next life reads the session.
-            let _ = self.agent.cast(message(result));
-        }
-    }
-}
-
-impl<T> Drop for Awaited<T> {
-    fn drop(&mut self) {
-        self.tell(None);
-    }
 }
 
 /// A place for a root run that is about to be live. Whoever makes it live gives the place back afterwards, by dropping it.

@@ -129,15 +129,15 @@ impl Drop for CommitPermit {
 fn tell(acknowledges: Vec<Acknowledge>, result: CommitResult) {
     match result {
         Ok(results) => {
-            for (acknowledge, result) in acknowledges.into_iter().zip(results) {
-                acknowledge(result);
+            for (mut acknowledge, result) in acknowledges.into_iter().zip(results) {
+                acknowledge.give(result);
             }
         }
         Err(error) => {
             tracing::error!(%error, "a commit failed");
             acknowledges
                 .into_iter()
-                .for_each(|acknowledge| acknowledge(Err(error.clone())));
+                .for_each(|mut acknowledge| acknowledge.give(Err(error.clone())));
         }
     }
 }

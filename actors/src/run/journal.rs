@@ -12,7 +12,7 @@ use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
 use super::{
-    Ports,
+    Acknowledge, Ports,
     leg::CallIdentity,
     operation::{End, Made},
 };
@@ -140,28 +140,6 @@ impl Durable {
             Some(error) => Poll::Ready(error.clone()),
             None => Poll::Pending,
         }
-    }
-}
-
-/// Acknowledges a commit once, even if the journal dies before it answers.
-struct Acknowledgement {
-    /// `None` once it is given.
-    durable: Option<Arc<Durable>>,
-    entries: u64,
-    term: u64,
-}
-
-impl Acknowledgement {
-    fn give(&mut self, result: Result<Committed, StoreError>) {
-        if let Some(durable) = self.durable.take() {
-            durable.acknowledge((self.entries, self.term), result);
-        }
-    }
-}
-
-impl Drop for Acknowledgement {
-    fn drop(&mut self) {
-        self.give(Err(StoreError::Closed));
     }
 }
 
@@ -310,21 +288,18 @@ impl JournalWriter {
 
     /// Sends a batch that holds all pending changes.
     pub(crate) fn commit(&self, batch: Batch) {
-        self.send(batch, |mut acknowledgement, result| {
-            acknowledgement.give(result)
-        });
+        self.send(batch, Durable::acknowledge);
     }
 
     /// Sends a batch and waits for its result. A refusal for a conflict harms nothing: the caller
     /// takes the entries back with `take_back_to`.
     pub(crate) async fn commit_checked(&mut self, batch: Batch) -> Result<(), StoreError> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        self.send(batch, |mut acknowledgement, result| {
+        self.send(batch, |durable, reached, result| {
             let told = result.clone().map(drop);
-            match result {
-                // The caller handles the refusal, which is no failure of the journal.
-                Err(StoreError::Conflict { .. }) => acknowledgement.durable = None,
-                result => acknowledgement.give(result),
+            // The caller handles a conflict, which is no failure of the journal.
+            if !matches!(result, Err(StoreError::Conflict { .. })) {
+                durable.acknowledge(reached, result);
             }
             let _ = sender.send(told);
         });
@@ -334,22 +309,19 @@ impl JournalWriter {
     fn send(
         &self,
         batch: Batch,
-        tell: impl FnOnce(Acknowledgement, Result<Committed, StoreError>) + Send + 'static,
+        tell: impl FnOnce(&Durable, (u64, u64), Result<Committed, StoreError>) + Send + 'static,
     ) {
-        let acknowledgement = Acknowledgement {
-            durable: Some(self.durable.clone()),
-            entries: self.next,
-            term: self.ports.store().term().unwrap_or(NO_TERM),
-        };
+        let durable = self.durable.clone();
+        let reached = (self.next, self.ports.store().term().unwrap_or(NO_TERM));
         let (ports, root) = (self.ports.clone(), self.row.root);
         let lines: usize = batch.appends.iter().map(|append| append.lines.len()).sum();
         self.ports.commit(
             batch,
-            Box::new(move |result| {
+            Acknowledge::new(move |result| {
                 if let Ok(Committed { position }) = &result {
                     ports.published(root, position + lines as u64);
                 }
-                tell(acknowledgement, result);
+                tell(&durable, reached, result);
             }),
         );
     }

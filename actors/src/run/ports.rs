@@ -18,8 +18,31 @@ use crate::{
     },
 };
 
-/// Receives a commit's result. It is called in the order of commits.
-pub(crate) type Acknowledge = Box<dyn FnOnce(Result<Committed, StoreError>) + Send>;
+/// Receives a commit's result, once: a journal that is lost before it answers is closed. Results come in the order of
+/// commits.
+pub(crate) struct Acknowledge(Option<Box<Receive>>);
+
+type Receive = dyn FnOnce(Result<Committed, StoreError>) + Send;
+
+impl Acknowledge {
+    pub(crate) fn new(
+        receive: impl FnOnce(Result<Committed, StoreError>) + Send + 'static,
+    ) -> Self {
+        Self(Some(Box::new(receive)))
+    }
+
+    pub(crate) fn give(&mut self, result: Result<Committed, StoreError>) {
+        if let Some(receive) = self.0.take() {
+            receive(result);
+        }
+    }
+}
+
+impl Drop for Acknowledge {
+    fn drop(&mut self) {
+        self.give(Err(StoreError::Closed));
+    }
+}
 
 /// The interface through which a run reaches models, tools, other runs and the journal.
 ///

@@ -1,10 +1,7 @@
 //! What an agent does with each message.
 
 use super::AgentState;
-use crate::actor::{
-    agent_message::{AgentMessage, Awaited},
-    loaded::Claiming,
-};
+use crate::actor::{agent_message::AgentMessage, loaded::Claiming};
 
 impl AgentState {
     pub(super) fn hear(&mut self, message: AgentMessage) {
@@ -35,8 +32,7 @@ impl AgentState {
                 self.run_loaded(run, loaded);
             }
             AgentMessage::Expect(run, reply) => {
-                let notice = move |taken| AgentMessage::RecoveredSession(run, taken);
-                let _ = reply.send(self.stands_by().then(|| Awaited::new(&self.myself, notice)));
+                let _ = reply.send(self.stand_by(run));
             }
             AgentMessage::RecoveredSession(run, taken) => self.recovered(run, taken),
             AgentMessage::Child(child) => self.child(*child),

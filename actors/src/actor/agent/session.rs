@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use futures_util::FutureExt;
+use tokio::sync::oneshot;
 
 use super::{
     AgentState, SessionState,
@@ -15,12 +16,12 @@ use super::{
 use crate::{
     actor::{
         SystemError,
-        agent_message::{AgentMessage, Awaited, BegunTurn, TurnReply, WakeReply},
+        agent_message::{AgentMessage, BegunTurn, Recovery, TurnReply, WakeReply},
         launch::load_session,
         loaded::{LoadedSession, RecoveredSession},
     },
     contract::{Append, Batch, Line, StoreError},
-    run::{Loaded, Ports, row_of},
+    run::{Acknowledge, Loaded, Ports, row_of},
     session::{Admission, SessionFold, Turn, checkpoint_is_due, encode_checkpoint},
     vocabulary::{AgentError, Entry, JournalId, RunId, SessionTurn, TurnEnd},
 };
@@ -181,13 +182,16 @@ impl AgentState {
         }
     }
 
-    /// Leaves reading the session to the recovery of several sessions, unless it is open or being
-    /// read. Returns whether it was left.
-    pub(super) fn stands_by(&mut self) -> bool {
-        let Some(session) = &mut self.session else {
-            return false;
-        };
-        session.loaded.is_none() && !std::mem::replace(&mut session.loading, true)
+    /// Leaves reading the session and this run to the recovery of several sessions, unless the session is open or
+    /// being read. Returns where that recovery puts what it read; left without it, the agent reads for itself.
+    pub(super) fn stand_by(&mut self, run: RunId) -> Option<Recovery> {
+        let session = self.session.as_mut()?;
+        if session.loaded.is_some() || std::mem::replace(&mut session.loading, true) {
+            return None;
+        }
+        let (sender, recovered) = oneshot::channel();
+        self.beside(async move { [AgentMessage::RecoveredSession(run, recovered.await.ok())] });
+        Some(sender)
     }
 
     /// Goes on with an open run that was read together with others.
@@ -262,17 +266,15 @@ impl AgentState {
             reply,
             again,
         });
-        // The journal may be lost before it answers.
-        let notice = Awaited::new(&self.myself, |result: Option<Result<(), StoreError>>| {
-            AgentMessage::TurnRecorded(begun, result.unwrap_or(Err(StoreError::Closed)))
-        });
+        let myself = self.myself.clone();
         services.commit(
             batch,
-            Box::new(move |result| {
+            Acknowledge::new(move |result| {
                 if let Ok(committed) = &result {
                     ports.published(root, committed.position + 2);
                 }
-                notice.give(result.map(drop));
+                let recorded = AgentMessage::TurnRecorded(begun, result.map(drop));
+                let _ = myself.cast(recorded);
             }),
         );
     }
