@@ -1,6 +1,6 @@
 //! The party for which a handle acts: the program, an owner or the operator.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use super::SystemError;
 use crate::vocabulary::tenant_of;
@@ -53,7 +53,7 @@ impl Acting {
         &self,
         owner: Option<&str>,
         what: Use,
-        session: impl FnOnce() -> String,
+        session: impl fmt::Display,
     ) -> Result<(), SystemError> {
         let may = match (self, owner) {
             (Self::Owner(name), _) if name.trim().is_empty() => {
@@ -69,7 +69,7 @@ impl Acting {
         if may {
             return Ok(());
         }
-        let session = session();
+        let session = session.to_string();
         Err(SystemError::Foreign { session })
     }
 }

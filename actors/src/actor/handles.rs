@@ -57,14 +57,10 @@ impl Session {
         }
         // The program and the operator may name any owner.
         if !acting.may_always(Use::Look) {
-            let session = || self.id.to_string();
-            acting.check(turn.owner.as_deref(), Use::Act, session)?;
+            acting.check(turn.owner.as_deref(), Use::Act, &self.id)?;
         }
-        if turn
-            .owner
-            .as_ref()
-            .is_some_and(|owner| owner.trim().is_empty())
-        {
+        let is_empty = |owner: &String| owner.trim().is_empty();
+        if turn.owner.as_ref().is_some_and(is_empty) {
             return Err(SystemError::EmptyOwner);
         }
         // The subscription begins before the turn does, so no piece of the answer is missed.

@@ -131,9 +131,8 @@ impl Sessions {
                 filter.after = Some(row.clone());
                 let (fold, _) = folded(&self.store, &row.session, row.entries).await?;
                 let is_foreign = query.owner.is_some() && fold.owner != query.owner;
-                let may = self
-                    .acting()
-                    .check(fold.owner.as_deref(), Use::Look, String::new);
+                let owner = fold.owner.as_deref();
+                let may = self.acting().check(owner, Use::Look, &row.session);
                 if is_foreign || may.is_err() || (query.active && fold.open.is_none()) {
                     continue;
                 }
@@ -156,9 +155,8 @@ impl Sessions {
     pub async fn log(&self, session: &SessionId) -> Result<SessionLog, SystemError> {
         let lines = self.store.journal(session.clone().into(), 0).await?;
         let log = SessionLog::of(&lines, session)?;
-        let named = || session.to_string();
         self.acting()
-            .check(log.owner.as_deref(), Use::Look, named)?;
+            .check(log.owner.as_deref(), Use::Look, session)?;
         Ok(log)
     }
 
@@ -181,10 +179,7 @@ impl Sessions {
     /// Checks that the party that asks may look at a scope of the session's state.
     async fn check_scope(&self, session: &SessionId, scope: &Scope) -> Result<(), SystemError> {
         match scope {
-            Scope::User(owner) => {
-                let named = || session.to_string();
-                self.acting().check(Some(owner), Use::Look, named)
-            }
+            Scope::User(owner) => self.acting().check(Some(owner), Use::Look, session),
             _ => self.check(session).await,
         }
     }

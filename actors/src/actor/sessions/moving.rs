@@ -84,8 +84,7 @@ impl Sessions {
             return Err(SystemError::UnknownSession { session });
         }
         let log = SessionLog::of(&lines, session)?;
-        let named = || session.to_string();
-        self.acting().check(log.owner.as_deref(), what, named)?;
+        self.acting().check(log.owner.as_deref(), what, session)?;
         Ok(SessionJournal { lines, log })
     }
 
@@ -251,8 +250,7 @@ impl Sessions {
                 _ => return Err(damaged("it is no entry of a session".to_owned())),
             }
         }
-        let named = || session.to_string();
-        self.acting().check(owner.as_deref(), Use::Look, named)?;
+        self.acting().check(owner.as_deref(), Use::Look, &session)?;
         let scope = operations::session_scope(&session);
         let mut batch = Batch::default();
         // An approval in the document was not given here.

@@ -8,7 +8,7 @@ use crate::{
         loaded::start_of,
     },
     contract::RunRow,
-    vocabulary::{RunId, SessionId},
+    vocabulary::RunId,
 };
 
 /// The party for which handles act. A session, its runs and its contents belong to the owner that
@@ -66,14 +66,14 @@ impl System {
         }
         let services = &self.shared().services;
         let Some(RunRow { run, .. }) = services.current(run).await? else {
-            return self.acting().check(None, what, String::new);
+            return self.acting().check(None, what, run);
         };
         let start = start_of(&services.store, run).await?;
         let start = start.ok_or(SystemError::UnknownRun(run))?;
-        let session = || {
-            let session = start.session.as_ref();
-            session.map_or_else(|| run.to_string(), SessionId::to_string)
-        };
-        self.acting().check(start.owner.as_deref(), what, session)
+        let owner = start.owner.as_deref();
+        match &start.session {
+            Some(session) => self.acting().check(owner, what, session),
+            None => self.acting().check(owner, what, run),
+        }
     }
 }
