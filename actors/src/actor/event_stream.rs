@@ -461,11 +461,4 @@ impl EventStream {
     }
 }
 
-impl std::fmt::Debug for EventStream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EventStream")
-            .field("root", &self.root)
-            .field("after", &self.after)
-            .finish_non_exhaustive()
-    }
-}
+opaque!(EventStream { root, after });

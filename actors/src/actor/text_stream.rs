@@ -194,10 +194,4 @@ impl TextStream {
     }
 }
 
-impl fmt::Debug for TextStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TextStream")
-            .field("run", &self.run)
-            .finish_non_exhaustive()
-    }
-}
+opaque!(TextStream { run });

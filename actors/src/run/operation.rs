@@ -1,6 +1,6 @@
 //! What an operation is.
 
-use std::{any::Any, borrow::Cow, fmt, sync::Arc};
+use std::{any::Any, borrow::Cow, sync::Arc};
 
 use futures_util::{FutureExt, TryFutureExt};
 use serde::{Serialize, de::DeserializeOwned};
@@ -320,14 +320,7 @@ impl OperationContext {
     }
 }
 
-impl fmt::Debug for OperationContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OperationContext")
-            .field("id", &self.id)
-            .field("run", &self.run)
-            .finish_non_exhaustive()
-    }
-}
+opaque!(OperationContext { id, run });
 
 /// What an operation made, of whatever type. The driver records it and gives it to the function.
 pub(crate) struct Made {

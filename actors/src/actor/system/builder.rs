@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     sync::{Arc, OnceLock, atomic::AtomicBool},
 };
 
@@ -282,10 +281,4 @@ async fn resolved(shared: Registry, teams: Vec<Team>) -> Result<(Registry, Resol
     Ok((shared, entries))
 }
 
-impl fmt::Debug for SystemBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SystemBuilder")
-            .field("store", &self.store)
-            .finish_non_exhaustive()
-    }
-}
+opaque!(SystemBuilder { store });
