@@ -25,9 +25,14 @@ const INTERRUPTED: &str = "Interrupted: this call has no recorded result.";
 /// One answer of a model, and the results of its calls.
 struct Said {
     message: Message,
-    open: Vec<(ToolCall, CallDigest)>,
-    results: Vec<Option<ToolResult>>,
+    calls: Vec<AskedCall>,
     steering: Vec<Message>,
+}
+
+struct AskedCall {
+    call: ToolCall,
+    digest: CallDigest,
+    result: Option<ToolResult>,
 }
 
 /// The conversation of the run's last leg, after these messages with which it began.
@@ -181,23 +186,21 @@ impl Said {
     fn of(response: ModelResponse, leg: &Leg, step: u32) -> Self {
         let mut message = Message::clone(&response.message).by(&*leg.agent.name);
         let calls = message.name_calls(step).into_iter();
-        let open: Vec<_> = calls
-            .map(|call| {
-                let digest = digest_of(leg, &call);
-                (call, digest)
-            })
-            .collect();
+        let asked = |call: ToolCall| AskedCall {
+            digest: digest_of(leg, &call),
+            call,
+            result: None,
+        };
         Self {
-            results: vec![None; open.len()],
+            calls: calls.map(asked).collect(),
             message,
-            open,
             steering: response.steering,
         }
     }
 
     fn says_something(&self) -> bool {
         let mut texts = self.message.parts.iter().filter_map(Part::as_text);
-        !self.open.is_empty() || texts.any(|text| !text.trim().is_empty())
+        !self.calls.is_empty() || texts.any(|text| !text.trim().is_empty())
     }
 }
 
@@ -213,7 +216,11 @@ fn digest_of(leg: &Leg, call: &ToolCall) -> CallDigest {
 /// has none yet.
 fn take_end(said: &mut [Said], (name, digest): (&str, CallDigest), end: CallEnd) {
     for said in said.iter_mut().rev() {
-        let fits = |call: &ToolCall, asked: &CallDigest| match &end {
+        let fits = |AskedCall {
+                        call,
+                        digest: asked,
+                        ..
+                    }: &AskedCall| match &end {
             // A person who approved it may have changed its arguments.
             // The function's own calls may have the ids of a model's.
             CallEnd::Of(result) => call.id == result.call_id && call.name == result.name,
@@ -222,12 +229,11 @@ fn take_end(said: &mut [Said], (name, digest): (&str, CallDigest), end: CallEnd)
                 *asked == digest && (call.name == name || call.name == CREATE_AGENT)
             }
         };
-        let mut calls = said.open.iter().zip(&mut said.results);
-        let place = calls.find(|((call, asked), result)| result.is_none() && fits(call, asked));
-        if let Some(((call, _), result)) = place {
-            *result = Some(match end {
+        let mut calls = said.calls.iter_mut();
+        if let Some(asked) = calls.find(|asked| asked.result.is_none() && fits(asked)) {
+            asked.result = Some(match end {
                 CallEnd::Of(result) => *result,
-                CallEnd::Words(status, text) => ToolResult::new(call, status, text),
+                CallEnd::Words(status, text) => ToolResult::new(&asked.call, status, text),
             });
             return;
         }
@@ -264,7 +270,7 @@ fn conversation(said: Vec<Said>, before: Vec<Arc<Message>>) -> Vec<Arc<Message>>
     let mut messages = before;
     let mut said: VecDeque<Said> = said.into_iter().filter(Said::says_something).collect();
     while let Some(next) = said.pop_front() {
-        let asks = !next.open.is_empty();
+        let asks = !next.calls.is_empty();
         let superseded = !asks && next.steering.is_empty() && !said.is_empty();
         if superseded {
             continue;
@@ -272,12 +278,11 @@ fn conversation(said: Vec<Said>, before: Vec<Arc<Message>>) -> Vec<Arc<Message>>
         messages.push(Arc::new(next.message));
         if asks {
             let results = next
-                .open
-                .iter()
-                .zip(next.results)
-                .map(|((call, _), result)| {
+                .calls
+                .into_iter()
+                .map(|AskedCall { call, result, .. }| {
                     let interrupted =
-                        || ToolResult::new(call, ToolStatus::Interrupted, INTERRUPTED);
+                        || ToolResult::new(&call, ToolStatus::Interrupted, INTERRUPTED);
                     let mut result = result.unwrap_or_else(interrupted);
                     result.call_id.clone_from(&call.id);
                     result
