@@ -4,16 +4,16 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
     SystemError,
-    loaded::{Claiming, LoadedSession, RecoveredSession, end_of},
+    loaded::{Claiming, LoadedSession, RecoveredSession},
     services::Services,
     shared::check_code,
 };
 use crate::{
-    contract::{Claim, RunRow, StoreError, StoreHandle, StoredLine},
+    contract::{Claim, RunRow, RunStatus, StoreError, StoreHandle, StoredLine},
     definition::Pinned,
     run::{Loaded, Recorded},
     session::{SessionFold, decode_checkpoint},
-    vocabulary::{Digest, JournalId, RunEnd, RunId, SessionId},
+    vocabulary::{Digest, JournalId, RunId, SessionId},
 };
 
 /// The longest journal, in entries, that is recovered together with others: all of them are in
@@ -26,70 +26,55 @@ const TOGETHER_MAX: usize = 2048;
 /// epoch in which this process has it.
 pub(crate) async fn load_run(
     services: &Services,
-    run: RunId,
+    mut run: RunId,
     claim: Claiming,
     held: Option<(JournalId, u64)>,
     aside: Option<SessionId>,
     known: Option<(Digest, Arc<Pinned>)>,
 ) -> Result<Loaded, SystemError> {
-    let mut run = run;
-    loop {
-        let row = services
-            .store
-            .run(run)
-            .await?
-            .ok_or(SystemError::UnknownRun(run))?;
-        if row.status == crate::contract::RunStatus::Continued {
-            run = match end_of(&services.store, run).await? {
-                Some(RunEnd::Continued { next, .. }) => next,
-                _ => run.next(),
-            };
-            continue;
+    let store = &services.store;
+    let row = loop {
+        let row = store.run(run).await?;
+        let row = row.ok_or(SystemError::UnknownRun(run))?;
+        if row.status != RunStatus::Continued {
+            break row;
         }
-        // The journal is read before it is claimed: a newer program's run is not touched.
-        let journal = JournalId::Run(run);
-        let lines = services.store.journal(journal.clone(), 0).await?;
-        let mut recorded = Recorded::fold(&lines, run)?;
-        let claim = if row.status.is_ended() {
-            unclaimed(&[])
-        } else {
-            let journal = journal.clone();
-            match claim {
-                Claiming::Free => match services.store.claim(journal.clone(), false).await {
-                    // Its owner seemed to be dead when this process got the session, and lives
-                    // again. The run belongs to the process that has its session.
-                    Err(StoreError::Owned { .. }) if let Some((session, epoch)) = held.clone() => {
-                        services.store.claim_below(journal, session, epoch).await?
-                    }
-                    claimed => claimed?,
-                },
-                Claiming::TakeOver => services.store.claim(journal, true).await?,
-                Claiming::Below(parent, epoch) => {
-                    let above = JournalId::Run(parent);
-                    services.store.claim_below(journal, above, epoch).await?
-                }
+        run = run.next();
+    };
+    // The journal is read before it is claimed: a newer program's run is not touched.
+    let lines = store.journal(run.into(), 0).await?;
+    let mut recorded = Recorded::fold(&lines, run)?;
+    let claim = match claim {
+        _ if row.status.is_ended() => unclaimed(&[]),
+        Claiming::Free => match store.claim(run.into(), false).await {
+            // Its owner seemed to be dead when this process got the session, and lives again. The
+            // run belongs to the process that has its session.
+            Err(StoreError::Owned { .. }) if let Some((session, epoch)) = held => {
+                store.claim_below(run.into(), session, epoch).await?
             }
-        };
-        // The entries that its owner wrote before the claim.
-        let read = lines.len() as u64;
-        if claim.entries > read {
-            recorded.extend(&services.store.journal(journal, read).await?, run)?;
+            claimed => claimed?,
+        },
+        Claiming::TakeOver => store.claim(run.into(), true).await?,
+        Claiming::Below(parent, epoch) => {
+            store.claim_below(run.into(), parent.into(), epoch).await?
         }
-        let start = recorded.started(run)?;
-        let pinned = match known {
-            Some((digest, pinned)) if digest == start.definition => pinned,
-            _ => load_pinned(services, run, start.definition).await?,
-        };
-        let history = match &aside {
-            Some(session) => {
-                let before = first_of(&services.store, session, start.history).await?;
-                Some(before.transcript)
-            }
-            None => None,
-        };
-        let loaded = Loaded::new(row, claim, recorded, pinned);
-        return Ok(Loaded { history, ..loaded });
+    };
+    // The entries that its owner wrote before the claim.
+    let read = lines.len() as u64;
+    if claim.entries > read {
+        recorded.extend(&store.journal(run.into(), read).await?, run)?;
     }
+    let start = recorded.started(run)?;
+    let pinned = match known {
+        Some((digest, pinned)) if digest == start.definition => pinned,
+        _ => load_pinned(services, run, start.definition).await?,
+    };
+    let history = match &aside {
+        Some(session) => Some(first_of(store, session, start.history).await?.transcript),
+        None => None,
+    };
+    let loaded = Loaded::new(row, claim, recorded, pinned);
+    Ok(Loaded { history, ..loaded })
 }
 
 /// Recovers roots with their sessions: all are read at once, then all sessions are claimed in one
