@@ -189,8 +189,9 @@ impl Run {
         let place = (forked.cut, &forked.copies);
         batch.writes = session_contents::memory(&recording, place, store, run).await?;
         if let Some(from) = from {
-            let writes = session_contents::session_state(store, from, place, &session).await?;
-            batch.writes.extend(writes);
+            let kept = SessionContents::of_session(store, from, forked.cut).await?;
+            let writes = kept.copied(store, from, &session, &forked.copies);
+            batch.writes.extend(writes.await?);
         }
         store.commit_one(batch).await?;
         self.system.resume(run, false).await

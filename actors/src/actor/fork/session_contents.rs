@@ -24,27 +24,13 @@ pub(super) async fn memory(
     store: &StoreHandle,
     run: RunId,
 ) -> Result<Vec<StateWrite>, SystemError> {
-    let (from, to) = (
-        operations::run_scope(recording.root),
-        operations::run_scope(run),
-    );
+    let [from, to] = [recording.root, run].map(operations::run_scope);
     let changed = ChangedByTree::of(recording, 0, cut, &Scope::Run)?;
     let mut values = current(store, from.clone()).await?;
     put_back(&mut values, changed.values, &Values::new());
     let mut writes = writes(&to, values, copies);
     writes.extend(artifacts(store, &from, &to, &changed.later).await?);
     Ok(writes)
-}
-
-/// The state of the fork's session.
-pub(super) async fn session_state(
-    store: &StoreHandle,
-    from: &SessionId,
-    (cut, copies): (u64, &Copies),
-    session: &SessionId,
-) -> Result<Vec<StateWrite>, SystemError> {
-    let kept = SessionContents::of_session(store, from, cut).await?;
-    kept.copied(store, from, session, copies).await
 }
 
 /// The contents of a session at some moment.
