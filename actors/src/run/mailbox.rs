@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 use parking_lot::Mutex;
 
 use super::{ChildReport, Command};
-use crate::{contract::StoreError, vocabulary::RunId};
+use crate::vocabulary::RunId;
 
 /// Sends commands to a run. Cloning shares it.
 #[derive(Clone, Debug)]
@@ -178,23 +178,17 @@ impl ParentSender {
         *self.parent.lock() = sender;
     }
 
-    /// Tells the parent that the store refuses this child.
-    pub(crate) fn failed(&self, error: StoreError) {
-        // A parent that is gone takes the child up again, and finds out for itself.
-        self.parent.lock().tell(Command::ChildFailed(error));
-    }
-
     /// Sends this child's report to the parent. `false` when the parent is gone.
-    pub(crate) fn tell(&self, sender: ChildReport) -> bool {
-        self.hand(sender).is_ok()
+    pub(crate) fn tell(&self, report: ChildReport) -> bool {
+        self.hand(report).is_ok()
     }
 
     /// Sends this child's report to the parent, or returns it when the parent is gone.
-    pub(crate) fn hand(&self, sender: ChildReport) -> Result<(), ChildReport> {
+    pub(crate) fn hand(&self, report: ChildReport) -> Result<(), ChildReport> {
         let run = self.child;
-        let told = self.parent.lock().send(Command::Child { run, sender });
+        let told = self.parent.lock().send(Command::Child { run, report });
         told.map_err(|untold| match untold {
-            Command::Child { sender, .. } => sender,
+            Command::Child { report, .. } => report,
             _ => ChildReport::Busy,
         })
     }

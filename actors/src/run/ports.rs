@@ -352,10 +352,8 @@ pub enum Command {
         /// The child.
         run: RunId,
         /// The report.
-        sender: ChildReport,
+        report: ChildReport,
     },
-    /// A child run cannot go on, because the store refuses it.
-    ChildFailed(StoreError),
     /// The run's parent was restarted and wants a report.
     Reattached,
     /// The run's journal was claimed by another process, or the system stops. The run stops here at
@@ -380,6 +378,8 @@ pub enum ChildReport {
         /// How it ended.
         result: Box<ChildResult>,
     },
+    /// It cannot go on, because the store refuses it. A parent that is gone takes it up again, and finds out for itself.
+    Failed(StoreError),
 }
 
 /// The result of a child run.

@@ -169,8 +169,8 @@ impl AgentState {
         tracing::warn!(agent = name, reason, times, "an agent below was lost");
         if times <= restarts {
             for child in self.orphans(&name) {
-                let (run, sender) = (child.run, ChildReport::Busy);
-                child.sender.tell(Command::Child { run, sender });
+                let (run, report) = (child.run, ChildReport::Busy);
+                child.sender.tell(Command::Child { run, report });
             }
             let pause = self.pause(times);
             self.later(pause, AgentMessage::StartBelow(name));
@@ -279,7 +279,7 @@ impl AgentState {
         tracing::error!(%run, %error, "the run stops here: its journal refuses it");
         let hosted = self.forget(run);
         if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent) {
-            parent.failed(error);
+            parent.tell(ChildReport::Failed(error));
             return;
         }
         match error {

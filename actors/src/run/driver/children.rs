@@ -15,17 +15,25 @@ use crate::{
 
 impl Driver {
     /// Handles a child's report. A report of its end is recorded.
-    pub(crate) fn child_news(&mut self, leg: &Arc<Leg>, run: RunId, sender: ChildReport) {
-        let idle = match sender {
+    pub(crate) fn child_news(
+        &mut self,
+        leg: &Arc<Leg>,
+        run: RunId,
+        report: ChildReport,
+    ) -> Result<(), LegEnd> {
+        let idle = match report {
             ChildReport::Idle { wake_at } => Some(wake_at),
             ChildReport::Busy => None,
             ChildReport::Ended { append, result } => {
-                return self.child_ended(leg, run, append, *result);
+                self.child_ended(leg, run, append, *result);
+                return Ok(());
             }
+            ChildReport::Failed(error) => return Err(LegEnd::Store(error)),
         };
         if let Some(child) = self.children.get_mut(&run) {
             child.idle = idle;
         }
+        Ok(())
     }
 
     pub(super) fn child_ended(
@@ -130,14 +138,11 @@ impl Driver {
         while self.has_background() {
             match self.next_turn(&waker, false).await {
                 WakeReason::Act(_, ActEvent::Start(start)) => self.start_child(*start),
-                WakeReason::Command(Some(Command::Child { run, sender })) => {
-                    self.child_news(leg, run, sender);
+                WakeReason::Command(Some(Command::Child { run, report })) => {
+                    self.child_news(leg, run, report)?;
                 }
                 WakeReason::Command(None | Some(Command::LetGo)) => return Err(LegEnd::LetGo),
-                WakeReason::Command(Some(Command::ChildFailed(error)))
-                | WakeReason::Failed(error) => {
-                    return Err(LegEnd::Store(error));
-                }
+                WakeReason::Failed(error) => return Err(LegEnd::Store(error)),
                 _ => {}
             }
         }

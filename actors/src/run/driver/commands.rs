@@ -35,10 +35,9 @@ impl Driver {
             Some(Command::Cancel { reason }) => {
                 return Err(LegEnd::Cancel(StopReason::Cancelled(reason)));
             }
-            Some(Command::ChildFailed(error)) => return Err(LegEnd::Store(error)),
             Some(Command::Inbox) => self.read_inbox().await?,
             Some(Command::Reattached) => self.told_idle = None,
-            Some(Command::Child { run, sender }) => self.child_news(leg, run, sender),
+            Some(Command::Child { run, report }) => self.child_news(leg, run, report)?,
         }
         Ok(())
     }

@@ -18,12 +18,10 @@ impl Driver {
             self.told_idle = standing;
             let wake_at = standing.flatten();
             if let Some(parent) = &self.parent {
-                let sender = if idle {
-                    ChildReport::Idle { wake_at }
-                } else {
-                    ChildReport::Busy
-                };
-                parent.tell(sender);
+                parent.tell(match idle {
+                    true => ChildReport::Idle { wake_at },
+                    false => ChildReport::Busy,
+                });
             }
             let status = match idle {
                 true => RunStatus::Waiting,

@@ -106,11 +106,9 @@ impl Carrier {
             let append = batch.appends.pop().map(Box::new);
             // The inbox items that the batch strikes off stay there. The run is over, so nobody
             // reads them.
-            let sender = ChildReport::Ended {
-                append,
-                result: Box::new(result),
-            };
-            self.tell_end(&parent, sender).await?;
+            let result = Box::new(result);
+            let report = ChildReport::Ended { append, result };
+            self.tell_end(&parent, report).await?;
         } else {
             let end = turn.clone();
             self.append_to_session(&mut batch, |_| Entry::TurnEnded(end))?;
@@ -147,12 +145,12 @@ impl Carrier {
     async fn tell_end(
         &mut self,
         parent: &ParentSender,
-        mut sender: ChildReport,
+        mut report: ChildReport,
     ) -> Result<(), RunExit> {
         loop {
-            match parent.hand(sender) {
+            match parent.hand(report) {
                 Ok(()) => return Ok(()),
-                Err(untold) => sender = untold,
+                Err(untold) => report = untold,
             }
             loop {
                 match self.driver.commands.next().await {
