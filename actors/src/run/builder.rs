@@ -122,23 +122,17 @@ where
 }
 
 impl AgentPolicy {
-    /// Names it in a definition. Code gets a name that nothing else has, which begins with its place.
-    fn add(
-        self,
-        policies: &mut Vec<PolicySpec>,
-        registry: Registry,
-        place: &str,
-        name: String,
-    ) -> Registry {
+    /// The policy's entry in a definition, and the code behind its name. Code gets a name that nothing else has, which
+    /// begins with its place.
+    fn named(self, place: &str, name: String) -> (PolicySpec, Registry) {
         match self {
             Self::Registered(settings) => {
-                policies.push(PolicySpec::new(name).settings(settings));
-                registry
+                (PolicySpec::new(name).settings(settings), Registry::new())
             }
             Self::Own(policy) => {
                 let name = format!("{place}:{name}");
-                policies.push(PolicySpec::new(name.clone()));
-                registry.policy(name, move |_| Ok(policy.clone()))
+                let own = Registry::new().policy(name.clone(), move |_| Ok(policy.clone()));
+                (PolicySpec::new(name), own)
             }
         }
     }
@@ -275,10 +269,9 @@ impl Agent {
     pub fn policy(mut self, name: impl Into<String>, policy: impl Into<AgentPolicy>) -> Self {
         // Agents of a team share a registry, and may call different policies by one name.
         let place = format!("agent:{}:{}", self.spec.name, self.spec.policies.len());
-        self.registry =
-            policy
-                .into()
-                .add(&mut self.spec.policies, self.registry, &place, name.into());
+        let (spec, own) = policy.into().named(&place, name.into());
+        self.spec.policies.push(spec);
+        self.registry = self.registry.with(own);
         self
     }
 
@@ -444,10 +437,9 @@ impl Team {
     #[must_use]
     pub fn policy(mut self, name: impl Into<String>, policy: impl Into<AgentPolicy>) -> Self {
         let place = format!("team:{}:{}", self.spec.name, self.spec.policies.len());
-        self.registry =
-            policy
-                .into()
-                .add(&mut self.spec.policies, self.registry, &place, name.into());
+        let (spec, own) = policy.into().named(&place, name.into());
+        self.spec.policies.push(spec);
+        self.registry = self.registry.with(own);
         self
     }
 
