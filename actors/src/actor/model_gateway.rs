@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     contract::{BoxFuture, Entropy, ModelContext, ModelError, ModelHandle, NextModel, Telling},
-    run::{Called, ModelCall, Registry, Tries},
+    run::{Called, ModelAnswer, ModelCall, Registry, Tries},
     vocabulary::{ErrorKind, ModelRequest, ModelResponse, OperationError, Preview, RunId},
 };
 
@@ -69,9 +69,6 @@ pub(crate) struct ModelGateway {
     entropy: Arc<dyn Entropy>,
     previews: Previewer,
 }
-
-/// The result of a call to a model.
-pub(crate) type ModelAnswer = Called<Result<ModelResponse, OperationError>>;
 
 /// How many untaken answers are kept for runs that come back.
 pub(crate) const KEPT_ANSWERS: usize = 256;

@@ -18,10 +18,10 @@ use crate::{
         Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, Notice, StateSlot, StoreHandle,
     },
     run::{
-        Acknowledge, Called, ChildResult, ChildStart, Command, ModelCall, Ports, Registry,
-        StateTurn, ToolEnd, ToolInvocation, ToolSlot,
+        Acknowledge, Called, ChildResult, ChildStart, Command, ModelAnswer, ModelCall, Ports,
+        Registry, StateTurn, ToolEnd, ToolInvocation, ToolSlot,
     },
-    vocabulary::{ErrorKind, ModelResponse, OperationError, OperationId, RunEnd, RunId},
+    vocabulary::{ErrorKind, OperationError, OperationId, RunEnd, RunId},
 };
 
 /// The least number of values whose turns are kept before unused turns are forgotten.
@@ -95,10 +95,7 @@ impl Ports for Services {
         self.journal.commit(batch, acknowledge);
     }
 
-    fn model(
-        &self,
-        call: ModelCall,
-    ) -> BoxFuture<'static, Called<Result<ModelResponse, OperationError>>> {
+    fn model(&self, call: ModelCall) -> BoxFuture<'static, ModelAnswer> {
         let Some(gateway) = self.gateways.read().to(&call.code.model) else {
             let model = &call.request.model;
             let message = format!("the model {model:?} is of another System");

@@ -56,8 +56,8 @@ pub use policy::{
 };
 pub use ports::Task;
 pub(crate) use ports::{
-    Acknowledge, Called, ChildReport, ChildResult, ChildStart, Command, ModelCall, Ports,
-    StateTurn, ToolEnd, ToolInvocation, ToolSlot, Tries,
+    Acknowledge, Called, ChildReport, ChildResult, ChildStart, Command, ModelAnswer, ModelCall,
+    Ports, StateTurn, ToolEnd, ToolInvocation, ToolSlot, Tries,
 };
 pub use recording::{Recording, RecordingError};
 pub use registry::{ModelCode, Registry, ToolCode};

@@ -52,10 +52,7 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     fn commit(&self, batch: Batch, acknowledge: Acknowledge);
 
     /// Asks a model, through its gateway.
-    fn model(
-        &self,
-        call: ModelCall,
-    ) -> BoxFuture<'static, Called<Result<ModelResponse, OperationError>>>;
+    fn model(&self, call: ModelCall) -> BoxFuture<'static, ModelAnswer>;
 
     /// Waits until a tool call may run. The numbers of calls at once are bounded, for its tool and
     /// for all tools. A call gets its slot before its start is recorded.
@@ -208,6 +205,9 @@ pub(crate) struct Called<T> {
     /// How many real attempts were made, and how long they took together, with the pauses.
     pub tries: Tries,
 }
+
+/// The end of a model call.
+pub(crate) type ModelAnswer = Called<Result<ModelResponse, OperationError>>;
 
 /// How many real attempts at a call were made, and how long they took together, with the pauses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
