@@ -6,7 +6,6 @@ mod failures;
 mod hearing;
 mod resting;
 mod session;
-mod starting;
 mod steering;
 
 use std::{
@@ -21,7 +20,6 @@ use tokio::{sync::oneshot, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use failures::Failures;
-use starting::answer;
 pub(super) use steering::unread_turns;
 
 use super::{
@@ -204,6 +202,14 @@ impl Actor for Agent {
             state.shared.services.previewer.live.remove(run);
         }
         Ok(())
+    }
+}
+
+/// Answers the caller that woke a run, if there is one.
+fn answer(reply: Option<WakeReply>, result: Result<RunId, SystemError>) {
+    if let Some(reply) = reply {
+        // The caller may have gone.
+        let _ = reply.send(result);
     }
 }
 

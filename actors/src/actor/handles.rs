@@ -1,6 +1,6 @@
 //! The cheap handles: dropping one stops nothing.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ use crate::{
     },
     run::{
         Recorded,
-        operations::{AgentMessage as Told, Allowance},
+        operations::{self, AgentMessage as Told, Allowance, TopicCounts},
     },
     session::Turn,
     vocabulary::{AgentError, Answer, Message, Outcome, Part, RunEnd, RunId, SessionId, Spent},
@@ -357,6 +357,18 @@ impl Run {
     pub async fn budget(&self) -> Result<Allowance, SystemError> {
         self.check(Use::Look).await?;
         Ok(self.current().await?.recorded().await?.allowance())
+    }
+
+    /// The topics that the run shares with its tree, by name: how many events were published, and how
+    /// each queue stands. Topics of a session, a user or a team outlast runs and are not among them.
+    ///
+    /// # Errors
+    /// [`SystemError::UnknownRun`]; [`SystemError::Foreign`]; what the store fails with.
+    pub async fn topics(&self) -> Result<BTreeMap<String, TopicCounts>, SystemError> {
+        self.check(Use::Look).await?;
+        let root = self.current().await?.status().await?.root;
+        let values = self.system.store().scope(operations::run_scope(root));
+        Ok(operations::topics_among(values.await?))
     }
 
     /// Sends a message to the agent while it works; its model reads it after the results of the

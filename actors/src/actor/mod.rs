@@ -47,7 +47,6 @@ mod text_stream;
 mod timer_service;
 mod tool_call;
 mod tool_executor;
-mod topics;
 mod turns;
 mod volatile;
 

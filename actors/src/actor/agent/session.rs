@@ -8,22 +8,21 @@ use std::sync::{
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
-use super::{
-    AgentState, SessionState,
-    starting::{answer, first_start},
-    steering::item_of,
-};
+use super::{AgentState, SessionState, answer, steering::item_of};
 use crate::{
     actor::{
         SystemError,
         agent_message::{AgentMessage, BegunTurn, Recovery, TurnReply, WakeReply},
         launch::load_session,
         loaded::{LoadedSession, RecoveredSession},
+        shared::TeamEntry,
     },
     contract::{Append, Batch, Line, StoreError},
     run::{Acknowledge, Loaded, Ports, row_of},
     session::{Admission, SessionFold, Turn, checkpoint_is_due, encode_checkpoint},
-    vocabulary::{AgentError, Entry, JournalId, RunId, SessionTurn, TurnEnd},
+    vocabulary::{
+        AgentError, Entry, JournalId, RunId, RunStart, SessionId, SessionTurn, Timestamp, TurnEnd,
+    },
 };
 
 impl SessionState {
@@ -474,4 +473,38 @@ impl AgentState {
             self.admit(admission);
         }
     }
+}
+
+/// The start of the run that carries this turn.
+fn first_start(
+    run: RunId,
+    turn: &Turn,
+    team: &TeamEntry,
+    fold: &SessionFold,
+    session: &SessionId,
+    now: Timestamp,
+) -> RunStart {
+    let spec = &team.pinned.team;
+    let active = fold
+        .active_agent
+        .as_deref()
+        .filter(|name| spec.find(name).is_some());
+    let agent = active.unwrap_or(&spec.agent.name).to_owned();
+    let mut start = RunStart::new(
+        run,
+        session.team.clone(),
+        agent,
+        team.digest,
+        turn.message.clone(),
+    );
+    start.display_name = team.pinned.display_name_of(&start.agent);
+    start.session = Some(session.clone());
+    start.history = fold.entries;
+    start.budget = spec.budget.narrowed(&turn.budget);
+    start.deadline = turn.deadline;
+    start.at = now;
+    start.owner = turn.owner.clone().or_else(|| fold.owner.clone());
+    (start.dry_run, start.streaming) = (turn.dry_run, turn.streaming);
+    start.tools.clone_from(&turn.tools);
+    start
 }
