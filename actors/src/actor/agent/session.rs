@@ -202,15 +202,11 @@ impl AgentState {
             self.wake(run, false, None);
             return;
         };
-        let RecoveredSession {
-            session,
-            run: loaded,
-        } = *taken;
-        self.session_loaded(Ok(session));
+        self.session_loaded(Ok(taken.session));
         // The run was woken meanwhile: it is being read again, with a later claim.
         if !self.runs.contains_key(&run) {
             self.admit_run(run, run, None);
-            self.run_loaded(run, Ok(loaded));
+            self.run_loaded(run, Ok(taken.run));
         }
     }
 
@@ -279,12 +275,6 @@ impl AgentState {
     }
 
     pub(super) fn turn_recorded(&mut self, begun: BegunTurn, result: Result<(), StoreError>) {
-        let BegunTurn {
-            start,
-            turn,
-            reply,
-            again,
-        } = begun;
         let Some(session) = &mut self.session else {
             return;
         };
@@ -293,13 +283,13 @@ impl AgentState {
                 error,
                 StoreError::Stale { .. } | StoreError::Owned { .. } | StoreError::Sequence { .. }
             );
-            match again {
+            match begun.again {
                 // The session existed already. It is claimed now, which tells its owner.
                 Some(turn) if is_there && !std::mem::replace(&mut session.is_made, true) => {
-                    session.early.push((turn, reply));
+                    session.early.push((turn, begun.reply));
                 }
                 _ => {
-                    let _ = reply.send(Err(SystemError::Store(error)));
+                    let _ = begun.reply.send(Err(SystemError::Store(error)));
                 }
             }
             // Another process writes to this session, or the store failed, perhaps after the write:
@@ -307,8 +297,9 @@ impl AgentState {
             self.reload_session();
             return;
         }
-        let (run, id) = (turn.run, turn.turn.clone());
-        if session.record(Entry::TurnStarted(Box::new(turn))).is_none() {
+        let (run, id) = (begun.turn.run, begun.turn.turn.clone());
+        let entry = Entry::TurnStarted(Box::new(begun.turn));
+        if session.record(entry).is_none() {
             return;
         }
         session.unread.remove(&id);
@@ -317,25 +308,22 @@ impl AgentState {
         };
         // The run is known before its handle is, so that it can be found through the handle.
         let version = team.pinned.team.version;
-        let loaded = Loaded::fresh(run, start, team.pinned, version);
+        let loaded = Loaded::fresh(run, begun.start, team.pinned, version);
         self.admit_run(run, run, None);
-        let _ = reply.send(Ok(run));
+        let _ = begun.reply.send(Ok(run));
         self.carry(loaded, None);
         self.answer_known();
     }
 
     /// Answers the callers of turns that have begun by now. The others wait for the run that is open now.
     fn answer_known(&mut self) {
-        if let Some(SessionState {
-            loaded: Some((fold, _)),
-            turns,
-            ..
-        }) = &mut self.session
+        if let Some(session) = &mut self.session
+            && let Some((fold, _)) = &session.loaded
         {
-            for (run, reply) in turns.known(fold) {
+            for (run, reply) in session.turns.known(fold) {
                 let _ = reply.send(Ok(run));
             }
-            if turns.has_waiting() {
+            if session.turns.has_waiting() {
                 self.look_for_questions(Some(false));
             }
         }
@@ -452,22 +440,17 @@ impl AgentState {
         {
             self.wake(run, take_over, reply);
         }
-        while let Some(SessionState {
-            loaded: Some((fold, _)),
-            turns,
-            unread,
-            ..
-        }) = &mut self.session
+        while let Some(session) = &mut self.session
+            && let Some((fold, _)) = &session.loaded
+            && let Some(admission) = session.turns.next(fold)
         {
-            let Some(admission) = turns.next(fold) else {
-                return;
-            };
+            let is_unread = |id: &String| session.unread.contains_key(id);
             if let Admission::Begin(turn, reply) = &admission
                 && reply.is_closed()
-                && turn.id.as_ref().is_none_or(|id| !unread.contains_key(id))
+                && !turn.id.as_ref().is_some_and(is_unread)
             {
                 // The turn's sender left while it waited. Nothing of the turn is recorded.
-                turns.set_busy(false);
+                session.turns.set_busy(false);
                 continue;
             }
             self.admit(admission);

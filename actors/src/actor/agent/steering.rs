@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use super::{AgentState, SessionState};
+use super::AgentState;
 use crate::{
     actor::{
         agent_message::{AgentMessage, TurnReply},
@@ -168,17 +168,14 @@ impl AgentState {
 
     /// Strikes the turns that have a run of their own by now off the inboxes of ended runs.
     pub(super) fn settle_unread(&mut self) {
-        let Some(SessionState {
-            loaded: Some((fold, _)),
-            unread,
-            ..
-        }) = &mut self.session
-        else {
-            return;
-        };
-        let settled = unread.extract_if(.., |turn, _| fold.turns.contains_key(turn));
-        for (turn, run) in settled.collect::<Vec<_>>() {
-            self.strike(run, &turn);
+        if let Some(session) = &mut self.session
+            && let Some((fold, _)) = &session.loaded
+        {
+            let has_run = |turn: &String, _: &mut RunId| fold.turns.contains_key(turn);
+            let settled: Vec<_> = session.unread.extract_if(.., has_run).collect();
+            for (turn, run) in settled {
+                self.strike(run, &turn);
+            }
         }
     }
 
