@@ -167,15 +167,13 @@ impl Actor for JournalActor {
     async fn handle(
         &self,
         _myself: ActorRef<Self::Msg>,
-        JournalMessage {
-            mut under_way,
-            mut turn,
-        }: JournalMessage,
+        mut message: JournalMessage,
         carrying: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         // There is one permit, so what was carried before has ended.
         *carrying = Some(AbortOnDropHandle::new(tokio::spawn(async move {
             loop {
+                let JournalMessage { under_way, turn } = &mut message;
                 let Some((commit, acknowledges)) = under_way.take().or_else(|| turn.next()) else {
                     return;
                 };

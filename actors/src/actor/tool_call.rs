@@ -230,21 +230,15 @@ impl ToolCaller {
     }
 
     fn context(&self, invocation: &ToolInvocation) -> ToolContext {
-        let ToolInvocation {
-            run,
-            operation,
-            agent,
-            deadline,
-            cancelled,
-            ..
-        } = invocation;
-        ToolContext::new(*run, *operation, agent.clone(), cancelled.clone())
-            .with_deadline(*deadline)
+        let (run, operation) = (invocation.run, invocation.operation);
+        let (agent, cancelled) = (invocation.agent.clone(), invocation.cancelled.clone());
+        ToolContext::new(run, operation, agent, cancelled)
+            .with_deadline(invocation.deadline)
             .with_credential(invocation.credential.clone())
             .with_continued(invocation.continued.clone())
             .with_state(invocation.kept.clone())
             .with_origin(invocation.origin.clone())
-            .previews(self.previews.sink(*run))
+            .previews(self.previews.sink(run))
     }
 
     /// Checks the arguments against the schema, in words for the model.

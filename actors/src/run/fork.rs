@@ -439,18 +439,15 @@ impl Copier<'_> {
 impl Standing {
     fn of(entries: &[Placed]) -> Self {
         let mut standing = Self::default();
-        for Placed {
-            position, entry, ..
-        } in entries
-        {
-            match entry {
+        for placed in entries {
+            match &placed.entry {
                 Entry::Started {
                     op,
                     name,
                     begun: Begun::Effect | Begun::Ticket,
                     ..
                 } => {
-                    let begun = (*position, name.clone());
+                    let begun = (placed.position, name.clone());
                     standing.under_way.entry(*op).or_insert(begun);
                 }
                 Entry::Completed {

@@ -215,32 +215,24 @@ impl Leg {
     /// A leg that goes on from what is recorded of it.
     pub(crate) fn open(opening: Opening<'_>, at: LegStart, recorded: &mut Recorded) -> Self {
         let Opening { start, agent, .. } = opening;
-        let LegStart {
-            number,
-            request,
-            said,
-            heard,
-            callers,
-            returned_by,
-            ..
-        } = at;
         let mut whole = opening.history.clone();
         let history = whole.len();
-        let heard = heard.iter().filter_map(|place| said.get(*place as usize));
+        let heard = at.heard.iter();
+        let heard = heard.filter_map(|place| at.said.get(*place as usize));
         let heard = [Mutex::new(heard.cloned().collect()), Mutex::default()];
-        if said.is_empty() {
+        if at.said.is_empty() {
             whole.push(start.input.clone());
         } else {
-            whole.extend(said);
+            whole.extend(at.said);
         }
-        let (asked, by) = (request.as_deref(), returned_by.as_deref());
-        let note = handover::note(&agent.spec, asked, by, number > 0).map(Arc::new);
+        let (asked, by) = (at.request.as_deref(), at.returned_by.as_deref());
+        let note = handover::note(&agent.spec, asked, by, at.number > 0).map(Arc::new);
         whole.extend(note.clone());
         let conversation = handover::seen(&whole, &agent.spec);
         let calls = std::mem::take(&mut recorded.calls);
         let noted = std::mem::take(&mut recorded.noted);
         let all = calls.keys().chain(noted.keys());
-        let of_leg = all.filter(|op| op.leg == number);
+        let of_leg = all.filter(|op| op.leg == at.number);
         let books = Books {
             unasked: of_leg.map(|op| (*op, ())).collect(),
             recorded: calls,
@@ -258,7 +250,7 @@ impl Leg {
             origin: Arc::new(origin),
             run: opening.run,
             epoch: opening.epoch,
-            number,
+            number: at.number,
             start,
             pinned: opening.pinned,
             agent,
@@ -266,9 +258,9 @@ impl Leg {
             conversation,
             whole,
             history,
-            request,
-            callers,
-            returned_by,
+            request: at.request,
+            callers: at.callers,
+            returned_by: at.returned_by,
             note,
             books: Mutex::new(books),
             steering: Mutex::default(),

@@ -385,27 +385,14 @@ impl Registry {
     }
 
     /// A team file names a kind of toolset as it names a kind of tool, so the error lists both.
-    fn with_toolset_kinds(&self, error: DefinitionError) -> DefinitionError {
-        match error {
-            DefinitionError::Unknown {
-                wanted_by,
-                what,
-                name,
-                ..
-            } => {
-                let mut kinds = self.places.names_of::<MakeTool>();
-                kinds.extend(self.places.names_of::<MakeToolset>());
-                kinds.sort_unstable();
-                let known = listed(kinds);
-                DefinitionError::Unknown {
-                    wanted_by,
-                    what,
-                    name,
-                    known,
-                }
-            }
-            other => other,
+    fn with_toolset_kinds(&self, mut error: DefinitionError) -> DefinitionError {
+        if let DefinitionError::Unknown { known, .. } = &mut error {
+            let mut kinds = self.places.names_of::<MakeTool>();
+            kinds.extend(self.places.names_of::<MakeToolset>());
+            kinds.sort_unstable();
+            *known = listed(kinds);
         }
+        error
     }
 
     pub(super) fn check_agent(

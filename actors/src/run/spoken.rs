@@ -45,31 +45,25 @@ pub(crate) fn spoken(
     before: Vec<Arc<Message>>,
 ) -> Result<Vec<Arc<Message>>, StoreError> {
     let mut said: Vec<Said> = Vec::new();
-    for Ended {
-        family,
-        name,
-        digest,
-        result,
-    } in ended(lines, leg)?
-    {
-        match family {
+    for ended in ended(lines, leg)? {
+        match ended.family {
             Family::Model => {
-                if let Some(response) = read_result(&result) {
+                if let Some(response) = read_result(&ended.result) {
                     let step = u32::try_from(said.len() + 1).unwrap_or(u32::MAX);
                     said.push(Said::of(response, leg, step));
                 }
             }
             Family::Tool => {
-                if let Some(end) = read_end(&result) {
+                if let Some(end) = read_end(&ended.result) {
                     let end = end.map_or_else(CallEnd::failed, CallEnd::Of);
-                    take_end(&mut said, (&name, digest), end);
+                    take_end(&mut said, (&ended.name, ended.digest), end);
                 }
             }
             Family::Delegate => {
-                if let Some(end) = read_end(&result) {
-                    let name = format!("{DELEGATE_PREFIX}{name}");
+                if let Some(end) = read_end(&ended.result) {
+                    let name = format!("{DELEGATE_PREFIX}{}", ended.name);
                     let end = end.map_or_else(CallEnd::failed, in_words);
-                    take_end(&mut said, (&name, digest), end);
+                    take_end(&mut said, (&name, ended.digest), end);
                 }
             }
             _ => {}
@@ -87,28 +81,23 @@ pub(crate) fn spoken(
 pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, StoreError> {
     let mut made: Vec<(Option<String>, String)> = Vec::new();
     let mut has_calls = false;
-    for Ended {
-        family,
-        name,
-        result,
-        ..
-    } in ended(lines, leg)?
-    {
-        let (by, text) = match family {
+    for ended in ended(lines, leg)? {
+        let (by, text) = match ended.family {
             Family::Model => {
-                let said = read_result::<ModelResponse>(&result);
+                let said = read_result::<ModelResponse>(&ended.result);
                 has_calls |= said.as_ref().is_some_and(|said| !said.calls().is_empty());
                 (None, said.map(|said| said.content()))
             }
             Family::Tool if !has_calls => {
-                let ended = read_result::<ToolResult>(&result);
-                let ended = ended.filter(|end| end.status == ToolStatus::Success);
-                (Some(name), ended.map(|end| end.text))
+                let result = read_result::<ToolResult>(&ended.result);
+                let result = result.filter(|result| result.status == ToolStatus::Success);
+                (Some(ended.name), result.map(|result| result.text))
             }
             Family::Delegate | Family::Join => {
-                let ended = read_result::<ChildResult>(&result);
-                let outcome = ended.and_then(|child| child.outcome.ok());
-                (Some(name), outcome.map(|outcome| outcome.text().to_owned()))
+                let child = read_result::<ChildResult>(&ended.result);
+                let outcome = child.and_then(|child| child.outcome.ok());
+                let text = outcome.map(|outcome| outcome.text().to_owned());
+                (Some(ended.name), text)
             }
             _ => continue,
         };
@@ -216,21 +205,18 @@ fn digest_of(leg: &Leg, call: &ToolCall) -> CallDigest {
 /// has none yet.
 fn take_end(said: &mut [Said], (name, digest): (&str, CallDigest), end: CallEnd) {
     for said in said.iter_mut().rev() {
-        let fits = |AskedCall {
-                        call,
-                        digest: asked,
-                        ..
-                    }: &AskedCall| match &end {
+        let fits = |call: &ToolCall, asked: CallDigest| match &end {
             // A person who approved it may have changed its arguments.
             // The function's own calls may have the ids of a model's.
             CallEnd::Of(result) => call.id == result.call_id && call.name == result.name,
             // The digest of an agent that was made tells its name too.
             CallEnd::Words(..) => {
-                *asked == digest && (call.name == name || call.name == CREATE_AGENT)
+                asked == digest && (call.name == name || call.name == CREATE_AGENT)
             }
         };
-        let mut calls = said.calls.iter_mut();
-        if let Some(asked) = calls.find(|asked| asked.result.is_none() && fits(asked)) {
+        let open = said.calls.iter_mut().filter(|asked| asked.result.is_none());
+        let mut of_it = open.filter(|asked| fits(&asked.call, asked.digest));
+        if let Some(asked) = of_it.next() {
             asked.result = Some(match end {
                 CallEnd::Of(result) => *result,
                 CallEnd::Words(status, text) => ToolResult::new(&asked.call, status, text),

@@ -244,20 +244,14 @@ struct Carrier {
 
 impl Carrier {
     fn new(mut task: RunTask) -> Result<Box<Self>, StoreError> {
-        let Loaded {
-            row,
-            claim,
-            mut recorded,
-            pinned,
-            ..
-        } = task.loaded;
-        let run = row.run;
+        let (row, pinned) = (task.loaded.row, task.loaded.pinned);
+        let (run, mut recorded) = (row.run, task.loaded.recorded);
         let start = recorded.started(run)?;
         if task.cancelled.is_cancelled() {
             let above = || "cancelled with its parent".to_owned();
             task.life.cancel.get_or_insert_with(above);
         }
-        let journal = JournalWriter::new(row, claim, task.ports);
+        let journal = JournalWriter::new(row, task.loaded.claim, task.ports);
         let linger = task.parent.is_none().then_some(task.linger);
         let driver = Driver::new(
             journal,

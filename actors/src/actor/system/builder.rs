@@ -152,26 +152,16 @@ impl SystemBuilder {
     }
 
     async fn start_below(self, above: Option<ActorCell>) -> Result<System, SystemError> {
-        let Self {
-            store,
-            registry,
-            named,
-            mut teams,
-            clock,
-            entropy,
-            limits,
-            recover,
-            around,
-        } = self;
-        let mut registry = registry.with(named);
-        if let Some(around) = around {
+        let (mut teams, limits, entropy) = (self.teams, self.limits, self.entropy);
+        let mut registry = self.registry.with(self.named);
+        if let Some(around) = self.around {
             registry = around(registry);
             for team in &mut teams {
                 team.registry = around(std::mem::take(&mut team.registry));
             }
         }
         let (registry, entries) = resolved(registry, teams).await?;
-        check_finished(&store).await?;
+        check_finished(&self.store).await?;
         let in_memory = |(spec, _): &&(TeamSpec, Registry)| spec.durability == Durability::Memory;
         let volatile: BTreeSet<String> = entries
             .values()
@@ -179,17 +169,17 @@ impl SystemBuilder {
             .map(|(spec, _)| spec.name.clone())
             .collect();
         let volatile = (!volatile.is_empty())
-            .then(|| VolatileTeams::new(store.clone(), volatile.into(), limits.retention));
+            .then(|| VolatileTeams::new(self.store.clone(), volatile.into(), limits.retention));
         let store = match &volatile {
             Some(volatile) => StoreHandle::new(volatile.clone()),
-            None => store,
+            None => self.store,
         };
         let entries = entries
             .into_iter()
             .map(|(name, (spec, registry))| (name, TeamEntry::new(registry, &spec)))
             .collect::<BTreeMap<_, _>>();
         let (requests, requests_in) = mpsc::unbounded_channel();
-        let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let registry = Arc::new(registry);
         let previewer = Previewer {
             observers: Observers::default(),
@@ -221,7 +211,7 @@ impl SystemBuilder {
             services,
             limits,
             teams: RwLock::new(entries),
-            recovers: recover,
+            recovers: self.recover,
             clock_jump: Notify::new(),
             agents: Mutex::default(),
             admissions: Arc::new(Semaphore::new(limits.admissions.max(1))),
@@ -244,7 +234,7 @@ impl SystemBuilder {
         let _ = shared.root.set(root);
         let system = System(shared, Acting::default());
         system.0.announce().await?;
-        if recover {
+        if self.recover {
             system.0.declare_schedules().await?;
             system.recover().await?;
         }

@@ -139,11 +139,7 @@ impl Driver {
 
     /// Begins an act outside of the process.
     fn begin_act(&mut self, op: OperationId, act: Act<Made>, started: bool) {
-        let Act {
-            record_start,
-            gate,
-            future,
-        } = act;
+        let (record_start, gate, future) = (act.record_start, act.gate, act.future);
         let Some(under) = self.under.get_mut(&op) else {
             return;
         };
@@ -181,16 +177,12 @@ impl Driver {
     }
 
     fn attempt(&mut self, op: OperationId, write: Write<Made>) {
-        let Write {
-            place: (scope, key),
-            attempt,
-            unsaved,
-        } = write;
         if let Some(under) = self.under.get_mut(&op) {
-            under.unsaved = unsaved;
+            under.unsaved = write.unsaved;
         }
+        let (scope, key) = write.place;
         let turn = self.ports.state_turn(scope, key);
-        self.make_attempt(op, attempt, turn);
+        self.make_attempt(op, write.attempt, turn);
     }
 
     fn begin_wait(&mut self, op: OperationId, wait: Wait<Made>, started: Option<Begun>) {

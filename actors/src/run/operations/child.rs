@@ -341,18 +341,12 @@ impl RunContext {
 }
 
 fn delegated(agent: &str, result: ChildResult) -> Result<Delegated, AgentError> {
-    let ChildResult {
-        run,
-        outcome,
-        spent,
-        ..
-    } = result;
-    match outcome {
+    match result.outcome {
         Ok(outcome) => Ok(Delegated {
-            run,
+            run: result.run,
             text: outcome.text().to_owned(),
             outcome,
-            spent,
+            spent: result.spent,
         }),
         Err(cause) => {
             let mut path = vec![agent.to_owned()];

@@ -184,19 +184,12 @@ impl Operation for Update {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
-        let ports = cx.ports.clone();
-        let Self {
-            place,
-            key,
-            decide,
-            tell,
-            ..
-        } = self;
-        if place.scope == Scope::Temp {
+        let (ports, key, decide, tell) = (cx.ports.clone(), self.key, self.decide, self.tell);
+        if self.place.scope == Scope::Temp {
             // The change is recorded only by the entry of its end.
             return Begin::Deferred(Box::new(move || cx.leg.temp.update(key, &decide)));
         }
-        let scope = place.store;
+        let scope = self.place.store;
         let place = (scope.clone(), key.clone());
         let from = (cx.run, cx.id);
         let attempt: Attempt<Self::Output> = Arc::new(move || {

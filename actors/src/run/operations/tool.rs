@@ -192,22 +192,19 @@ impl Calling {
     }
 
     async fn end(self, in_doubt: bool) -> Begin<ToolResult> {
-        let Self {
-            changing,
-            leg,
-            ports,
-            durable,
-            invocation,
-        } = self;
+        let invocation = self.invocation;
         let (call, definition) = (invocation.call.clone(), invocation.definition.clone());
         let slot = invocation.slot.clone();
-        let called = call_or_reconcile(&*ports, (&leg, &durable), invocation, in_doubt).await;
+        let books = (&*self.leg, &*self.durable);
+        let called = call_or_reconcile(&*self.ports, books, invocation, in_doubt).await;
         let Ok(called) = called else {
             // The driver hears of the failure by itself and ends everything.
             return std::future::pending().await;
         };
         let begin = match called {
-            ToolEnd::Changing(result, changes) => Begin::Write(changing.write(result, changes)),
+            ToolEnd::Changing(result, changes) => {
+                Begin::Write(self.changing.write(result, changes))
+            }
             end => ended(call, &definition, end),
         };
         match (begin, slot) {
