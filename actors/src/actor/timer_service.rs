@@ -76,12 +76,6 @@ impl Alarms {
 /// that have nothing to do.
 pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
     let clock = shared.services.clock.clone();
-    let TimerBook {
-        requests,
-        alarms,
-        mark,
-        turns,
-    } = book;
     let store = &shared.services.store;
     let mut look = clock.monotonic();
     let mut looked = None;
@@ -97,7 +91,7 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
     // Whether runs whose time has come wait until fewer runs are live.
     let mut are_full = false;
     loop {
-        let alarm = alarms.first().map(|(at, _)| match are_full {
+        let alarm = book.alarms.first().map(|(at, _)| match are_full {
             true => clock.sleep(PLACES_AGAIN),
             false => pause_until(&*clock, at),
         });
@@ -105,14 +99,14 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
         let next = look.min(look_for_idle);
         tokio::select! {
             biased;
-            request = requests.recv() => match request {
+            request = book.requests.recv() => match request {
                 Some(TimerRequest::WakeAt(at, run)) => {
                     // A run that wakes early, since the wall clock was set back, finds nothing to
                     // do.
                     let left = at.since(clock.now());
-                    alarms.set(clock.forward().after(left), run);
+                    book.alarms.set(clock.forward().after(left), run);
                 }
-                Some(TimerRequest::Awake(run)) => alarms.clear(run),
+                Some(TimerRequest::Awake(run)) => book.alarms.clear(run),
                 // Agents that have nothing to do soon after are told with this one.
                 Some(TimerRequest::LookForIdle) => {
                     look_for_idle = look_for_idle.min(clock.monotonic().after(LEAST_IDLENESS));
@@ -132,13 +126,13 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
         }
         let forward = clock.forward();
         are_full = false;
-        while let Some((_, run)) = alarms.first().filter(|(at, _)| *at <= forward) {
+        while let Some((_, run)) = book.alarms.first().filter(|(at, _)| *at <= forward) {
             let Some(place) = shared.place_for_sleeper() else {
                 are_full = true;
                 break;
             };
             shared.wake(run, Some(place)).await;
-            alarms.clear(run);
+            book.alarms.clear(run);
         }
         let now = clock.monotonic();
         if now >= look_for_idle {
@@ -149,16 +143,16 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
         }
         looked = Some(now);
         look = now.after(every);
-        match store.posted(*mark).await {
+        match store.posted(book.mark).await {
             Ok((seen, runs)) => {
                 for run in runs {
                     let is_live = shared.services.previewer.live.tell(run, Command::Inbox);
                     if !is_live && !shared.wake(run, None).await {
-                        turns.spawn(shared.clone().begin_posted(run));
+                        book.turns.spawn(shared.clone().begin_posted(run));
                     }
                 }
-                while turns.try_join_next().is_some() {}
-                *mark = seen;
+                while book.turns.try_join_next().is_some() {}
+                book.mark = seen;
             }
             Err(error) => tracing::warn!(%error, "inboxes cannot be looked at"),
         }
