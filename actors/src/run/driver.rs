@@ -149,10 +149,8 @@ pub(crate) struct Driver {
     pub(crate) ledger: Ledger,
     /// The shares of a bound, in percent, at which observers are warned.
     warn_at: Vec<u8>,
-    /// When the next warning about wall time is due, and its share.
-    wall_time_warning: Option<(Timestamp, u8)>,
-    /// The number of entries at which the next warning about them is due, and its share.
-    entries_warning: Option<(u64, u8)>,
+    /// When the next warning about wall time is due.
+    wall_time_warning: Option<Timestamp>,
     /// Children that outlive this run's end, but not its cancellation.
     pub(crate) continuing: Vec<RunId>,
     /// Children that begin as soon as their record is durable.
@@ -233,7 +231,6 @@ impl Driver {
             cancelled,
             deadline: start.ends_by(),
             wall_time_warning: ledger.wall_time_warning(&warn_at, start.at),
-            entries_warning: ledger.entries_warning(&warn_at, max_entries),
             ledger,
             warn_at,
             continuing: std::mem::take(&mut recorded.continuing),
@@ -470,10 +467,9 @@ impl Driver {
         let linger = linger.map(|linger| clock.sleep(linger.max(LINGER_MIN)));
         let pause = self.waits.first_pause().map(|at| pause_until(&**clock, at));
         let timer = self.waits.first_timer();
-        let warning = self.wall_time_warning.map(|(at, _)| at);
         let alarm = |at: Option<Timestamp>| at.map(|at| clock.sleep_until(at));
         let mut deadline = alarm(self.deadline);
-        let mut alarms = [alarm(timer), pause, alarm(warning), linger];
+        let mut alarms = [alarm(timer), pause, alarm(self.wall_time_warning), linger];
         std::future::poll_fn(|cx| {
             if let Poll::Ready(error) = self.journal.durable.poll_failed(cx) {
                 return Poll::Ready(WakeReason::Failed(error));

@@ -4,7 +4,10 @@
 //! The books are folded from the journal's entries, in their order, so a recovered run has the same
 //! books as before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::operations::Allowance;
 use crate::vocabulary::{Amounts, Budget, OperationId, Resource, RunStart, Spent, Timestamp};
@@ -129,44 +132,34 @@ impl Ledger {
         (self.spent.used(resource), self.bounds.bound(resource))
     }
 
-    /// The warnings that are due at these shares, in percent, each given once.
-    pub(crate) fn warnings(&mut self, at: &[u8]) -> Vec<(Resource, u8)> {
-        let mut due = Vec::new();
-        for resource in Resource::COUNTED {
-            let Some(bound) = self.bounds.bound(resource).filter(|bound| *bound > 0) else {
-                continue;
-            };
-            let used = u128::from(self.spent.used(resource)) * 100;
-            let reached = |percent: &u8| used >= u128::from(bound) * u128::from(*percent);
-            due.extend(at.iter().copied().filter(reached).map(|p| (resource, p)));
-        }
-        due.retain(|warning| self.warned.insert(*warning));
+    /// The shares of a bound, out of these in percent, at which a warning is due. Each is given once.
+    pub(crate) fn warnings(
+        &mut self,
+        resource: Resource,
+        used: u64,
+        bound: Option<u64>,
+        at: &[u8],
+    ) -> Vec<u8> {
+        let bound = bound.filter(|bound| *bound > 0);
+        let reached = |percent: &u8| bound.is_some_and(|bound| used >= share_of(bound, *percent));
+        let mut due: Vec<u8> = at.iter().copied().filter(reached).collect();
+        due.retain(|percent| self.warned.insert((resource, *percent)));
         due
     }
 
-    /// The number of entries at which the next warning about the bound on a journal is due, and its
-    /// share, out of these shares in percent.
-    pub(crate) fn entries_warning(&self, at: &[u8], bound: u64) -> Option<(u64, u8)> {
-        let due = |percent: u8| u128::from(bound) * u128::from(percent) / 100;
-        let open = self.open_warnings(Resource::Entries, at);
-        let next = open.map(|percent| (due(percent), percent)).min()?;
-        Some((u64::try_from(next.0).unwrap_or(u64::MAX), next.1))
+    /// The time at which the next warning about wall time is due, out of these shares in percent.
+    pub(crate) fn wall_time_warning(&self, at: &[u8], begun: Timestamp) -> Option<Timestamp> {
+        let bound = self.bounds.wall_time_ms.filter(|bound| *bound > 0)?;
+        let given = |percent: &&u8| self.warned.contains(&(Resource::WallTime, **percent));
+        let open = at.iter().filter(|percent| !given(percent));
+        let next_ms = open.map(|percent| share_of(bound, *percent)).min()?;
+        Some(begun.after(Duration::from_millis(next_ms)))
     }
+}
 
-    /// The time at which the next warning about wall time is due, and its share, out of these
-    /// shares in percent.
-    pub(crate) fn wall_time_warning(&self, at: &[u8], begun: Timestamp) -> Option<(Timestamp, u8)> {
-        let bound = self.bounds.wall_time()?;
-        let due = |percent: u8| begun.after(bound.mul_f64(f64::from(percent) / 100.0));
-        let open = self.open_warnings(Resource::WallTime, at);
-        open.map(|percent| (due(percent), percent)).min()
-    }
-
-    /// The shares of a resource's bound at which nobody was warned yet.
-    fn open_warnings(&self, resource: Resource, at: &[u8]) -> impl Iterator<Item = u8> {
-        let given = move |percent: &u8| self.warned.contains(&(resource, *percent));
-        at.iter().copied().filter(move |percent| !given(percent))
-    }
+fn share_of(bound: u64, percent: u8) -> u64 {
+    let share = (u128::from(bound) * u128::from(percent)).div_ceil(100);
+    u64::try_from(share).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

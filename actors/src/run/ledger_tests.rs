@@ -89,15 +89,19 @@ fn a_child_is_settled_once() {
 #[test]
 fn a_warning_is_given_once_for_each_share() {
     let mut ledger = books(bounded(10, 1000));
-    let at = [50, 90];
-    ledger.charge(model_call(499));
-    assert_eq!(ledger.warnings(&at), []);
-    ledger.charge(model_call(1));
-    assert_eq!(ledger.warnings(&at), [(Resource::Tokens, 50)]);
-    assert_eq!(ledger.warnings(&at), []);
-    (0..8).for_each(|_| ledger.charge(model_call(0)));
+    let mut warnings = |resource, used, bound| ledger.warnings(resource, used, bound, &[50, 90]);
+    let none = Vec::<u8>::new();
+    let tokens = Resource::Tokens;
+    assert_eq!(warnings(tokens, 499, Some(1000)), none);
+    assert_eq!(warnings(tokens, 500, Some(1000)), [50]);
+    assert_eq!(warnings(tokens, 500, Some(1000)), none);
     let calls = Resource::ModelCalls;
-    assert_eq!(ledger.warnings(&at), [(calls, 50), (calls, 90)]);
+    assert_eq!(warnings(calls, 9, Some(10)), [50, 90]);
+    for bound in [None, Some(0)] {
+        assert_eq!(warnings(Resource::Entries, u64::MAX, bound), none);
+    }
+    let shares_of_five = [2, 3, 4, 5].map(|used| warnings(Resource::Cost, used, Some(5)));
+    assert_eq!(shares_of_five, [vec![], vec![50], vec![], vec![90]]);
 }
 
 /// What happens to one node of a tree.

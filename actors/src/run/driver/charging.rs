@@ -13,46 +13,37 @@ impl Driver {
             return;
         }
         self.ledger.charge(spent);
-        for (resource, percent) in self.ledger.warnings(&self.warn_at) {
+        for resource in Resource::COUNTED {
             let (used, bound) = self.ledger.used(resource);
-            self.warn(resource, percent, used, bound);
+            self.warn(resource, used, bound);
         }
     }
 
-    fn warn(&mut self, resource: Resource, percent: u8, used: u64, bound: Option<u64>) {
-        let used = Some(used);
-        self.journal.append(&Entry::BudgetWarned {
-            resource,
-            percent,
-            used,
-            bound,
-        });
+    /// Warns of the shares of a bound that are used up by now.
+    fn warn(&mut self, resource: Resource, used: u64, bound: Option<u64>) {
+        for percent in self.ledger.warnings(resource, used, bound, &self.warn_at) {
+            let used = Some(used);
+            self.journal.append(&Entry::BudgetWarned {
+                resource,
+                percent,
+                used,
+                bound,
+            });
+        }
     }
 
     /// Warns that the journal comes near its bound, so that the run can go on in another one
     /// (`continue_as`) before operations fail.
     pub(super) fn warn_of_entries(&mut self) {
-        while let Some((at, percent)) = self.entries_warning
-            && self.journal.entries() >= at
-        {
-            let resource = Resource::Entries;
-            self.ledger.warned(resource, percent);
-            let bound = Some(self.max_entries);
-            self.warn(resource, percent, self.journal.entries(), bound);
-            self.entries_warning = self.ledger.entries_warning(&self.warn_at, self.max_entries);
-        }
+        let (entries, bound) = (self.journal.entries(), self.max_entries);
+        self.warn(Resource::Entries, entries, Some(bound));
     }
 
     /// Warns that a share of the wall time is over, if it is.
     pub(super) fn warn_of_wall_time(&mut self, begun: Timestamp) {
-        let due = self.wall_time_warning.take();
-        if let Some((_, percent)) = due.filter(|(at, _)| *at <= self.journal.now()) {
-            let resource = Resource::WallTime;
-            self.ledger.warned(resource, percent);
-            let used = self.journal.now().0.saturating_sub(begun.0);
-            let (_, bound) = self.ledger.used(resource);
-            self.warn(resource, percent, used, bound);
-        }
+        let used = self.journal.now().0.saturating_sub(begun.0);
+        let (_, bound) = self.ledger.used(Resource::WallTime);
+        self.warn(Resource::WallTime, used, bound);
         self.wall_time_warning = self.ledger.wall_time_warning(&self.warn_at, begun);
     }
 

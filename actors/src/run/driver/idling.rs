@@ -61,11 +61,10 @@ impl Driver {
         let pause = self.waits.first_pause();
         let pause = pause.map(|at| Timestamp(at.0.saturating_sub(set_back_ms)));
         let children = self.children.values().filter_map(|child| child.idle?);
-        let warning = self.wall_time_warning.map(|(at, _)| at);
         let own = timer
             .into_iter()
             .chain(pause)
-            .chain(warning)
+            .chain(self.wall_time_warning)
             .chain(self.deadline);
         children.chain(own).min()
     }
