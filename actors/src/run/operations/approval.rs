@@ -143,27 +143,26 @@ impl RunContext {
         call: &ToolCall,
         definition: &ToolDefinition,
     ) -> Result<CallVerdict, AgentError> {
+        let final_verdict = |decision: Decision| {
+            let by = decision.by.clone();
+            let verdict = read(decision, rule, call, definition);
+            verdict.unwrap_or_else(|reason| CallVerdict::denied(reason, by))
+        };
         if rule.remember
             && let Some(decision) = self.remembered(call).await?
         {
-            let by = decision.by.clone();
-            let verdict = read(decision, rule, call, definition);
-            return Ok(
-                match verdict.unwrap_or_else(|reason| CallVerdict::denied(reason, by)) {
-                    CallVerdict::Approved(arguments, by) => {
-                        let remembered = Approved::new(by.by, ApprovalDecision::Remembered);
-                        CallVerdict::Approved(arguments, remembered)
-                    }
-                    other => other,
-                },
-            );
+            return Ok(match final_verdict(decision) {
+                CallVerdict::Approved(arguments, by) => {
+                    let remembered = Approved::new(by.by, ApprovalDecision::Remembered);
+                    CallVerdict::Approved(arguments, remembered)
+                }
+                other => other,
+            });
         }
         if let Some(approver) = &rule.by {
             let mut decision = self.decided_by(approver, rule, call).await?;
             decision.by = Some(approver.clone());
-            let by = decision.by.clone();
-            let verdict = read(decision, rule, call, definition);
-            return Ok(verdict.unwrap_or_else(|reason| CallVerdict::denied(reason, by)));
+            return Ok(final_verdict(decision));
         }
         let (mut fault, mut by): (Option<String>, _) = (None, None);
         for time in 0..ASKED {
