@@ -4,7 +4,7 @@ pub(super) mod session_contents;
 
 use std::collections::BTreeMap;
 
-use self::session_contents::{SessionContents, plain};
+use self::session_contents::{SessionContents, branched};
 #[cfg(doc)]
 use super::System;
 use super::{
@@ -165,12 +165,8 @@ impl Run {
                 .first()
                 .map_or(0, |line| line.stored.position);
             let state = SessionContents::of_session(store, from, began).await?;
-            let entry = Entry::SessionBranched {
-                from: from.clone(),
-                state: plain(&state.values),
-                owner: None,
-            };
-            lines.push(Line::encode(branch.now, &entry)?);
+            let branched = branched(from, &state.values, None);
+            lines.push(Line::encode(branch.now, &branched)?);
         }
         let said = runs.first().map(|run| run.start.input.clone());
         let mut turn = SessionTurn::new(TURN, run, said.unwrap_or_else(|| begun.input.clone()));

@@ -271,6 +271,16 @@ async fn artifacts(
         .collect())
 }
 
+/// The entry with which a session goes on by itself, after the entries that it has from another.
+pub(in crate::actor) fn branched(
+    from: &SessionId,
+    values: &Values,
+    owner: Option<String>,
+) -> Entry {
+    let (from, state) = (from.clone(), plain(values));
+    Entry::SessionBranched { from, state, owner }
+}
+
 /// The values that exist, without those that were removed.
 pub(in crate::actor) fn plain(values: &Values) -> BTreeMap<String, (Value, u64)> {
     let there = values.iter().filter_map(|(key, (value, version))| {

@@ -7,7 +7,7 @@ use crate::{
     actor::{
         SessionDocument, SessionDocumentError, SystemError,
         acting::Use,
-        fork::session_contents::{SessionContents, Values, plain, restored, versions, writes},
+        fork::session_contents::{SessionContents, branched, plain, restored, versions, writes},
     },
     contract::{Append, Batch, EntryError, Expected, Line, StoreError, StoredLine},
     run::{Copies, operations},
@@ -115,7 +115,8 @@ impl Sessions {
             .take_while(|line| line.sequence < cut.entries);
         let mut lines: Vec<Line> = kept.map(|stored| stored.line.clone()).collect();
         let state = SessionContents::of_session(&self.store, session, cut.position).await?;
-        lines.push(self.began(session, &state.values, journal.log.owner.clone())?);
+        let branched = branched(session, &state.values, journal.log.owner.clone());
+        lines.push(Line::encode(self.clock.now(), &branched)?);
         let copies = Copies::default();
         let batch = Batch {
             writes: state.copied(&self.store, session, &branch, &copies).await?,
@@ -262,7 +263,8 @@ impl Sessions {
         });
         let values = values.collect();
         let mut lines = document.entries.clone();
-        lines.push(self.began(&document.session, &values, owner)?);
+        let branched = branched(&document.session, &values, owner);
+        lines.push(Line::encode(self.clock.now(), &branched)?);
         batch.writes = writes(&scope, values, &Copies::default());
         let mut artifacts: Vec<&ArtifactInfo> = document.artifacts.iter().collect();
         artifacts.sort_by_key(|info| info.version);
@@ -276,22 +278,6 @@ impl Sessions {
             .collect();
         self.make(&session, lines, batch).await?;
         Ok(session)
-    }
-
-    /// The entry with which a session goes on by itself, after the entries that it has from
-    /// another.
-    fn began(
-        &self,
-        from: &SessionId,
-        values: &Values,
-        owner: Option<String>,
-    ) -> Result<Line, StoreError> {
-        let entry = Entry::SessionBranched {
-            from: from.clone(),
-            state: plain(values),
-            owner,
-        };
-        Line::encode(self.clock.now(), &entry)
     }
 
     /// Makes a session with these entries, unless it exists; an existing session that began with
