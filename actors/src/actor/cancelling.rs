@@ -94,8 +94,7 @@ impl Run {
 
     /// Whether the run has ended or is parked.
     async fn is_at_rest(&self) -> Result<bool, SystemError> {
-        let status = self.status().await?.status;
-        Ok(status.is_ended() || status == RunStatus::Parked)
+        Ok(self.status().await?.status.is_at_rest())
     }
 
     /// Whether an operation ended by being cancelled; `None` when its end is not recorded.

@@ -257,8 +257,7 @@ impl Run {
 
     /// Waits until the store has the run's end, and returns it.
     async fn recorded_end(&self) -> Result<Option<RunEnd>, SystemError> {
-        let wanted = |status: RunStatus| status.is_ended() || status == RunStatus::Parked;
-        if self.rest(wanted).await?.status == RunStatus::Parked {
+        if self.rest(RunStatus::is_at_rest).await?.status == RunStatus::Parked {
             let error =
                 self.recorded().await?.parked.unwrap_or_else(|| {
                     AgentError::Failed("its journal does not say why".to_owned())
@@ -293,8 +292,8 @@ impl Run {
     /// Whether an item came for a waiting tree that the tree has not dealt with yet.
     async fn has_news(&self, row: &RunRow) -> Result<bool, SystemError> {
         let store = &self.system.shared().services.store;
-        let mut filter = RunFilter::default();
-        (filter.open, filter.root) = (true, Some(row.root));
+        let mut filter = RunFilter::open();
+        filter.root = Some(row.root);
         for row in store.runs(filter).await? {
             let stays = |item: &InboxItem| {
                 use InboxBody::{Begin, Begun, Message, Steer, Turn};

@@ -47,11 +47,7 @@ impl System {
     /// # Errors
     /// What the store fails with.
     pub async fn open_questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
-        let filter = RunFilter {
-            open: true,
-            ..RunFilter::default()
-        };
-        let mut rows = self.runs(filter).await?;
+        let mut rows = self.runs(RunFilter::open()).await?;
         rows.retain(|row| row.run == row.root);
         rows.sort_by_key(|row| row.started_at);
         let store = &self.shared().services.store;

@@ -115,8 +115,8 @@ impl System {
     /// # Errors
     /// What the store fails with.
     pub async fn newer_runs(&self) -> Result<Vec<(RunRow, StoreError)>, SystemError> {
-        let mut filter = RunFilter::default();
-        (filter.open, filter.roots) = (true, true);
+        let mut filter = RunFilter::open();
+        filter.roots = true;
         let mut newer = Vec::new();
         while let Some(rows) = self.next_page(&mut filter).await? {
             newer.extend(super::newer_runs(&self.0.services.store, &rows).await?);

@@ -108,3 +108,13 @@ pub struct RunFilter {
     /// The most rows; 0 means no bound.
     pub limit: usize,
 }
+
+impl RunFilter {
+    /// All runs that have not ended.
+    pub(crate) fn open() -> Self {
+        Self {
+            open: true,
+            ..Self::default()
+        }
+    }
+}

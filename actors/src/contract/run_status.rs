@@ -59,6 +59,11 @@ impl RunStatus {
         )
     }
 
+    /// Whether the run does nothing until it is told to: it has ended, or it is parked.
+    pub(crate) fn is_at_rest(self) -> bool {
+        self.is_ended() || self == Self::Parked
+    }
+
     /// The status in one word, for people and for stores.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -98,10 +98,9 @@ impl AgentState {
             let row = store.run(run).await.ok().flatten()?;
             let waits = row.status == RunStatus::Waiting;
             let filter = RunFilter {
-                open: true,
                 awake_by: Some(shared.services.clock.now()),
                 root: Some(row.root),
-                ..RunFilter::default()
+                ..RunFilter::open()
             };
             let awake = store.runs(filter).await.unwrap_or_default();
             if awake.iter().any(|row| row.status != RunStatus::Waiting) {

@@ -144,7 +144,7 @@ impl AgentState {
         self.beside(async move {
             let rows = store.runs(filter).await.unwrap_or_default();
             // The session may go on without a run that is parked.
-            let rested = |row: &RunRow| row.status.is_ended() || row.status == RunStatus::Parked;
+            let rested = |row: &RunRow| row.status.is_at_rest();
             let mut unread = Vec::new();
             for row in rows.into_iter().rev().filter(rested) {
                 unread.extend(unread_turns(&store, row.run).await);

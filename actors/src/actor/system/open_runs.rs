@@ -63,7 +63,7 @@ impl OpenRuns {
         now: Timestamp,
         silent: Duration,
     ) -> Result<Self, StoreError> {
-        let (mut filter, mut trees) = (every_open_run(), Trees::new());
+        let (mut filter, mut trees) = (RunFilter::open(), Trees::new());
         while let Some(rows) = next_page(store, &mut filter).await? {
             add(&mut trees, &rows);
         }
@@ -72,13 +72,6 @@ impl OpenRuns {
 }
 
 type Trees = HashMap<RunId, Tree>;
-
-fn every_open_run() -> RunFilter {
-    RunFilter {
-        open: true,
-        ..RunFilter::default()
-    }
-}
 
 fn add(trees: &mut Trees, rows: &[RunRow]) {
     for row in rows {
@@ -93,7 +86,7 @@ impl System {
     /// # Errors
     /// What the store fails with.
     pub async fn open_runs(&self, silent: Duration) -> Result<OpenRuns, SystemError> {
-        let (mut filter, mut trees) = (every_open_run(), Trees::new());
+        let (mut filter, mut trees) = (RunFilter::open(), Trees::new());
         while let Some(rows) = self.next_page(&mut filter).await? {
             add(&mut trees, &rows);
         }

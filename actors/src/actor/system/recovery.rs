@@ -82,8 +82,8 @@ impl Shared {
 
     /// The open run that carries the tree of this root now.
     async fn open_root(&self, root: RunId) -> Result<Option<RunRow>, StoreError> {
-        let mut filter = RunFilter::default();
-        (filter.open, filter.roots, filter.root) = (true, true, Some(root));
+        let mut filter = RunFilter::open();
+        (filter.roots, filter.root) = (true, Some(root));
         Ok(self.services.store.runs(filter).await?.pop())
     }
 
@@ -104,7 +104,7 @@ impl Shared {
             if let Err(error) = self.services.pass_on(run).await {
                 tracing::warn!(%run, %error, "what came for the run is not passed on");
             }
-        } else if row.status.is_ended() || row.status == RunStatus::Parked {
+        } else if row.status.is_at_rest() {
             self.look_for_unread(&row).await;
         }
         let Ok(Some(root)) = self.open_root_of(row).await else {
