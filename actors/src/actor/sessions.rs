@@ -13,11 +13,11 @@ use crate::{
     actor::{
         System, SystemError,
         acting::{Acting, Use},
+        fork::session_contents::described,
         launch::folded,
     },
     contract::{
-        Clock, SessionFilter, SessionRow, StateValue, StoreError, StoreHandle, SystemClock,
-        artifact_scopes,
+        Clock, SessionFilter, SessionRow, StoreError, StoreHandle, SystemClock, artifact_scopes,
     },
     run::operations,
     session::{SessionFold, SessionLog},
@@ -216,7 +216,8 @@ impl Sessions {
             return Ok(Vec::new());
         };
         let rows = self.store.scope(artifact_scopes::latest(&scope)).await?;
-        rows.iter().map(|(_, row)| info(&scope, row)).collect()
+        let infos = rows.iter().map(|(name, row)| described(&scope, name, row));
+        Ok(infos.collect::<Result<_, _>>()?)
     }
 
     /// An artifact of a scope with its content: the latest version, or the given one.
@@ -234,17 +235,11 @@ impl Sessions {
         let Some(scope) = operations::stored_scope(session, scope) else {
             return Ok(None);
         };
-        let (rows, key) = match version {
-            None => (artifact_scopes::latest(&scope), name.to_owned()),
-            Some(version) => {
-                let key = artifact_scopes::key(name, version);
-                (artifact_scopes::versions(&scope), key)
-            }
-        };
+        let (rows, key) = artifact_scopes::row(&scope, name, version);
         let Some(row) = self.store.state(rows, key).await?.present() else {
             return Ok(None);
         };
-        let info = info(&scope, &row)?;
+        let info = described(&scope, name, &row)?;
         let content = self.content(&scope, &info).await?;
         Ok(Some(Artifact { info, content }))
     }
@@ -257,14 +252,6 @@ impl Sessions {
         };
         Ok(content.ok_or_else(missing)?)
     }
-}
-
-fn info(scope: &str, row: &StateValue) -> Result<ArtifactInfo, SystemError> {
-    let info = serde_json::from_value(row.value.clone()).map_err(|error| StoreError::Damaged {
-        place: format!("an artifact of {scope}"),
-        reason: error.to_string(),
-    });
-    Ok(info?)
 }
 
 fn summary(row: &SessionRow, mut fold: SessionFold) -> SessionSummary {

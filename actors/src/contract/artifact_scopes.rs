@@ -33,6 +33,14 @@ pub fn key(name: &str, version: u64) -> String {
     format!("{version}/{name}")
 }
 
+/// The scope and the key of the row that describes an artifact: its latest version, or the given one.
+pub(crate) fn row(scope: &str, name: &str, version: Option<u64>) -> (String, String) {
+    match version {
+        None => (latest(scope), name.to_owned()),
+        Some(version) => (versions(scope), key(name, version)),
+    }
+}
+
 /// The scopes of a tree of runs: its working memory and its artifacts.
 pub fn of_tree(root: crate::vocabulary::RunId) -> [String; 3] {
     let scope = format!("run:{root}");

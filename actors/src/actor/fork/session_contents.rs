@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::{
     actor::{SystemError, recording::tree},
     contract::{
-        Expected, RunFilter, StateWrite, StoreError, StoreHandle, StoredLine, artifact_scopes,
+        Expected, RunFilter, StateValue, StateWrite, StoreError, StoreHandle, StoredLine,
+        artifact_scopes,
     },
     run::{ChangedByTree, Copies, KeyHistory, Recording, operations},
     vocabulary::{ArtifactInfo, Entry, JournalId, RunId, Scope, SessionId},
@@ -245,13 +246,22 @@ pub(in crate::actor) async fn versions(
 ) -> Result<BTreeMap<(String, u64), ArtifactInfo>, SystemError> {
     let mut versions = BTreeMap::new();
     for (key, row) in store.scope(artifact_scopes::versions(scope)).await? {
-        let info = ArtifactInfo::deserialize(&row.value).map_err(|error| StoreError::Damaged {
-            place: format!("artifact {key} of {scope}"),
-            reason: error.to_string(),
-        })?;
+        let info = described(scope, &key, &row)?;
         versions.insert((info.name.clone(), info.version), info);
     }
     Ok(versions)
+}
+
+/// The artifact that a row of the store describes.
+pub(in crate::actor) fn described(
+    scope: &str,
+    key: &str,
+    row: &StateValue,
+) -> Result<ArtifactInfo, StoreError> {
+    ArtifactInfo::deserialize(&row.value).map_err(|error| StoreError::Damaged {
+        place: format!("artifact {key} of {scope}"),
+        reason: error.to_string(),
+    })
 }
 
 /// The artifacts of a scope, without the versions that were saved later. Their contents are in the

@@ -154,17 +154,12 @@ pub(super) fn read(found: &StateValue) -> Result<ArtifactInfo, OperationError> {
 pub(super) fn look_up(
     ports: &Arc<dyn Ports>,
     scope: &str,
-    name: String,
+    name: &str,
     version: Option<u64>,
 ) -> BoxFuture<'static, Result<Option<ArtifactInfo>, OperationError>> {
-    let read_row = match version {
-        None => ports.state(artifact_scopes::latest(scope), name),
-        Some(version) => {
-            let key = artifact_scopes::key(&name, version);
-            ports.state(artifact_scopes::versions(scope), key)
-        }
-    };
-    Box::pin(async move { read_row.await?.present().as_ref().map(read).transpose() })
+    let (rows, key) = artifact_scopes::row(scope, name, version);
+    let row = ports.state(rows, key);
+    Box::pin(async move { row.await?.present().as_ref().map(read).transpose() })
 }
 
 /// The information about the latest version of each artifact of a scope, by name.
@@ -230,7 +225,7 @@ impl Operation for LoadArtifact {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Loaded> {
-        let look = look_up(&cx.ports, &self.place.store, self.artifact, self.version);
+        let look = look_up(&cx.ports, &self.place.store, &self.artifact, self.version);
         Begin::act(Gate::After, async move {
             let info = look.await?;
             if let Some(info) = &info {

@@ -60,7 +60,7 @@ impl ToolState for TeamToolState {
     ) -> BoxFuture<'static, Result<Option<Artifact>, OperationError>> {
         let place = Place::of(&self.start, scope);
         let ports = self.ports.clone();
-        let info = artifact::look_up(&ports, &place.store, name.to_owned(), version);
+        let info = artifact::look_up(&ports, &place.store, name, version);
         Box::pin(async move {
             let Some(info) = info.await? else {
                 return Ok(None);
