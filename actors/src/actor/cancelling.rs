@@ -132,7 +132,7 @@ impl Run {
         };
         let row = run.status().await?;
         let mut still_running = Vec::new();
-        let store = &self.system.shared().services.store;
+        let store = self.system.store();
         each_line(store, row.root, 0, |line| -> Result<(), SystemError> {
             if let Entry::Completed {
                 op, name, result, ..

@@ -201,7 +201,7 @@ impl Run {
         run: RunId,
         (at, own): (u64, Option<Digest>),
     ) -> Result<bool, SystemError> {
-        let store = &self.system.shared().services.store;
+        let store = self.system.store();
         if store.run(run).await?.is_none() {
             return Ok(false);
         }

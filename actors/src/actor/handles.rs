@@ -196,7 +196,7 @@ impl Run {
     /// [`SystemError::UnknownRun`], and what the store fails with.
     pub async fn status(&self) -> Result<RunRow, SystemError> {
         self.check(Use::Look).await?;
-        row_of(&self.system.shared().services.store, self.id).await
+        row_of(self.system.store(), self.id).await
     }
 
     /// Waits for the run's outcome, however long it takes. A run that goes on in another
@@ -267,7 +267,7 @@ impl Run {
                 error,
             });
         }
-        Ok(end_of(&self.system.shared().services.store, self.id).await?)
+        Ok(end_of(self.system.store(), self.id).await?)
     }
 
     /// Waits until the run has ended, is parked, or waits for something outside, and returns its
@@ -291,7 +291,7 @@ impl Run {
 
     /// Whether an item came for a waiting tree that the tree has not dealt with yet.
     async fn has_news(&self, row: &RunRow) -> Result<bool, SystemError> {
-        let store = &self.system.shared().services.store;
+        let store = self.system.store();
         let mut filter = RunFilter::open();
         filter.root = Some(row.root);
         for row in store.runs(filter).await? {

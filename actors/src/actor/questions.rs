@@ -50,7 +50,7 @@ impl System {
         let mut rows = self.runs(RunFilter::open()).await?;
         rows.retain(|row| row.run == row.root);
         rows.sort_by_key(|row| row.started_at);
-        let store = &self.shared().services.store;
+        let store = self.store();
         let mut open = Vec::new();
         for row in rows {
             open.extend(unanswered(store, open_questions(store, &row).await?).await?);
@@ -67,8 +67,7 @@ impl Run {
     /// What the store fails with.
     pub async fn questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
         self.check(Use::Look).await?;
-        let store = &self.system.shared().services.store;
-        Ok(unanswered(store, self.asked().await?).await?)
+        Ok(unanswered(self.system.store(), self.asked().await?).await?)
     }
 
     /// The same, with those whose answer is on its way.

@@ -23,8 +23,7 @@ impl Session {
     /// What the store fails with.
     pub async fn transcript(&self) -> Result<Transcript, SystemError> {
         self.kept().check(&self.id).await?;
-        let store = &self.system.shared().services.store;
-        let fold = first_of(store, &self.id, u64::MAX).await?;
+        let fold = first_of(self.system.store(), &self.id, u64::MAX).await?;
         Ok(fold.transcript)
     }
 
