@@ -32,7 +32,8 @@ use waker::{Function, FunctionWaker, Polled, step_back};
 use writing::bring_content;
 
 use super::{
-    ChildStart, Command, ParentSender, Ports, RunMailbox, RunSender, ToolEnd,
+    AgentFunction, ChildStart, Command, ParentSender, Ports, Returned, RunMailbox, RunSender,
+    ToolEnd,
     future_set::FutureSet,
     journal::JournalWriter,
     ledger::Ledger,
@@ -45,8 +46,8 @@ use crate::{
     contract::{BoxFuture, StoreError, pause_until},
     definition::TeamSpec,
     vocabulary::{
-        AgentError, Entry, OperationError, OperationId, OperationMap, Outcome, Resource, RunId,
-        RunStart, Spent, StopReason, Timestamp,
+        AgentError, Entry, OperationError, OperationId, OperationMap, Resource, RunId, RunStart,
+        Spent, StopReason, Timestamp,
     },
 };
 
@@ -59,7 +60,7 @@ const TURNS: u32 = 64;
 /// How a leg's function came to rest.
 pub(crate) enum LegEnd {
     /// It returned.
-    Returned(Result<Outcome, AgentError>),
+    Returned(Returned),
     /// All that the run waits for is outside, and nothing came for a while.
     Asleep {
         wake_at: Option<Timestamp>,
@@ -254,11 +255,7 @@ impl Driver {
     }
 
     /// Drives one leg's function until it comes to rest.
-    pub(crate) async fn drive(
-        &mut self,
-        leg: &Arc<Leg>,
-        function: BoxFuture<'static, Result<Outcome, AgentError>>,
-    ) -> LegEnd {
+    pub(crate) async fn drive(&mut self, leg: &Arc<Leg>, function: AgentFunction) -> LegEnd {
         let mut function = Function::new(function);
         let (Ok(end) | Err(end)) = self.drive_on(leg, &mut function).await;
         self.tell_at_work();
@@ -325,11 +322,7 @@ impl Driver {
         }
     }
 
-    fn returned(
-        &mut self,
-        leg: &Arc<Leg>,
-        returned: Result<Outcome, AgentError>,
-    ) -> Result<LegEnd, LegEnd> {
+    fn returned(&mut self, leg: &Arc<Leg>, returned: Returned) -> Result<LegEnd, LegEnd> {
         self.after_poll(leg)?;
         match self.replay.front() {
             Some(unread) => Err(LegEnd::Diverged(leg.missed(unread.op, END_OF_FUNCTION))),

@@ -36,6 +36,7 @@ mod task;
 mod tool_names;
 mod toolsets;
 
+pub(crate) use behavior::{AgentFunction, Returned};
 pub use behavior::{Behavior, BehaviorHandle};
 pub use builder::{Agent, AgentBehavior, AgentModel, AgentPolicy, Team};
 pub use context::{Composed, Performing, RunContext};

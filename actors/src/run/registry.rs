@@ -6,18 +6,18 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{
-    Behavior, BehaviorHandle, Intercept, Leg, PolicyHandle, RunContext,
+    AgentFunction, Behavior, BehaviorHandle, Intercept, Leg, PolicyHandle, RunContext,
     names::{Named, Places},
     policy,
     toolsets::Members,
 };
 use crate::{
-    contract::{BoxFuture, InterceptorHandle, Model, ModelHandle, ToolHandle, ToolsetHandle},
+    contract::{InterceptorHandle, Model, ModelHandle, ToolHandle, ToolsetHandle},
     definition::{
         AgentSpec, ContextSpec, DefinitionError, Pinned, PinnedAgent, PolicySpec, TeamSpec,
         ToolSpec,
     },
-    vocabulary::{AgentError, Outcome, listed},
+    vocabulary::listed,
 };
 
 /// The registered name of the policy that keeps the requests of agents with a `context` in bounds.
@@ -254,10 +254,7 @@ impl Registry {
 
     /// The function of a leg's agent, with the policies around it, made from the agent's settings. The error says what is
     /// missing.
-    pub(crate) fn function_of(
-        &self,
-        leg: &Arc<Leg>,
-    ) -> Result<BoxFuture<'static, Result<Outcome, AgentError>>, String> {
+    pub(crate) fn function_of(&self, leg: &Arc<Leg>) -> Result<AgentFunction, String> {
         let agent = &leg.agent;
         let behavior = &agent.spec.behavior;
         let make = self.places.look_up(&agent.places, &behavior.name);

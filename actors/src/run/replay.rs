@@ -16,7 +16,7 @@ use tokio::runtime::Builder;
 use closing::of_function;
 
 use super::{
-    Leg, Recorded, Recording, RecordingError, Registry, RunSender,
+    AgentFunction, Leg, Recorded, Recording, RecordingError, Registry, Returned, RunSender,
     driver::{
         END_OF_FUNCTION, not_asked,
         waker::{Function, FunctionWaker, Polled, step_back},
@@ -25,7 +25,6 @@ use super::{
     recording::decode,
 };
 use crate::{
-    contract::BoxFuture,
     definition::{Pinned, TeamSpec},
     vocabulary::{
         AgentError, CallDigest, Entry, ErrorKind, Message, OperationId, Outcome, RunEnd, RunId,
@@ -170,7 +169,7 @@ struct Rehearsal<'a> {
 
 /// How a leg's function came to rest when nothing recorded was left for it.
 enum Came {
-    Returned(Result<Outcome, AgentError>),
+    Returned(Returned),
     /// It waits for these operations, whose ends are not recorded.
     Waits(Vec<CallIdentity>),
     Panicked(String),
@@ -299,7 +298,7 @@ impl Rehearsal<'_> {
     async fn drive(
         &mut self,
         leg: &Arc<Leg>,
-        function: BoxFuture<'static, Result<Outcome, AgentError>>,
+        function: AgentFunction,
         deliveries: impl Iterator<Item = (OperationId, Box<serde_json::value::RawValue>)>,
     ) -> Came {
         let mut function = Function::new(function);

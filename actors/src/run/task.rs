@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ParentSender, Ports, Registry, RunMailbox, RunSender,
+    ParentSender, Ports, Registry, Returned, RunMailbox, RunSender,
     driver::{Driver, LegEnd},
     journal::JournalWriter,
     leg::{Leg, LegStart, Opening},
@@ -131,7 +131,7 @@ pub(crate) enum RunExit {
     /// It ended, and its end is durable or handed to the parent.
     Ended {
         /// Its outcome.
-        outcome: Result<Outcome, AgentError>,
+        outcome: Returned,
         /// The end of the turn, as its session records it.
         end: Box<TurnEnd>,
         /// Whether an earlier life had recorded the end already. A fold of the session that is kept
@@ -444,7 +444,7 @@ impl Carrier {
     }
 
     /// The end of the run, if a transfer must not be made.
-    fn refused(&mut self, leg: &Leg, transfer: &Transfer) -> Option<Result<Outcome, AgentError>> {
+    fn refused(&mut self, leg: &Leg, transfer: &Transfer) -> Option<Returned> {
         // The undo steps of this leg remain in force in later legs.
         self.recorded.undo.append(&mut leg.books.lock().undo);
         let team = &self.pinned.team;

@@ -13,11 +13,7 @@ use std::{
 use futures_util::{FutureExt, task::AtomicWaker};
 use tokio::task::{Unconstrained, unconstrained};
 
-use crate::{
-    contract::BoxFuture,
-    run::leg::Leg,
-    vocabulary::{AgentError, Outcome},
-};
+use crate::run::{AgentFunction, Returned, leg::Leg};
 
 /// How many times in a row a function that wakes itself is polled before other tasks get a turn.
 const POLLS: u32 = 32;
@@ -78,7 +74,7 @@ pub(in crate::run) struct Function {
     /// The future, polled outside of tokio's cooperative budget. Within that budget, tokio's
     /// primitives can be pending only because the task was busy, and a function that waits for one
     /// would seem to ask for nothing.
-    future: Option<Unconstrained<BoxFuture<'static, Returned>>>,
+    future: Option<Unconstrained<AgentFunction>>,
     waker: Arc<FunctionWaker>,
     task: Waker,
     /// Whether it was polled since the runtime last had the chance to wake it.
@@ -86,8 +82,6 @@ pub(in crate::run) struct Function {
     /// How often in a row the runtime woke it.
     yields: u32,
 }
-
-type Returned = Result<Outcome, AgentError>;
 
 /// The state of a function after a poll.
 pub(in crate::run) enum Polled {
@@ -99,7 +93,7 @@ pub(in crate::run) enum Polled {
 }
 
 impl Function {
-    pub(in crate::run) fn new(future: BoxFuture<'static, Returned>) -> Self {
+    pub(in crate::run) fn new(future: AgentFunction) -> Self {
         let waker = FunctionWaker::new(true);
         Self {
             future: Some(unconstrained(future)),

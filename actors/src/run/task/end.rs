@@ -6,7 +6,7 @@ use super::{Carrier, Rested, RunExit, note, row_of};
 use crate::{
     contract::{Append, Batch, Claim, Line, RunStatus, StoreError, StoredLine},
     run::{
-        ChildReport, ChildResult, Command, ParentSender,
+        ChildReport, ChildResult, Command, ParentSender, Returned,
         leg::Leg,
         spoken::{close_with, made, spoken},
     },
@@ -18,11 +18,7 @@ use crate::{
 
 impl Carrier {
     /// Ends a run whose function returned.
-    pub(super) async fn finish(
-        &mut self,
-        leg: &Arc<Leg>,
-        returned: Result<Outcome, AgentError>,
-    ) -> Rested {
+    pub(super) async fn finish(&mut self, leg: &Arc<Leg>, returned: Returned) -> Rested {
         self.driver.settle_background(leg).await?;
         let broken_off = match &returned {
             Ok(outcome) if outcome.messages().is_empty() && outcome.text().is_empty() => {
@@ -84,7 +80,7 @@ impl Carrier {
     pub(super) async fn end(
         &mut self,
         leg: &Arc<Leg>,
-        outcome: Result<Outcome, AgentError>,
+        outcome: Returned,
         messages: Vec<Arc<Message>>,
     ) -> Rested {
         let spent = self.driver.ledger.spent();
