@@ -322,7 +322,7 @@ impl Driver {
         }
     }
 
-    fn returned(&mut self, leg: &Arc<Leg>, returned: Returned) -> Result<LegEnd, LegEnd> {
+    fn returned(&mut self, leg: &Leg, returned: Returned) -> Result<LegEnd, LegEnd> {
         self.after_poll(leg)?;
         match self.replay.front() {
             Some(unread) => Err(LegEnd::Diverged(leg.missed(unread.op, END_OF_FUNCTION))),
@@ -331,7 +331,7 @@ impl Driver {
     }
 
     /// Writes the function's notes and dropped operations. An error when the function diverged.
-    fn after_poll(&mut self, leg: &Arc<Leg>) -> Result<(), LegEnd> {
+    fn after_poll(&mut self, leg: &Leg) -> Result<(), LegEnd> {
         let (notes, dropped, end) = {
             let mut books = leg.books.lock();
             if books.notes.is_empty() && books.dropped.is_empty() && books.end.is_none() {
@@ -376,7 +376,7 @@ impl Driver {
     }
 
     /// Delivers the next recorded result.
-    async fn deliver_next(&mut self, leg: &Arc<Leg>) -> Result<(), LegEnd> {
+    async fn deliver_next(&mut self, leg: &Leg) -> Result<(), LegEnd> {
         if let Some(next) = self.replay.pop_front() {
             if let Some(digest) = leg.content_of(&next) {
                 bring_content(self.ports.clone(), leg, next.op, digest).await?;
@@ -387,13 +387,13 @@ impl Driver {
     }
 
     /// Records an operation's end and gives it to the function.
-    fn complete(&mut self, leg: &Arc<Leg>, op: OperationId, made: End) {
+    fn complete(&mut self, leg: &Leg, op: OperationId, made: End) {
         let spent = made.as_ref().ok().map(|made| made.spent);
         self.complete_with(leg, op, made, spent);
     }
 
     /// Records the end of an operation that consumed this much. `None` if its consumption is not known.
-    fn complete_with(&mut self, leg: &Arc<Leg>, op: OperationId, made: End, spent: Option<Spent>) {
+    fn complete_with(&mut self, leg: &Leg, op: OperationId, made: End, spent: Option<Spent>) {
         let Some(under) = self.strike_off(leg, op) else {
             return;
         };
@@ -432,7 +432,7 @@ impl Driver {
     }
 
     /// Handles an event. An error when it ends the leg.
-    async fn take_turn(&mut self, leg: &Arc<Leg>, turn: WakeReason) -> Result<(), LegEnd> {
+    async fn take_turn(&mut self, leg: &Leg, turn: WakeReason) -> Result<(), LegEnd> {
         match turn {
             WakeReason::Woken => {}
             WakeReason::Act(op, event) => self.act_event(leg, op, event).await?,
@@ -448,7 +448,7 @@ impl Driver {
 
     /// Waits for the next event. An event that is ready is taken before anything is committed, so
     /// entries gather while the run need not wait.
-    async fn next_turn(&mut self, waker: &Arc<FunctionWaker>, idle: bool) -> WakeReason {
+    async fn next_turn(&mut self, waker: &FunctionWaker, idle: bool) -> WakeReason {
         let ready = std::future::poll_fn(|cx| Poll::Ready(self.poll_turn(cx, waker))).await;
         if let Poll::Ready(turn) = ready {
             return turn;
@@ -526,7 +526,7 @@ impl Driver {
 
     async fn act_event(
         &mut self,
-        leg: &Arc<Leg>,
+        leg: &Leg,
         op: OperationId,
         event: ActEvent,
     ) -> Result<(), LegEnd> {

@@ -297,7 +297,7 @@ impl Rehearsal<'_> {
     /// Does the driver's work of replay, and nothing of its later work.
     async fn drive(
         &mut self,
-        leg: &Arc<Leg>,
+        leg: &Leg,
         function: AgentFunction,
         deliveries: impl Iterator<Item = (OperationId, Box<serde_json::value::RawValue>)>,
     ) -> Came {

@@ -369,7 +369,7 @@ impl Carrier {
     }
 
     /// Reads the inbox, and recovers the children that no replay begins again.
-    async fn before_leg(&mut self, leg: &Arc<Leg>) -> Result<(), RunExit> {
+    async fn before_leg(&mut self, leg: &Leg) -> Result<(), RunExit> {
         if !std::mem::take(&mut self.life.inbox_is_empty) {
             match self.driver.read_inbox().await {
                 Err(LegEnd::Cancel(stop)) => self.record_cancel(stop),
@@ -423,7 +423,7 @@ impl Carrier {
     }
 
     /// Decides after a leg came to rest: go on with the next leg, or rest.
-    async fn leg_ended(&mut self, leg: &Arc<Leg>, end: LegEnd) -> Result<Transfer, RunExit> {
+    async fn leg_ended(&mut self, leg: &Leg, end: LegEnd) -> Result<Transfer, RunExit> {
         let rested = match end {
             LegEnd::Returned(returned) => match returned.map(|outcome| leg.onward(outcome)) {
                 Ok(Outcome::Transfer(transfer)) => match self.refused(leg, &transfer) {

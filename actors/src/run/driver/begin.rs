@@ -330,7 +330,7 @@ impl Driver {
     /// Recovers a child that no replay begins again.
     pub(crate) fn recover_child(
         &mut self,
-        leg: &Arc<Leg>,
+        leg: &Leg,
         child: RecordedChild,
         cancel: Option<String>,
         pinned: &Arc<Pinned>,

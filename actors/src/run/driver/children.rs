@@ -1,7 +1,5 @@
 //! Children of a run, and the work that its function leaves behind.
 
-use std::sync::Arc;
-
 use super::{ActEvent, Driver, FunctionWaker, LegEnd, WakeReason};
 use crate::{
     contract::Append,
@@ -17,7 +15,7 @@ impl Driver {
     /// Handles a child's report. A report of its end is recorded.
     pub(crate) fn child_news(
         &mut self,
-        leg: &Arc<Leg>,
+        leg: &Leg,
         run: RunId,
         report: ChildReport,
     ) -> Result<(), LegEnd> {
@@ -38,7 +36,7 @@ impl Driver {
 
     pub(super) fn child_ended(
         &mut self,
-        leg: &Arc<Leg>,
+        leg: &Leg,
         run: RunId,
         append: Option<Box<Append>>,
         result: ChildResult,
@@ -80,7 +78,7 @@ impl Driver {
 
     /// Gives the child's end to the operations that wait for the child. An operation that waits
     /// later reads the end in the child's journal.
-    fn joined_child_ended(&mut self, leg: &Arc<Leg>, begun_by: OperationId, result: ChildResult) {
+    fn joined_child_ended(&mut self, leg: &Leg, begun_by: OperationId, result: ChildResult) {
         for op in self.waits.joiners(begun_by) {
             self.arrive(leg, op, Arrival::Child(Box::new(result.clone())));
         }
@@ -88,7 +86,7 @@ impl Driver {
 
     /// Records the ends of operations that have only their change of shared state left to do. The
     /// change is not made, since the result is not wanted any more.
-    pub(crate) fn end_unsaved(&mut self, leg: &Arc<Leg>, reason: &OperationError) {
+    pub(crate) fn end_unsaved(&mut self, leg: &Leg, reason: &OperationError) {
         let unsaved = self.under.iter().filter_map(|(op, under)| {
             let unsaved = under.unsaved.as_ref()?;
             Some((*op, unsaved(reason)))
@@ -127,7 +125,7 @@ impl Driver {
     }
 
     /// Lets dropped calls and cancelled children come to their ends.
-    pub(crate) async fn settle_background(&mut self, leg: &Arc<Leg>) -> Result<(), LegEnd> {
+    pub(crate) async fn settle_background(&mut self, leg: &Leg) -> Result<(), LegEnd> {
         let spawned: Vec<RunId> = self.children.keys().copied().collect();
         for run in spawned {
             self.cancel_child(run, "the run that began it has ended");

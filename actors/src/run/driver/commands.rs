@@ -1,6 +1,6 @@
 //! Commands of the host to a run.
 
-use std::{sync::Arc, task::Poll};
+use std::task::Poll;
 
 use super::{Driver, LegEnd};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 impl Driver {
     /// Waits for the command that cancels the run, which is on its way from above. The function is
     /// not run again from here on.
-    pub(super) async fn hear_of_cancelling(&mut self, leg: &Arc<Leg>) -> Result<LegEnd, LegEnd> {
+    pub(super) async fn hear_of_cancelling(&mut self, leg: &Leg) -> Result<LegEnd, LegEnd> {
         self.journal.flush();
         loop {
             let heard = std::future::poll_fn(|cx| {
@@ -27,7 +27,7 @@ impl Driver {
 
     pub(super) async fn command(
         &mut self,
-        leg: &Arc<Leg>,
+        leg: &Leg,
         command: Option<Command>,
     ) -> Result<(), LegEnd> {
         match command {

@@ -1,7 +1,5 @@
 //! Operations whose results are not wanted any more.
 
-use std::sync::Arc;
-
 use super::Driver;
 use crate::{
     run::{
@@ -13,7 +11,7 @@ use crate::{
 
 impl Driver {
     /// Handles an operation that the function dropped.
-    pub(super) fn drop_operation(&mut self, leg: &Arc<Leg>, op: OperationId) {
+    pub(super) fn drop_operation(&mut self, leg: &Leg, op: OperationId) {
         let recorded = {
             let mut books = leg.books.lock();
             books.to_begin.retain(|(id, ..)| *id != op);
@@ -65,7 +63,7 @@ impl Driver {
     /// operation again, nobody carries the child, so it is recovered to come to its end.
     pub(crate) fn cancel_recorded_child(
         &mut self,
-        leg: &Arc<Leg>,
+        leg: &Leg,
         op: OperationId,
         call: &RecordedCall,
         reason: &str,

@@ -1,9 +1,6 @@
 //! Inbox items: messages, answers and results from outside.
 
-use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    sync::Arc,
-};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
 
@@ -97,7 +94,7 @@ impl Driver {
     /// Gives an item of the inbox to an operation that waits for it, one at a time: the function
     /// goes on with each result before it gets the next, as in replay. `true` when an operation
     /// ended.
-    pub(super) fn match_inbox(&mut self, leg: &Arc<Leg>) -> bool {
+    pub(super) fn match_inbox(&mut self, leg: &Leg) -> bool {
         while let Some(op) = self.inbox.awaited.front().copied() {
             let ended = match self.waits.of(op) {
                 Some(WaitFor::Message(name)) => {
@@ -120,7 +117,7 @@ impl Driver {
     }
 
     /// Deals with one item, or keeps it. `true` when an operation ended.
-    fn match_item(&mut self, leg: &Arc<Leg>, item: InboxItem) -> bool {
+    fn match_item(&mut self, leg: &Leg, item: InboxItem) -> bool {
         let InboxItem { id, body, .. } = item;
         let (turn, message) = match body {
             InboxBody::Answer { operation, value } => {
@@ -154,14 +151,14 @@ impl Driver {
         false
     }
 
-    fn keep_for(&mut self, leg: &Arc<Leg>, op: OperationId, item: (String, Arrival)) -> bool {
+    fn keep_for(&mut self, leg: &Leg, op: OperationId, item: (String, Arrival)) -> bool {
         let items = self.inbox.for_operations.entry(op).or_default();
         items.push_back(item);
         self.match_operation(leg, op)
     }
 
     /// Gives the oldest message of this name to the first operation that waits for one.
-    fn match_message(&mut self, leg: &Arc<Leg>, name: &str) -> bool {
+    fn match_message(&mut self, leg: &Leg, name: &str) -> bool {
         let Some(op) = self.waits.receiver(name) else {
             return false;
         };
@@ -175,7 +172,7 @@ impl Driver {
 
     /// Gives an operation the items that came for it, if it waits. Items that do not end its
     /// waiting are struck off, and so are items for an operation that has ended.
-    fn match_operation(&mut self, leg: &Arc<Leg>, op: OperationId) -> bool {
+    fn match_operation(&mut self, leg: &Leg, op: OperationId) -> bool {
         let Some(mut items) = self.inbox.for_operations.remove(&op) else {
             return false;
         };
@@ -228,7 +225,7 @@ impl Driver {
         }
     }
 
-    pub(super) fn arrive(&mut self, leg: &Arc<Leg>, op: OperationId, arrival: Arrival) {
+    pub(super) fn arrive(&mut self, leg: &Leg, op: OperationId, arrival: Arrival) {
         if let Some(wait) = self.waits.remove(op) {
             let made = (wait.finish)(arrival);
             self.complete(leg, op, made);
@@ -238,7 +235,7 @@ impl Driver {
     /// Cancels one call from outside. The function gets an error and goes on. If a `once` tool
     /// comes to a known end within its grace period, that end counts. An operation that is not
     /// under way cannot be cancelled. `true` when the call has ended.
-    fn cancel_call(&mut self, leg: &Arc<Leg>, op: OperationId, item: String) -> bool {
+    fn cancel_call(&mut self, leg: &Leg, op: OperationId, item: String) -> bool {
         let Some(under) = self.under.get_mut(&op) else {
             self.journal.strike(item);
             return false;
@@ -271,13 +268,13 @@ impl Driver {
     }
 
     /// Records the end of a cancelled `once` call that can do nothing more.
-    pub(super) fn aborted(&mut self, leg: &Arc<Leg>, op: OperationId, end: Option<ToolEnd>) {
+    pub(super) fn aborted(&mut self, leg: &Leg, op: OperationId, end: Option<ToolEnd>) {
         let result = cut_short(end, cancelled());
         let made = result.map(Made::by::<CallTool>);
         self.complete_with(leg, op, made, None);
     }
 
-    pub(super) fn fire_timer(&mut self, leg: &Arc<Leg>) {
+    pub(super) fn fire_timer(&mut self, leg: &Leg) {
         let clock = self.ports.clock();
         let Some(op) = self.waits.due(clock.now(), clock.forward()) else {
             return;

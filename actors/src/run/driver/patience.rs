@@ -1,6 +1,6 @@
 //! Patience with a function that does not ask for the recorded operation but can go on by itself.
 
-use std::{sync::Arc, task::Poll, time::Duration};
+use std::{task::Poll, time::Duration};
 
 use super::{Driver, LegEnd, WakeReason, rings, waker::FunctionWaker};
 use crate::run::leg::Leg;
@@ -28,8 +28,8 @@ impl Driver {
     /// diverged.
     pub(super) async fn bear_with(
         &mut self,
-        leg: &Arc<Leg>,
-        waker: &Arc<FunctionWaker>,
+        leg: &Leg,
+        waker: &FunctionWaker,
         may_go_on: bool,
     ) -> Result<(), LegEnd> {
         self.overdue(leg)?;

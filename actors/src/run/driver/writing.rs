@@ -28,7 +28,7 @@ impl Driver {
     /// effect between two attempts.
     pub(super) async fn write(
         &mut self,
-        leg: &Arc<Leg>,
+        leg: &Leg,
         op: OperationId,
         attempted: Attempted,
         (attempt, turn): (Attempt<Made>, StateTurn),

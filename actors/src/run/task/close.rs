@@ -1,7 +1,5 @@
 //! The closing of a cancelled run.
 
-use std::sync::Arc;
-
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
@@ -34,7 +32,7 @@ impl Carrier {
     /// Closes a run that is being cancelled: every open call gets its end, children end first,
     /// then the undo steps run in reverse, then the run ends. The cancellation is recorded first, since the function
     /// is not told of these ends, and so must not run again in a later life.
-    pub(super) async fn close(&mut self, leg: &Arc<Leg>, stop: StopReason) -> Rested {
+    pub(super) async fn close(&mut self, leg: &Leg, stop: StopReason) -> Rested {
         let reason = match &stop {
             StopReason::Cancelled(reason) => reason.clone(),
             other => other.to_string(),
@@ -143,7 +141,7 @@ impl Carrier {
     }
 
     /// Calls the undo steps, the latest first.
-    async fn undo(&mut self, leg: &Arc<Leg>) -> Result<(), StoreError> {
+    async fn undo(&mut self, leg: &Leg) -> Result<(), StoreError> {
         let mut steps = std::mem::take(&mut self.recorded.undo);
         steps.append(&mut leg.books.lock().undo);
         for (number, (agent, call)) in steps.into_iter().rev().enumerate() {

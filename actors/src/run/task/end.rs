@@ -18,7 +18,7 @@ use crate::{
 
 impl Carrier {
     /// Ends a run whose function returned.
-    pub(super) async fn finish(&mut self, leg: &Arc<Leg>, returned: Returned) -> Rested {
+    pub(super) async fn finish(&mut self, leg: &Leg, returned: Returned) -> Rested {
         self.driver.settle_background(leg).await?;
         let broken_off = match &returned {
             Ok(outcome) if outcome.messages().is_empty() && outcome.text().is_empty() => {
@@ -79,7 +79,7 @@ impl Carrier {
     /// Writes the run's last entry, and the session's.
     pub(super) async fn end(
         &mut self,
-        leg: &Arc<Leg>,
+        leg: &Leg,
         outcome: Returned,
         messages: Vec<Arc<Message>>,
     ) -> Rested {
@@ -158,12 +158,7 @@ impl Carrier {
         }
     }
 
-    pub(super) async fn continue_as(
-        &mut self,
-        input: Message,
-        spent: Spent,
-        leg: &Arc<Leg>,
-    ) -> Rested {
+    pub(super) async fn continue_as(&mut self, input: Message, spent: Spent, leg: &Leg) -> Rested {
         let unread = self.driver.unread(leg).await?;
         let next = self.run.next();
         let now = self.driver.journal.now();
