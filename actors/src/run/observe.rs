@@ -8,8 +8,8 @@ use super::{ChildResult, operations, read_end, read_result, steps::Steps};
 use crate::{
     contract::{RunRow, StoreError, TreeLine},
     vocabulary::{
-        AgentError, Begun, CallReport, Entry, Event, EventRecord, Family, ModelResponse, Part,
-        RunEnd, RunId, RunResult, Spent, TELLS_OF_CALLS,
+        AgentError, Begun, CallReport, Entry, Event, EventRecord, Family, ModelResponse,
+        OperationId, Part, RunEnd, RunId, RunResult, Spent, TELLS_OF_CALLS,
     },
 };
 
@@ -198,12 +198,7 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
     })
 }
 
-fn started(
-    operation: crate::vocabulary::OperationId,
-    kind: &str,
-    name: &str,
-    begun: &Begun,
-) -> Option<Event> {
+fn started(operation: OperationId, kind: &str, name: &str, begun: &Begun) -> Option<Event> {
     let name = name.to_owned();
     Some(match begun {
         Begun::Effect if Family::of(kind) == Family::Tool => Event::ToolStarted {
@@ -224,7 +219,7 @@ fn started(
 }
 
 fn completed(
-    operation: crate::vocabulary::OperationId,
+    operation: OperationId,
     kind: &str,
     name: &str,
     result: &RawValue,
@@ -266,11 +261,7 @@ fn completed(
     })
 }
 
-fn model_called(
-    operation: crate::vocabulary::OperationId,
-    name: &str,
-    response: ModelResponse,
-) -> Event {
+fn model_called(operation: OperationId, name: &str, response: ModelResponse) -> Event {
     let reasoning = response.message.parts.iter().filter_map(|part| match part {
         Part::Reasoning(reasoning) => Some(reasoning.text.as_str()),
         _ => None,
