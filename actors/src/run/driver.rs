@@ -154,8 +154,6 @@ pub(crate) struct Driver {
     wall_time_warning: Option<Timestamp>,
     /// Children that outlive this run's end, but not its cancellation.
     pub(crate) continuing: Vec<RunId>,
-    /// Children that begin as soon as their record is durable.
-    starting: Vec<super::ChildStart>,
     /// How many of the last entries need not be durable when something outside begins.
     window: u64,
     /// How long a run that waits for the outside stays in memory. `None` is for ever, as for a
@@ -171,9 +169,9 @@ pub(crate) struct Driver {
     pub(crate) children: BTreeMap<RunId, LiveChild>,
     ready: VecDeque<(OperationId, Box<dyn FnOnce() -> End + Send>)>,
     acts: FutureSet<(OperationId, ActEvent)>,
-    /// The ends of calls whose results are not wanted any more. The run waits for them, even when
-    /// it is cancelled.
-    aborts: FutureSet<()>,
+    /// The ends of calls whose results are not wanted any more, and the children that begin as soon as their record
+    /// is durable. The run waits for them, even when it is cancelled.
+    background: FutureSet<Option<Box<ChildStart>>>,
     inbox: Inbox,
     /// The turns that were sent to the run while it was under way, and that it heard.
     pub(crate) heard: Vec<String>,
@@ -188,8 +186,6 @@ enum ActEvent {
     Over(Begin<Made>),
     /// An attempt to change shared state, and how to make another.
     Attempted(Box<Attempted>, Attempt<Made>, StateTurn),
-    /// The child's first entry is durable: it can start.
-    Start(Box<ChildStart>),
     /// A cancelled tool call can do nothing more.
     Aborted(Option<ToolEnd>),
     /// The act was cancelled, and nobody waits for it.
@@ -203,6 +199,7 @@ type Attempted = Result<(Made, Changes), OperationError>;
 enum WakeReason {
     Woken,
     Act(OperationId, ActEvent),
+    Background(Option<Box<ChildStart>>),
     Command(Option<Command>),
     Timer,
     WallTimeWarning,
@@ -235,7 +232,6 @@ impl Driver {
             ledger,
             warn_at,
             continuing: std::mem::take(&mut recorded.continuing),
-            starting: Vec::new(),
             window: team.durability.window(),
             linger,
             max_entries,
@@ -247,7 +243,7 @@ impl Driver {
             children: BTreeMap::new(),
             ready: VecDeque::new(),
             acts: FutureSet::default(),
-            aborts: FutureSet::default(),
+            background: FutureSet::default(),
             inbox: Inbox::default(),
             heard: std::mem::take(&mut recorded.heard),
             told_idle: None,
@@ -434,7 +430,8 @@ impl Driver {
     /// Handles an event. An error when it ends the leg.
     async fn take_turn(&mut self, leg: &Leg, turn: WakeReason) -> Result<(), LegEnd> {
         match turn {
-            WakeReason::Woken => {}
+            WakeReason::Woken | WakeReason::Background(None) => {}
+            WakeReason::Background(Some(start)) => self.start_child(*start),
             WakeReason::Act(op, event) => self.act_event(leg, op, event).await?,
             WakeReason::Timer => self.fire_timer(leg),
             WakeReason::WallTimeWarning => self.warn_of_wall_time(leg.start.at),
@@ -518,10 +515,7 @@ impl Driver {
             return Poll::Ready(WakeReason::Act(op, event));
         }
         // Acts come first: the driver lets a call go before the call is aborted.
-        if self.aborts.poll(cx).is_ready() {
-            return Poll::Ready(WakeReason::Woken);
-        }
-        Poll::Pending
+        self.background.poll(cx).map(WakeReason::Background)
     }
 
     async fn act_event(
@@ -531,7 +525,6 @@ impl Driver {
         event: ActEvent,
     ) -> Result<(), LegEnd> {
         match event {
-            ActEvent::Start(start) => self.start_child(*start),
             // Its result is not wanted any more.
             _ if !self.under.contains_key(&op) => {}
             ActEvent::Cancelled => {}

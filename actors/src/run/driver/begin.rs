@@ -280,19 +280,17 @@ impl Driver {
     }
 
     /// Lets a child begin once all that is recorded so far is durable.
-    pub(super) fn start_when_durable(&mut self, start: ChildStart) {
-        self.starting.push(start.clone());
+    fn start_when_durable(&mut self, start: ChildStart) {
         let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
-        self.acts.push(Box::pin(async move {
+        self.background.push(Box::pin(async move {
             durable.passed(mark).await;
-            (start.operation, ActEvent::Start(Box::new(start)))
+            Some(Box::new(start))
         }));
     }
 
     /// Begins a child whose record is durable. One that was cancelled meanwhile begins only to be
     /// ended.
     pub(super) fn start_child(&mut self, start: ChildStart) {
-        self.starting.retain(|other| other.run != start.run);
         if start.start.when_parent_ends.outlives() {
             self.ports.tree(start.parent, start.run);
         } else if let Some(child) = self.children.get(&start.run) {

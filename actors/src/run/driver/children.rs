@@ -1,6 +1,6 @@
 //! Children of a run, and the work that its function leaves behind.
 
-use super::{ActEvent, Driver, FunctionWaker, LegEnd, WakeReason};
+use super::{Driver, FunctionWaker, LegEnd, WakeReason};
 use crate::{
     contract::Append,
     run::{
@@ -103,10 +103,6 @@ impl Driver {
         self.waits.clear();
         self.ready.clear();
         self.acts.clear();
-        // A child that is recorded and did not begin yet still has to come to its end.
-        for start in std::mem::take(&mut self.starting) {
-            self.start_when_durable(start);
-        }
         let mut open: Vec<_> = self
             .under
             .drain()
@@ -121,7 +117,7 @@ impl Driver {
 
     /// Whether any work that the finished function left behind is still under way.
     pub(crate) fn has_background(&self) -> bool {
-        !self.acts.is_empty() || !self.aborts.is_empty() || !self.children.is_empty()
+        !self.acts.is_empty() || !self.background.is_empty() || !self.children.is_empty()
     }
 
     /// Lets dropped calls and cancelled children come to their ends.
@@ -135,7 +131,8 @@ impl Driver {
         let waker = FunctionWaker::new(false);
         while self.has_background() {
             match self.next_turn(&waker, false).await {
-                WakeReason::Act(_, ActEvent::Start(start)) => self.start_child(*start),
+                // A child that is recorded and did not begin yet still has to come to its end.
+                WakeReason::Background(Some(start)) => self.start_child(*start),
                 WakeReason::Command(Some(Command::Child { run, report })) => {
                     self.child_news(leg, run, report)?;
                 }

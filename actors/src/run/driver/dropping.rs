@@ -91,8 +91,9 @@ impl Driver {
 
     pub(super) fn abort_in_background(&mut self, run: RunId, op: OperationId) {
         let abort = self.ports.abort_tool(run, op);
-        self.aborts.push(Box::pin(async move {
+        self.background.push(Box::pin(async move {
             abort.await;
+            None
         }));
     }
 }

@@ -8,7 +8,7 @@ impl Driver {
     /// changes.
     pub(super) fn settle_idle(&mut self) -> bool {
         let idle = self.acts.is_empty()
-            && self.aborts.is_empty()
+            && self.background.is_empty()
             && self.ready.is_empty()
             && self.children.values().all(|child| child.idle.is_some())
             && (!self.waits.is_empty() || !self.children.is_empty());
