@@ -404,15 +404,21 @@ impl Driver {
         leg.deliver(op, delivery(recorded, made));
     }
 
-    /// Takes an operation whose end is being recorded off the books, with the inbox items for it.
-    fn strike_off(&mut self, leg: &Leg, op: OperationId) -> Option<InFlight> {
+    /// Takes an operation off the books, with the inbox items for it.
+    fn take_under(&mut self, op: OperationId) -> Option<InFlight> {
         let under = self.under.remove(&op)?;
-        self.goes_on();
         for item in under.items.iter().cloned() {
             self.journal.strike(item);
         }
         self.waits.remove(op);
         self.strike_items_for(op);
+        Some(under)
+    }
+
+    /// Takes an operation whose end is being recorded off the books.
+    fn strike_off(&mut self, leg: &Leg, op: OperationId) -> Option<InFlight> {
+        let under = self.take_under(op)?;
+        self.goes_on();
         if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
             // An earlier life began it. Cancelling closes operations that have no end, and this one
             // has an end now.

@@ -17,7 +17,7 @@ impl Driver {
             books.to_begin.retain(|(id, ..)| *id != op);
             books.recorded.get(&op).cloned()
         };
-        let Some(under) = self.under.remove(&op) else {
+        let Some(under) = self.take_under(op) else {
             // It was not begun in this life. An earlier life may have begun it without recording
             // that it was dropped.
             if let Some(call) = recorded.filter(|call| !call.completed && !call.dropped)
@@ -34,16 +34,11 @@ impl Driver {
         if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
             call.dropped = true;
         }
-        self.waits.remove(op);
-        self.strike_items_for(op);
         self.ready.retain(|(id, _)| *id != op);
         if Family::of(&under.identity.kind).is_aborted() {
             self.abort_in_background(leg.run, op);
         }
         self.let_child_go(op, "no longer wanted");
-        for item in under.items.iter().cloned() {
-            self.journal.strike(item);
-        }
         let spent = under.charge();
         self.journal.append(&Entry::Dropped { op, spent });
         self.charge(spent);
