@@ -267,7 +267,7 @@ impl AgentState {
             }
             session.turns.set_busy(true);
         }
-        self.admit_run(run, run, None).wake = reply;
+        self.admit_run(run, None).wake = reply;
         self.load(run, Claiming::by(take_over));
     }
 
@@ -370,7 +370,7 @@ impl AgentState {
     }
 
     /// Makes a run known, so that messages can reach it before it is carried.
-    fn admit_run(&mut self, run: RunId, root: RunId, child: Option<ChildStart>) -> &mut Hosted {
+    fn admit_run(&mut self, run: RunId, child: Option<ChildStart>) -> &mut Hosted {
         let live = &self.shared.services.previewer.live;
         let above = child.as_ref().and_then(|child| live.get(child.parent));
         let cancelled = above.as_ref().map_or_else(CancellationToken::new, |above| {
@@ -380,13 +380,11 @@ impl AgentState {
             .as_ref()
             .map(|child| ParentSender::of(child.run, child.sender.clone()));
         let (door, commands) = above.map_or_else(RunSender::channel, |above| above.door.beside());
-        let path: Arc<[String]> = child
-            .as_ref()
-            .map_or_else(Vec::new, |c| c.start.path.clone())
-            .into();
+        let start = child.as_ref().map(|child| &child.start);
+        let path = start.map_or_else(Vec::new, |start| start.path.clone());
         let route = Route {
-            root,
-            path,
+            root: start.map_or(run, |start| start.root),
+            path: path.into(),
             host: self.myself.clone(),
             door,
             cancelled,

@@ -129,14 +129,14 @@ impl AgentState {
             return;
         }
         if !child.fresh {
-            self.admit_run(run, child.start.root, Some(child));
+            self.admit_run(run, Some(child));
             self.load(run, Claiming::Free);
             return;
         }
         let version = self.shared.version_of(&child.start.team);
         let start = RunStart::clone(&child.start);
         let loaded = Loaded::fresh(run, start, child.pinned.clone(), version);
-        self.admit_run(run, child.start.root, Some(child));
+        self.admit_run(run, Some(child));
         self.carry(loaded, None);
     }
 
@@ -183,8 +183,8 @@ impl AgentState {
                 times,
                 reason: reason.clone(),
             };
-            let (run, root) = (child.run, child.start.root);
-            self.admit_run(run, root, Some(child)).give_up = Some(error);
+            let run = child.run;
+            self.admit_run(run, Some(child)).give_up = Some(error);
             self.load(run, Claiming::Free);
         }
     }

@@ -205,7 +205,7 @@ impl AgentState {
         self.session_loaded(Ok(taken.session));
         // The run was woken meanwhile: it is being read again, with a later claim.
         if !self.runs.contains_key(&run) {
-            self.admit_run(run, run, None);
+            self.admit_run(run, None);
             self.run_loaded(run, Ok(taken.run));
         }
     }
@@ -309,7 +309,7 @@ impl AgentState {
         // The run is known before its handle is, so that it can be found through the handle.
         let version = team.pinned.team.version;
         let loaded = Loaded::fresh(run, begun.start, team.pinned, version);
-        self.admit_run(run, run, None);
+        self.admit_run(run, None);
         let _ = begun.reply.send(Ok(run));
         self.carry(loaded, None);
         self.answer_known();
