@@ -229,6 +229,13 @@ impl LiveRuns {
         OutcomeWatch { run, rings, live }
     }
 
+    /// Sends a message to the agent that hosts a run, if the run is live here.
+    pub(crate) fn tell_host(&self, run: RunId, message: AgentMessage) {
+        if let Some(route) = self.0.lock().runs.get(&run) {
+            let _ = route.host.cast(message);
+        }
+    }
+
     /// Sends a run a command. `false` when the run is not live here.
     pub(crate) fn tell(&self, run: RunId, command: Command) -> bool {
         // Under the lock: a run that is forgotten gets no more commands.

@@ -138,22 +138,19 @@ impl Ports for Services {
 
     fn child(&self, child: ChildStart) {
         // A parent that is gone begins its child again.
-        if let Some(route) = self.previewer.live.get(child.parent) {
-            let _ = route.host.cast(AgentMessage::Child(Box::new(child)));
-        }
+        let live = &self.previewer.live;
+        live.tell_host(child.parent, AgentMessage::Child(Box::new(child)));
     }
 
     fn tree(&self, parent: RunId, run: RunId) {
-        if let Some(route) = self.previewer.live.get(parent) {
-            let _ = route.host.cast(AgentMessage::Tree(run));
-        }
+        let live = &self.previewer.live;
+        live.tell_host(parent, AgentMessage::Tree(run));
     }
 
     fn cancel_child(&self, parent: RunId, run: RunId, reason: String) {
         // The message takes the same way as the start of the child, so it cannot overtake that.
-        if let Some(route) = self.previewer.live.get(parent) {
-            let _ = route.host.cast(AgentMessage::CancelChild(run, reason));
-        }
+        let live = &self.previewer.live;
+        live.tell_host(parent, AgentMessage::CancelChild(run, reason));
     }
 
     fn outcome(&self, run: RunId) -> BoxFuture<'static, Result<ChildResult, OperationError>> {

@@ -107,9 +107,8 @@ impl AgentState {
     /// Tells the agent above that this child needs no host any more.
     pub(super) fn tell_gone(&self, child: Option<ChildStart>) {
         let Some(child) = child else { return };
-        if let Some(above) = self.services().previewer.live.get(child.parent) {
-            let _ = above.host.cast(AgentMessage::ChildGone(child.run));
-        }
+        let live = &self.services().previewer.live;
+        live.tell_host(child.parent, AgentMessage::ChildGone(child.run));
     }
 
     pub(super) fn host(&mut self, child: ChildStart) {
