@@ -287,6 +287,12 @@ impl AgentState {
 
     /// Claims a run (a child below its parent) and reads its journal, outside the mailbox.
     fn load(&mut self, run: RunId, claim: Claiming) {
+        self.load_from(None, run, claim);
+    }
+
+    /// The same for a run that goes on from another journal: what came there meanwhile is passed on first. The run reads it
+    /// then, and later its tree may fall asleep and nobody would do it.
+    fn load_from(&mut self, before: Option<RunId>, run: RunId, claim: Claiming) {
         if !self.runs.contains_key(&run) {
             return;
         }
@@ -305,7 +311,14 @@ impl AgentState {
         });
         let services = self.shared.services.clone();
         self.beside(async move {
-            let loaded = load_run(&services, run, claim, held, aside, known).await;
+            let passed_on = match before {
+                Some(before) => services.pass_on(before).await,
+                None => Ok(()),
+            };
+            let loaded = match passed_on {
+                Ok(()) => load_run(&services, run, claim, held, aside, known).await,
+                Err(error) => Err(error.into()),
+            };
             [AgentMessage::RunLoaded(Box::new((run, loaded)))]
         });
     }

@@ -102,30 +102,29 @@ impl Services {
             return Ok(());
         }
         let _alone = self.passing_on.lock().await;
-        let Some(current) = self.current(run).await?.filter(|row| row.run != run) else {
-            return Ok(());
-        };
-        // Items that came for the journal before the current one, while the run went on from it,
-        // are older.
-        let journals = std::iter::successors(Some(run), |run| Some(run.next()));
-        let before = journals.take_while(|run| *run != current.run).last();
-        let mut batch = Batch::default();
-        for run in before
-            .into_iter()
-            .filter(|before| *before != run)
-            .chain([run])
-        {
-            let inbox = self.store.inbox(run).await?.into_iter();
-            for item in inbox.filter(|item| outlasts_journal(&item.body)) {
-                batch.taken.push((run, item.id.clone()));
-                batch.posts.push((current.run, item));
+        let mut from = run;
+        while let Some(current) = self.current(from).await?.filter(|row| row.run != from) {
+            // Items that came for the journal before the current one, while the run went on from it,
+            // are older.
+            let journals = std::iter::successors(Some(from), |run| Some(run.next()));
+            let before = journals.take_while(|run| *run != current.run).last();
+            let before = before.filter(|before| *before != from);
+            let mut batch = Batch::default();
+            for run in before.into_iter().chain([from]) {
+                let inbox = self.store.inbox(run).await?.into_iter();
+                for item in inbox.filter(|item| outlasts_journal(&item.body)) {
+                    batch.taken.push((run, item.id.clone()));
+                    batch.posts.push((current.run, item));
+                }
             }
+            if batch.posts.is_empty() || current.status.is_ended() {
+                break;
+            }
+            self.store.commit_one(batch).await?;
+            self.previewer.live.tell(current.run, Command::Inbox);
+            // It may have gone on from there before these items came.
+            from = current.run;
         }
-        if batch.posts.is_empty() || current.status.is_ended() {
-            return Ok(());
-        }
-        self.store.commit_one(batch).await?;
-        self.previewer.live.tell(current.run, Command::Inbox);
         Ok(())
     }
 }

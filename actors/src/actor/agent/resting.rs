@@ -113,15 +113,7 @@ impl AgentState {
             session.record(Entry::TurnContinued { run, next, heard });
         }
         self.runs.insert(next, hosted);
-        self.load(next, Claiming::Free);
-        let services = self.services().clone();
-        self.loads.spawn(async move {
-            // Passes on what came for the run while it went on. If that fails, the next process
-            // that starts does it.
-            if let Err(error) = services.pass_on(run).await {
-                tracing::warn!(%run, %error, "what came for the run is not passed on");
-            }
-        });
+        self.load_from(Some(run), next, Claiming::Free);
     }
 
     pub(super) fn forget(&mut self, run: RunId) -> Option<Box<Hosted>> {
