@@ -3,7 +3,7 @@
 //!
 //! A commit takes two round trips. The first locks the row `tail` and loads what the group names and this node does
 //! not keep (`heads`); the group is then checked in memory ([`Group`]); the second writes the changes and commits.
-//! Where this node keeps all that a group names, and other nodes have not committed for a while, one round trip does both: the
+//! One round trip does both if this node keeps all that a group names, and other nodes have not committed for a while: the
 //! node goes by the end of the store as its last commit left it. If another node has committed since, the number of the commit
 //! is taken, and the database refuses it.
 //! When the connection breaks during a commit, its outcome is unknown. The next connection determines
@@ -163,7 +163,7 @@ struct Service {
     assumes: bool,
     /// The end of the store as the last commit of this node left it.
     end: Option<Tail>,
-    /// How many commits of this node have followed each other without one of another node between them.
+    /// The number of commits of this node that followed each other without one of another node between them.
     undisturbed: u32,
 }
 

@@ -18,7 +18,7 @@ use crate::{
     work::Work,
 };
 
-/// What the requests of a group name, as the parameters of the statements that find it.
+/// The rows that the requests of a group name, as the parameters of the statements that find them.
 #[derive(Default)]
 pub(crate) struct Wanted<'w> {
     journals: Vec<Cow<'w, str>>,

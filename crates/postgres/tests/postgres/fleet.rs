@@ -174,7 +174,7 @@ struct Traced {
 struct Calls {
     /// The bytes of the file that were read.
     read: u64,
-    /// What tells the first call of a key.
+    /// The text that tells the first call of each key from others.
     nonces: HashMap<String, String>,
 }
 
