@@ -220,13 +220,12 @@ fn start_below<A: Actor>(
     arguments: A::Arguments,
 ) -> Option<ActorRef<A::Msg>> {
     let spawned = ActorRuntime::spawn_linked(None, actor, arguments, agent.get_cell());
-    match spawned.now_or_never()? {
-        Ok((actor, _)) => Some(actor),
-        Err(error) => {
-            tracing::error!(%error, "an actor below an agent cannot start");
-            None
-        }
+    match spawned.now_or_never() {
+        Some(Ok((actor, _))) => return Some(actor),
+        Some(Err(error)) => tracing::error!(%error, "an actor below an agent cannot start"),
+        None => tracing::error!("an actor below an agent does not start at once"),
     }
+    None
 }
 
 impl AgentState {
