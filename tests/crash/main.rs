@@ -98,8 +98,12 @@ impl Scene {
     }
 
     fn begin(&self) -> Command {
-        let team = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/crash/team.yaml");
-        self.command(&["run", team, "go", "--session", "s", "--turn-id", "t"])
+        self.begin_as("team.yaml")
+    }
+
+    fn begin_as(&self, team: &str) -> Command {
+        let team = format!("{}/tests/crash/{team}", env!("CARGO_MANIFEST_DIR"));
+        self.command(&["run", &team, "go", "--session", "s", "--turn-id", "t"])
     }
 
     /// The status of the root run and the entries of the whole tree, as another process sees
@@ -531,4 +535,23 @@ fn kill_within(most: Duration, child: &mut Child, chance: &SeededEntropy) {
     std::thread::sleep(most.mul_f64(chance.fraction()));
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn a_function_that_ends_its_process_with_its_first_step_is_counted_in_its_journal() {
+    let scene = Scene::new(FILE, "fatal");
+    let signal = |output: Output| output.status.signal();
+    let mut deaths = vec![signal(run(&mut scene.begin_as("fatal.yaml")))];
+    for _ in 0..3 {
+        deaths.push(signal(
+            run(&mut scene.command(&["resume", &scene.run_id()])),
+        ));
+    }
+    assert!(deaths.iter().all(Option::is_some), "{deaths:?}");
+    let (_, entries) = scene.look().unwrap();
+    let counts = entries.iter().filter_map(|(_, entry)| match entry {
+        Entry::Activated { interrupted, .. } => Some(*interrupted),
+        _ => None,
+    });
+    assert_eq!(counts.collect::<Vec<_>>(), [0, 1, 2]);
 }

@@ -51,6 +51,7 @@ fn registry() -> Registry {
         .tool(tool("wipe", Effect::Once))
         .behavior("workload", |_| Ok(BehaviorHandle::from_fn(workload)))
         .behavior("helper", |_| Ok(BehaviorHandle::from_fn(helper)))
+        .behavior("fatal", |_| Ok(BehaviorHandle::from_fn(fatal)))
 }
 
 fn call(name: &str, number: u32) -> ToolCall {
@@ -108,6 +109,11 @@ async fn helper(cx: RunContext) -> Result<Outcome, AgentError> {
         said.push(result.text);
     }
     Ok(Outcome::answer(said.join("+")))
+}
+
+/// Ends the process before it asks for anything.
+async fn fatal(_: RunContext) -> Result<Outcome, AgentError> {
+    std::process::abort()
 }
 
 struct Traced {

@@ -469,6 +469,8 @@ impl AgentState {
                 inbox_is_empty,
                 version,
                 poison_after: limits.poison_after,
+                process: services.process,
+                fatal_after: limits.fatal_after,
             },
             linger: limits.linger,
             max_entries: limits.max_entries,

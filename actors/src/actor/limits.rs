@@ -37,6 +37,11 @@ pub struct Limits {
     /// delegated fails with [`AgentError::Crashed`](crate::vocabulary::AgentError::Crashed), any
     /// other run is parked with it. The count is durable; 0 is without bound.
     pub poison_after: u32,
+    /// How many processes in a row may end with a run under way that records nothing in between before its input
+    /// counts as poison, with the same consequences. From the third on it goes on after a random pause that grows to
+    /// a minute at the most, so that the runs beside it get further meanwhile and are not taken for the cause. The count is
+    /// durable; 0 is without bound.
+    pub fatal_after: u32,
     /// How often a run's function, or an agent below, may crash within a period, whatever it
     /// records in between. Past it the run is treated as one with a poisonous input, and so are the
     /// runs of an agent below.
@@ -64,6 +69,7 @@ impl Default for Limits {
             look: Duration::from_millis(25),
             max_entries: 100_000,
             poison_after: 3,
+            fatal_after: 10,
             run_restarts: Intensity::new(10, Duration::from_secs(60)),
             run_backoff: Backoff::exponential(Duration::from_millis(50), Duration::from_secs(5)),
             retention: Retention::default(),

@@ -60,6 +60,8 @@ pub(crate) struct Services {
     pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
+    /// A number that tells this process apart from those before it, in what a run records of who took it over.
+    pub(crate) process: u32,
     pub(crate) previewer: Previewer,
     pub(crate) credentials: Arc<Mutex<VecDeque<Given>>>,
     /// Held while the items of a run that went on are passed on: two tasks at once might give the

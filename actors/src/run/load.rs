@@ -55,6 +55,9 @@ pub struct Recorded {
     pub(crate) versions: Versions,
     /// How often the function was lost since anything else was recorded.
     pub(crate) crashes: u32,
+    /// The process that took the run over, and how often it was interrupted by then, if nothing but crashes was
+    /// recorded after it.
+    pub(crate) taken_over: Option<(u32, u32)>,
     /// The operation that received a message, if nothing but crashes was recorded after it.
     pub(crate) received: Option<OperationId>,
 }
@@ -125,9 +128,14 @@ impl Recorded {
         }
         match &entry {
             Entry::Restarted { .. } => self.crashes += 1,
-            Entry::Activated { .. } => {}
+            Entry::Activated {
+                process,
+                interrupted,
+                ..
+            } => self.taken_over = Some((*process, *interrupted)),
             _ => {
                 self.crashes = 0;
+                self.taken_over = None;
                 self.received = match &entry {
                     Entry::Completed { op, kind, .. } if Family::of(kind) == Family::Receive => {
                         Some(*op)

@@ -2,6 +2,7 @@
 
 pub(super) mod close;
 pub(super) mod end;
+mod isolation;
 
 use std::{future::ready, sync::Arc, time::Duration};
 
@@ -113,6 +114,10 @@ pub(crate) struct Life {
     pub version: u32,
     /// How often the function may crash without getting any further. 0 means no bound.
     pub poison_after: u32,
+    /// The number of this process.
+    pub process: u32,
+    /// How many processes may end with the run under way without its getting any further. 0 means no bound.
+    pub fatal_after: u32,
 }
 
 /// The session to whose journal a run appends.
@@ -280,17 +285,27 @@ impl Carrier {
             return Ok(self.ended_before(end));
         }
         if self.life.recovered {
+            let interrupted = self.interrupted();
+            self.pause_if_suspect(interrupted).await?;
             let epoch = self.driver.journal.epoch();
             if let Some(reason) = self.life.lost.take() {
                 let entry = Entry::Restarted {
                     reason: reason.clone(),
                 };
                 self.driver.journal.append(&entry);
-                self.isolate(reason);
+                let times = self.recorded.crashes + 1;
+                self.isolate(times, self.life.poison_after, reason);
             }
-            let format = FORMAT;
-            let entry = Entry::Activated { epoch, format };
+            let was_under_way = self.driver.journal.row.status.is_under_way();
+            let entry = Entry::Activated {
+                epoch,
+                format: FORMAT,
+                process: self.life.process,
+                interrupted,
+            };
             self.driver.journal.append(&entry);
+            let reason = "the process ended with the run under way".to_owned();
+            self.isolate(interrupted, self.life.fatal_after, reason);
             // A write of the last life may be durable although nobody heard of it.
             let scope = operations::run_scope(self.start.root);
             self.driver.ports.forget_state(scope);
@@ -305,9 +320,14 @@ impl Carrier {
                     .journal
                     .change_row(|row| (row.status, row.version) = (status, version));
             }
-            self.driver.journal.flush();
-            if let Some(told) = self.life.when_recovered.take() {
+            let told = self.life.when_recovered.take();
+            if told.is_some() || was_under_way {
+                // A function that ends the process with its first step is counted all the same.
                 self.driver.journal.settle().await?;
+            } else {
+                self.driver.journal.flush();
+            }
+            if let Some(told) = told {
                 // The receiver may be gone.
                 let _ = told.send(());
             }

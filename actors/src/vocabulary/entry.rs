@@ -175,6 +175,12 @@ pub enum Entry {
         /// The format in which the new owner writes.
         #[serde(default = "format::first", skip_serializing_if = "format::is_first")]
         format: u32,
+        /// The process that took it over: a number that it drew when it started. Absent in journals up to format 5.
+        #[serde(default)]
+        process: u32,
+        /// How many processes in a row took it over before, and ended with it under way while it recorded nothing.
+        #[serde(default)]
+        interrupted: u32,
     },
     /// The run's function failed and is run again, after a pause.
     Restarted {

@@ -6,7 +6,7 @@
 /// new field of an entry, or a new meaning of one. A run records it at its start and with each process that takes it
 /// over, a session with each turn. A journal of a later format, or with something unknown in it, is left alone:
 /// [`StoreError::Newer`](crate::contract::StoreError::Newer).
-pub const FORMAT: u32 = 5;
+pub const FORMAT: u32 = 6;
 
 /// From this format on, each call of a step has an entry that says how it was answered.
 pub(crate) const TELLS_OF_CALLS: u32 = 3;

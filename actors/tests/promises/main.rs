@@ -38,6 +38,7 @@ mod events;
 mod expired_approvals;
 mod fairness;
 mod falling_asleep;
+mod fatal;
 mod first_use;
 mod foreign_operations;
 mod forked_approvals;

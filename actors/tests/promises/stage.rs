@@ -11,8 +11,8 @@ use std::{
 use ghostlight_actors::{
     actor::{Limits, Run, System},
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
-        StateSlot, StateValue, Store, StoreError, StoredLine, SystemClock, TreeLine,
+        Batch, Claim, Committed, Entropy, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
+        StateSlot, StateValue, Store, StoreError, StoredLine, SystemClock, SystemEntropy, TreeLine,
     },
     run::{Agent, Registry},
     session::Turn,
@@ -63,6 +63,16 @@ impl Stage {
     }
 
     pub(crate) async fn start_with(&self, agent: Agent, model: ScriptedModel) -> System {
+        self.start_by(agent, model, SystemEntropy).await
+    }
+
+    /// The same with other chances.
+    pub(crate) async fn start_by(
+        &self,
+        agent: Agent,
+        model: ScriptedModel,
+        entropy: impl Entropy,
+    ) -> System {
         let team = agent.into_team().unwrap();
         if let Some(code) = &mut *self.code.lock() {
             code.push(team.registry.clone());
@@ -70,6 +80,7 @@ impl Stage {
         System::builder(self.store.clone())
             .limits(self.limits)
             .clock(self.clock.clone())
+            .entropy(entropy)
             .model("default", model)
             .team(team)
             .start()

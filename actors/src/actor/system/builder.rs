@@ -202,6 +202,7 @@ impl SystemBuilder {
             turns: Arc::default(),
             registry,
             clock,
+            process: entropy.bits() as u32,
             entropy,
             previewer,
             credentials: Arc::default(),

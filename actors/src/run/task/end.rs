@@ -233,31 +233,6 @@ impl Carrier {
         Ok(RunExit::Parked(reason))
     }
 
-    /// Counts a crash. If the function crashes on an input again and again without getting any
-    /// further, the input is set aside: the message that the function received last, or else the
-    /// run.
-    ///
-    /// The journal keeps the count, so the count outlasts processes.
-    pub(super) fn isolate(&mut self, reason: String) {
-        let times = self.recorded.crashes + 1;
-        if self.life.poison_after == 0
-            || times < self.life.poison_after
-            || self.life.give_up.is_some()
-        {
-            return;
-        }
-        let error = AgentError::Crashed { times, reason };
-        match self.recorded.received.take() {
-            Some(op) => {
-                self.recorded.calls.remove(&op);
-                self.driver.replay.retain(|delivery| delivery.op != op);
-                let entry = Entry::SetAside { op, reason: error };
-                self.driver.journal.append(&entry);
-            }
-            None => self.life.give_up = Some(error),
-        }
-    }
-
     pub(super) fn ended_before(&mut self, end: RunEnd) -> RunExit {
         if let RunEnd::Continued { next, .. } = end {
             return RunExit::Continued {
