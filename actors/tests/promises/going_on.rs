@@ -91,6 +91,29 @@ async fn what_several_tell_at_once_is_received_once_whichever_journal_it_is_pass
     }
 }
 
+/// The next journal is opened within some milliseconds, and what came for the closing one is moved in seconds.
+#[tokio::test(start_paused = true)]
+async fn what_comes_while_a_journal_closes_is_passed_on_before_the_tree_may_fall_asleep() {
+    for apart in 0..60 {
+        let parent = Agent::from_fn("a", |cx: RunContext| async move {
+            Ok(Outcome::answer(cx.delegate("ear", "-").await?.text))
+        });
+        let mut stage = Stage::new();
+        stage.limits.linger = Duration::from_millis(1);
+        let system = System::builder(SlowStore::to_move(stage.store.clone()))
+            .limits(stage.limits)
+            .team(parent.agent(ear("ear")).into_team().unwrap());
+        let system = system.start().await.unwrap();
+        let run = ask(&system, "a", "go").await;
+        pause(300).await;
+        let first = system.run(child(&stage, "ear").await);
+        first.tell(&Tick(1)).await.unwrap();
+        pause(apart).await;
+        first.tell(&Tick(0)).await.unwrap();
+        assert_eq!(text(&run).await, "1", "{apart} ms apart");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_is_found_by_its_first_id_among_thousands_of_journals_at_once() {
     const JOURNALS: u32 = 3000;

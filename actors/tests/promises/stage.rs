@@ -185,6 +185,7 @@ pub(crate) struct SlowStore {
     commit_ms: u64,
     inbox_ms: u64,
     moves: Option<AtomicU32>,
+    move_ms: u64,
     settles_in: Duration,
 }
 
@@ -195,6 +196,7 @@ impl SlowStore {
             commit_ms: 7,
             inbox_ms: 7,
             moves: None,
+            move_ms: 7,
             settles_in: Duration::ZERO,
         }
     }
@@ -212,6 +214,14 @@ impl SlowStore {
         Self {
             commit_ms: 50,
             inbox_ms: 0,
+            ..Self::new(inner)
+        }
+    }
+
+    /// Where commits that only move what was posted take far longer than a tree needs to fall asleep.
+    pub(crate) fn to_move(inner: InMemoryStore) -> Self {
+        Self {
+            move_ms: 10_000,
             ..Self::new(inner)
         }
     }
@@ -265,12 +275,12 @@ impl Store for SlowStore {
         batches: Vec<Batch>,
     ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
         let only_moves = |batch: &Batch| batch.appends.is_empty() && !batch.posts.is_empty();
-        let moves = self
-            .moves
-            .as_ref()
-            .filter(|_| batches.iter().any(only_moves));
-        let is_second = moves.is_some_and(|moves| moves.fetch_add(1, SeqCst) % 2 == 1);
-        pause(if is_second { 70 } else { self.commit_ms }).await;
+        let pause_ms = match &self.moves {
+            _ if !batches.iter().any(only_moves) => self.commit_ms,
+            Some(moves) if moves.fetch_add(1, SeqCst) % 2 == 1 => 70,
+            _ => self.move_ms,
+        };
+        pause(pause_ms).await;
         self.inner.commit(batches).await
     }
 
