@@ -2,9 +2,12 @@
 
 use super::services::Services;
 use crate::{
-    contract::{Batch, InboxItem, RunRow, RunStatus, StoreError},
-    run::{Command, operations::outlasts_journal},
-    vocabulary::RunId,
+    contract::{Batch, Expected, InboxItem, RunRow, RunStatus, StateWrite, StoreError},
+    run::{
+        Command,
+        operations::{outlasts_journal, run_scope},
+    },
+    vocabulary::{PASSED_ON, RunId},
 };
 
 /// The known state of a run's journal.
@@ -101,9 +104,10 @@ impl Services {
         if !matches!(self.journal_of(run).await?, Some(Journal::Closed)) {
             return Ok(());
         }
-        let _alone = self.passing_on.lock().await;
         let mut from = run;
-        while let Some(current) = self.current(from).await?.filter(|row| row.run != from) {
+        while let Some(current) = self.current(from).await?.filter(|row| row.run != from)
+            && !current.status.is_ended()
+        {
             // Items that came for the journal before the current one, while the run went on from it,
             // are older.
             let journals = std::iter::successors(Some(from), |run| Some(run.next()));
@@ -111,19 +115,43 @@ impl Services {
             let before = before.filter(|before| *before != from);
             let mut batch = Batch::default();
             for run in before.into_iter().chain([from]) {
-                let inbox = self.store.inbox(run).await?.into_iter();
-                for item in inbox.filter(|item| outlasts_journal(&item.body)) {
-                    batch.taken.push((run, item.id.clone()));
-                    batch.posts.push((current.run, item));
-                }
+                self.take_from(run, current.run, &mut batch).await?;
             }
-            if batch.posts.is_empty() || current.status.is_ended() {
+            if batch.posts.is_empty() {
                 break;
             }
-            self.store.commit_one(batch).await?;
+            match self.store.commit_one(batch).await {
+                // Somebody else has moved items of this tree meanwhile, perhaps these.
+                Err(StoreError::Conflict { .. }) => continue,
+                moved => drop(moved?),
+            }
             self.previewer.live.tell(current.run, Command::Inbox);
             // It may have gone on from there before these items came.
             from = current.run;
+        }
+        Ok(())
+    }
+
+    /// Adds the items that are to go from one journal to another. Of two tasks or processes that move
+    /// the items of one tree at once, one is refused: they might give the same item to two journals.
+    async fn take_from(&self, from: RunId, to: RunId, batch: &mut Batch) -> Result<(), StoreError> {
+        let Some(row) = self.store.run(from).await? else {
+            return Ok(());
+        };
+        let (scope, key) = (run_scope(row.root), PASSED_ON.to_owned());
+        let before = self.store.state(scope.clone(), key.clone()).await?.version;
+        let inbox = self.store.inbox(from).await?.into_iter();
+        for item in inbox.filter(|item| outlasts_journal(&item.body)) {
+            batch.taken.push((from, item.id.clone()));
+            batch.posts.push((to, item));
+        }
+        if !batch.posts.is_empty() && batch.writes.iter().all(|write| write.scope != scope) {
+            batch.writes.push(StateWrite {
+                scope,
+                key,
+                value: None,
+                expected: Expected::Version(before),
+            });
         }
         Ok(())
     }

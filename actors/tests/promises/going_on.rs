@@ -91,10 +91,10 @@ async fn what_several_tell_at_once_is_received_once_whichever_journal_it_is_pass
     }
 }
 
-/// The next journal is opened within some milliseconds, and what came for the closing one is moved in seconds.
+/// The next journal is opened within some milliseconds, and what came for the closing one is moved in a second.
 #[tokio::test(start_paused = true)]
 async fn what_comes_while_a_journal_closes_is_passed_on_before_the_tree_may_fall_asleep() {
-    for apart in 0..60 {
+    for apart in 0..24 {
         let parent = Agent::from_fn("a", |cx: RunContext| async move {
             Ok(Outcome::answer(cx.delegate("ear", "-").await?.text))
         });
@@ -112,6 +112,59 @@ async fn what_comes_while_a_journal_closes_is_passed_on_before_the_tree_may_fall
         first.tell(&Tick(0)).await.unwrap();
         assert_eq!(text(&run).await, "1", "{apart} ms apart");
     }
+}
+
+/// Nothing is looked for meanwhile: the task that passes it on sees that the run went on again.
+#[tokio::test(start_paused = true)]
+async fn what_arrives_in_a_journal_after_the_run_went_on_from_it_is_passed_on_at_once() {
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        if cx.input().content() == "wait" {
+            cx.sleep(Duration::from_millis(500)).await?;
+            return Ok(cx.continue_as("hear"));
+        }
+        Ok(match cx.receive::<Tick>().await? {
+            Tick(0) => Outcome::answer("heard"),
+            Tick(_) => cx.continue_as("wait"),
+        })
+    });
+    let mut stage = Stage::alone();
+    stage.limits.linger = Duration::from_millis(1);
+    let system = System::builder(SlowStore::to_move(stage.store.clone()))
+        .limits(stage.limits)
+        .team(agent.into_team().unwrap());
+    let system = system.start().await.unwrap();
+    let run = ask(&system, "a", "go").await;
+    run.tell(&Tick(1)).await.unwrap();
+    pause(100).await;
+    let began = tokio::time::Instant::now();
+    run.tell(&Tick(0)).await.unwrap();
+    assert_eq!(text(&run).await, "heard");
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+/// The process that tells moves the message slowly, and the one that carries the run moves it meanwhile.
+#[tokio::test(start_paused = true)]
+async fn what_two_processes_pass_on_is_received_once_however_often_the_run_went_on_meanwhile() {
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let heard = cx.input().content();
+        let told = cx.receive::<Tick>();
+        Ok(match cx.timeout(Duration::from_millis(20), told).await {
+            Ok(Ok(Tick(0))) => Outcome::answer(heard.trim_start_matches('-')),
+            Ok(told) => cx.continue_as(format!("{heard}{}", told?.0)),
+            Err(_) => cx.continue_as(heard),
+        })
+    });
+    let mut stage = Stage::new();
+    stage.store = stage.store.clone().keeping(usize::MAX);
+    let system = stage.start(agent).await;
+    let run = ask(&system, "a", "-").await;
+    pause(100).await;
+    let other = SlowStore::to_move(stage.store.another_process());
+    let other = System::builder(other).start().await.unwrap();
+    other.run(run.id()).tell(&Tick(7)).await.unwrap();
+    pause(1_000).await;
+    run.tell(&Tick(0)).await.unwrap();
+    assert_eq!(text(&run).await, "7");
 }
 
 #[tokio::test(start_paused = true)]

@@ -221,7 +221,7 @@ impl SlowStore {
     /// Where commits that only move what was posted take far longer than a tree needs to fall asleep.
     pub(crate) fn to_move(inner: InMemoryStore) -> Self {
         Self {
-            move_ms: 10_000,
+            move_ms: 1_000,
             ..Self::new(inner)
         }
     }

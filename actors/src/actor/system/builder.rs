@@ -206,7 +206,6 @@ impl SystemBuilder {
             entropy,
             previewer,
             credentials: Arc::default(),
-            passing_on: Arc::default(),
         };
         let shared = Arc::new(Shared {
             services,

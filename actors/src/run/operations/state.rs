@@ -440,8 +440,9 @@ pub(crate) fn recorded_update(name: &str, result: &RawValue) -> Option<Changed> 
 }
 
 impl RunContext {
-    /// Shared values of a scope. A write of a key that begins with `topic:` or `approval:` is
-    /// refused: under such keys the engine keeps topics and remembered decisions about calls.
+    /// Shared values of a scope. A write of a key that begins with `topic:`, `approval:` or `passed_on:`
+    /// is refused: under such keys the engine keeps topics, remembered decisions about calls, and the
+    /// number of moves of inbox items.
     pub fn state(&self, scope: Scope) -> Shared<'_> {
         Shared {
             cx: self,
