@@ -90,7 +90,7 @@ impl Services {
             false => run,
         };
         let fresh = self.store.post(first, item).await?;
-        if first != row.run || !self.previewer.live.tell(first, Command::Inbox) {
+        if !self.previewer.live.tell(first, Command::Inbox) {
             // The run went on, perhaps just now.
             self.pass_on(first).await?;
         }
@@ -104,6 +104,7 @@ impl Services {
         if !matches!(self.journal_of(run).await?, Some(Journal::Closed)) {
             return Ok(());
         }
+        let _alone = self.passing_on.lock().await;
         let mut from = run;
         while let Some(current) = self.current(from).await?.filter(|row| row.run != from)
             && !current.status.is_ended()
@@ -121,7 +122,7 @@ impl Services {
                 break;
             }
             match self.store.commit_one(batch).await {
-                // Somebody else has moved items of this tree meanwhile, perhaps these.
+                // Another process has moved items of this tree meanwhile, perhaps these.
                 Err(StoreError::Conflict { .. }) => continue,
                 moved => drop(moved?),
             }
@@ -132,8 +133,8 @@ impl Services {
         Ok(())
     }
 
-    /// Adds the items that are to go from one journal to another. Of two tasks or processes that move
-    /// the items of one tree at once, one is refused: they might give the same item to two journals.
+    /// Adds the items that are to go from one journal to another. Of two processes that move the
+    /// items of one tree at once, one is refused: they might give the same item to two journals.
     async fn take_from(&self, from: RunId, to: RunId, batch: &mut Batch) -> Result<(), StoreError> {
         let Some(row) = self.store.run(from).await? else {
             return Ok(());

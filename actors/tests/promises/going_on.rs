@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
-    contested::Contested,
+    contested::{Contested, start},
     stage::{SlowStore, Stage, ask, call, pause, silent, text},
 };
 
@@ -86,7 +86,10 @@ async fn what_several_tell_at_once_is_received_once_whichever_journal_it_is_pass
         pause(1000).await;
         run.tell(&Tick(0)).await.unwrap();
         let mut heard: Vec<char> = text(&run).await.chars().collect();
-        heard.sort_unstable();
+        if apart == 0 {
+            // Posted at the same time.
+            heard.sort_unstable();
+        }
         assert_eq!(String::from_iter(heard), "123456789", "{apart} ms apart");
     }
 }
@@ -143,6 +146,71 @@ async fn what_arrives_in_a_journal_after_the_run_went_on_from_it_is_passed_on_at
     let run = ask(&system, "a", "go").await;
     assert_eq!(text(&run).await, "heard");
     assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+/// A message whose post takes so long that the run goes on meanwhile. Nothing is looked for here.
+#[tokio::test(start_paused = true)]
+async fn what_is_posted_while_the_run_goes_on_is_passed_on_by_its_poster() {
+    let below = Agent::from_fn("below", |cx: RunContext| async move {
+        if cx.input().content() == "go" {
+            cx.sleep(Duration::from_millis(500)).await?;
+            return Ok(cx.continue_as("hear"));
+        }
+        let Tick(tick) = cx.receive().await?;
+        Ok(Outcome::answer(tick.to_string()))
+    });
+    let above = Agent::from_fn("a", |cx: RunContext| async move {
+        let child = cx.spawn("below", "go").await?;
+        cx.tell(&child, &Tick(7)).await?;
+        Ok(Outcome::answer(cx.join(&child).await?.text))
+    });
+    let stage = Stage::alone();
+    let store = Contested::over(stage.store.clone());
+    let posts_wait = store.posts_wait.clone();
+    posts_wait.send_replace(true);
+    let system = start(&stage, store, above.agent(below)).await;
+    let began = tokio::time::Instant::now();
+    let run = ask(&system, "a", "go").await;
+    pause(1_000).await;
+    posts_wait.send_replace(false);
+    assert_eq!(text(&run).await, "7");
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+/// The same question stands at the same place of each journal.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_when_its_journal_is_closed_answers_nothing_in_the_next_one() {
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let patience = match cx.input().content().as_str() {
+            "go" => Duration::from_millis(500),
+            _ => Duration::from_secs(600),
+        };
+        let asked = cx.ask(Question::choice("Which?", ["red", "blue"]));
+        match cx.timeout(patience, asked).await {
+            Ok(answer) => Ok(Outcome::answer(answer?.to_string())),
+            Err(_) => Ok(cx.continue_as("on")),
+        }
+    });
+    let stage = Stage::new();
+    let store = Contested::over(stage.store.clone());
+    let posts_wait = store.posts_wait.clone();
+    let system = start(&stage, store, agent).await;
+    let run = ask(&system, "a", "go").await;
+    pause(400).await;
+    let asked = run.questions().await.unwrap()[0].1;
+    posts_wait.send_replace(true);
+    let late = run.clone();
+    let late = tokio::spawn(async move { late.answer(asked, json!("red")).await });
+    pause(400).await;
+    posts_wait.send_replace(false);
+    late.await.unwrap().unwrap();
+    // Another message has all that came for the closed journal passed on.
+    run.tell(&Tick(1)).await.unwrap();
+    pause(400).await;
+    let (next, again, _) = run.questions().await.unwrap().remove(0);
+    assert_eq!(again, asked, "the same place");
+    system.run(next).answer(asked, json!("blue")).await.unwrap();
+    assert_eq!(text(&run).await, "\"blue\"");
 }
 
 /// The process that tells moves the message slowly, and the one that carries the run moves it meanwhile.

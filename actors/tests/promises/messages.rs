@@ -85,3 +85,19 @@ async fn of_several_children_of_one_name_the_latest_is_told_and_each_by_its_run(
     let run = ask(&system, "root", "go").await;
     assert_eq!(text(&run).await, "latest first");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_has_ended_is_told_nothing_and_the_teller_learns_that() {
+    let stage = Stage::new();
+    let below = Agent::from_fn("below", |_: RunContext| async {
+        Ok(Outcome::answer("done"))
+    });
+    let above = Agent::from_fn("above", |cx: RunContext| async move {
+        let child = cx.spawn("below", "go").await?;
+        let done = cx.join(&child).await?.text;
+        nobody(&cx, &child).await;
+        Ok(Outcome::answer(done))
+    });
+    let system = stage.start(above.agent(below)).await;
+    assert_eq!(text(&ask(&system, "above", "go").await).await, "done");
+}

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::{System, SystemError},
-    contract::Store as _,
+    contract::{Clock as _, Store as _},
     definition::WhileBusy,
     run::{Agent, RunContext},
     session::Turn,
-    vocabulary::{Effect, Outcome, RunId},
+    vocabulary::{Budget, Effect, Entry, Outcome, RunId, Timestamp, ToolDefinition},
 };
 
 use crate::stage::{Stage, call, pause, silent, text};
@@ -160,4 +160,48 @@ async fn a_posted_turn_may_be_said_to_the_run_that_is_under_way() {
         .await
         .unwrap();
     assert_eq!(told.id(), first.id());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_posted_turn_begins_with_all_that_was_said_with_it() {
+    let stage = Stage::new();
+    let owner = stage.start(gardener(&stage)).await;
+    let first = Turn::text("roses").owner("ada");
+    owner.session("gardener", "s").send(first).await.unwrap();
+    let other = beside(&stage);
+    let beside = other.start(gardener(&other)).await;
+    let turn = Turn::text("tulips")
+        .id("t2")
+        .owner("ada")
+        .budget(Budget {
+            tool_calls: Some(7),
+            ..Budget::default()
+        })
+        .deadline(Timestamp(stage.clock.now().0 + 3_600_000))
+        .dry_run()
+        .streaming(false)
+        .tool(ToolDefinition::new("dig", "digs"));
+    let second = beside.session("gardener", "s").send(turn.clone()).await;
+    let entries = stage.entries(second.unwrap().id()).await;
+    let Entry::RunStarted(start) = &entries[0] else {
+        panic!("{entries:?}");
+    };
+    assert_eq!((&start.owner, start.deadline), (&turn.owner, turn.deadline));
+    assert_eq!(start.budget.tool_calls, Some(7));
+    assert_eq!((start.dry_run, start.streaming), (true, Some(false)));
+    assert_eq!(start.tools, turn.tools);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_run_of_a_turn_of_somebody_else_is_not_given_away_by_another_process_either() {
+    let stage = Stage::new();
+    let owner = stage.start(gardener(&stage)).await;
+    let turn = Turn::text("roses").owner("ada").id("t");
+    owner.session("gardener", "s").send(turn).await.unwrap();
+    let other = beside(&stage);
+    let beside = other.start(gardener(&other)).await;
+    for stranger in [Turn::text("roses"), Turn::text("roses").owner("eve")] {
+        let told = beside.session("gardener", "s").send(stranger.id("t")).await;
+        assert!(matches!(told, Err(SystemError::Foreign { .. })), "{told:?}");
+    }
 }

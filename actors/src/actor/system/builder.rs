@@ -206,6 +206,7 @@ impl SystemBuilder {
             entropy,
             previewer,
             credentials: Arc::default(),
+            passing_on: Arc::default(),
         };
         let shared = Arc::new(Shared {
             services,
