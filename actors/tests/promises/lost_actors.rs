@@ -10,7 +10,7 @@ use std::{
 
 use ghostlight_actors::{
     actor::{System, supervisor::Supervisor},
-    contract::RunStatus,
+    contract::{RunRow, RunStatus},
     ractor::ActorCell,
     run::{Agent, RunContext, Task},
     testing::ScriptedModel,
@@ -324,4 +324,89 @@ async fn a_child_that_outlives_its_parent_begins_although_the_parents_actor_dies
         );
         system.stop().await.unwrap();
     }
+}
+
+/// A child whose parent has stopped waiting for it, and whose actor is killed shortly before or after.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_was_given_up_goes_no_further_whichever_actor_is_killed_meanwhile() {
+    for (victim, moment) in ["agent below", "child", "run"]
+        .into_iter()
+        .flat_map(|victim| (160..340).step_by(10).map(move |moment| (victim, moment)))
+    {
+        let stage = Stage::new();
+        let helper = Agent::from_fn("helper", |cx: RunContext| async move {
+            cx.tool(call("1", "look")).await?;
+            Ok(Outcome::answer(cx.tool(call("2", "put")).await?.text))
+        })
+        .tool(stage.tool("look", Effect::Read, 1_000))
+        .tool(stage.tool("put", Effect::Idempotent, 10));
+        let agent = Agent::from_fn("busy", |cx: RunContext| async move {
+            let helped = cx.delegate("helper", "help");
+            let helped = cx.timeout(Duration::from_millis(200), helped).await;
+            assert!(helped.is_err());
+            cx.sleep(Duration::from_secs(5)).await?;
+            Ok(Outcome::answer("without help"))
+        });
+        let store = SlowStore::to_commit(stage.store.clone());
+        let system = start(&stage, store, agent.agent(helper)).await;
+        let run = ask(&system, "busy", "go").await;
+        pause(moment).await;
+        let victim_of = match victim {
+            "child" => "agent below",
+            other => other,
+        };
+        let found = find(&system, victim_of).await;
+        let found = match victim {
+            "child" => found.and_then(|agent| agent.get_children().pop()),
+            _ => found,
+        };
+        if let Some(actor) = found {
+            actor.kill();
+        }
+        let place = format!("{victim} at {moment}");
+        assert_eq!(text(&run).await, "without help", "{place}");
+        assert_eq!(stage.log.count("put"), 0, "{place}");
+        let rows = stage.rows().await;
+        assert!(rows.iter().all(|row| row.status.is_ended()), "{place}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_child_that_is_given_up_ends() {
+    let changed = Arc::new(AtomicU32::new(0));
+    let mut stage = Stage::new();
+    stage.not_replayed("the code of the child changes");
+    let agent = |stage: &Stage| {
+        let changed = changed.clone();
+        let helper = Agent::from_fn("helper", move |cx: RunContext| {
+            let changed = changed.clone();
+            async move {
+                if changed.load(Ordering::SeqCst) == 1 {
+                    cx.now().await?;
+                }
+                cx.sleep(Duration::from_secs(1)).await?;
+                Ok(Outcome::answer("helped"))
+            }
+        });
+        Agent::from_fn("busy", |cx: RunContext| async move {
+            let helped = cx.timeout(Duration::from_secs(5), cx.delegate("helper", "help"));
+            let look = cx.tool(call("1", "look"));
+            let (helped, _) = futures_util::future::join(helped, look).await;
+            Ok(Outcome::answer(format!("{}", helped.is_err())))
+        })
+        .agent(helper)
+        .tool(stage.tool("look", Effect::Read, 20_000))
+    };
+    let system = stage.start(agent(&stage)).await;
+    let run = ask(&system, "busy", "go").await;
+    pause(500).await;
+    stage.crash(&system).await;
+    changed.store(1, Ordering::SeqCst);
+    let system = stage.start(agent(&stage)).await;
+    pause(2_000).await;
+    let parked = |row: &RunRow| row.status == RunStatus::Parked;
+    assert!(stage.rows().await.iter().any(parked));
+    assert_eq!(text(&system.run(run.id())).await, "true");
+    let rows = stage.rows().await;
+    assert!(rows.iter().all(|row| row.status.is_ended()), "{rows:#?}");
 }
