@@ -1,4 +1,4 @@
-//! The arguments that say which ended runs are kept.
+//! The arguments that say which ended runs and idle sessions are kept.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{
     when::age,
 };
 
-/// Which ended runs are kept.
+/// Which ended runs and idle sessions are kept.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct RetentionArguments {
     /// Delete runs that ended longer ago than this, such as 90m, 12h, 30d
@@ -19,12 +19,17 @@ pub(super) struct RetentionArguments {
     /// Keep so many runs that ended last
     #[arg(long, value_name = "NUMBER")]
     pub(super) keep: Option<usize>,
+    /// Delete sessions in which nothing happened for this long, with all their runs, state and
+    /// memories
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(super) sessions_idle_for: Option<Duration>,
 }
 
 impl RetentionArguments {
     pub(super) fn retention(self) -> Retention {
         let mut retention = Retention::default();
         (retention.older_than, retention.keep) = (self.older_than, self.keep);
+        retention.sessions_idle_for = self.sessions_idle_for;
         retention
     }
 }

@@ -43,3 +43,37 @@ fn ended_runs_are_listed_and_deleted_and_open_ones_are_kept() {
     assert_eq!(rest.json()[0]["trees"], 2);
     assert_eq!(desk.rows().len(), 0);
 }
+
+#[test]
+fn idle_sessions_are_listed_and_deleted_and_used_ones_are_kept() {
+    let desk = Desk::new("says", json!({ "text": "done" }));
+    desk.run(&["run", "team.yaml", "go", "--session", "a"])
+        .exits(0);
+    let idle = ["prune", "--sessions-idle-for"];
+    let none = desk
+        .run(&[&idle[..], &["1d", "--dry-run"]].concat())
+        .exits(0);
+    assert!(none.err.contains("nothing"), "{}", none.err);
+    let none = desk.run(&[&idle[..], &["1d"]].concat()).exits(0);
+    assert!(none.err.contains("deleted 0 sessions"), "{}", none.err);
+    let listed = desk
+        .run(&[&idle[..], &["0s", "--dry-run"]].concat())
+        .exits(0);
+    assert!(listed.out.contains("/a, idle since"), "{}", listed.out);
+    assert_eq!(desk.rows().len(), 1, "a dry run deletes nothing");
+    let gone = desk
+        .run(&[&idle[..], &["0s", "--json"]].concat())
+        .exits(0)
+        .json();
+    assert_eq!(
+        (&gone[0]["sessions"], &gone[0]["trees"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(desk.rows().len(), 0);
+    let sessions = desk.run(&["sessions"]).exits(0);
+    assert!(
+        sessions.err.contains("no such sessions"),
+        "{}",
+        sessions.err
+    );
+}

@@ -16,6 +16,7 @@ mod sqlite_durability;
 #[cfg(unix)]
 mod sqlite_every;
 mod sqlite_files;
+mod sqlite_idle_sessions;
 mod sqlite_inbox;
 mod sqlite_processes;
 mod sqlite_refusals;

@@ -48,8 +48,8 @@ pub struct Limits {
     pub run_restarts: Intensity,
     /// The pause before a crashed function is run again or an agent below is started again.
     pub run_backoff: Backoff,
-    /// Which ended runs are kept; all, when nothing is set. A System that recovers runs by
-    /// itself deletes the others at its start and then at least hourly.
+    /// Which ended runs and idle sessions are kept; all, when nothing is set. A System that recovers
+    /// runs by itself deletes the others at its start and then at least hourly.
     pub retention: Retention,
     /// The settings of model calls.
     pub gateway: GatewayOptions,

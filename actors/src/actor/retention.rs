@@ -1,22 +1,25 @@
-//! The retention of ended runs.
+//! The retention of ended runs and idle sessions.
 
 use std::{collections::HashSet, time::Duration};
 
 use crate::{
-    contract::{Expiry, RunRow, StoreError, StoreHandle},
-    vocabulary::{RunId, Timestamp},
+    contract::{Expiry, RunRow, SessionFilter, SessionRow, StoreError, StoreHandle},
+    vocabulary::{RunId, SessionId, Timestamp},
 };
 
 /// How many rows one commit deletes. It takes some milliseconds, for which other commits wait.
 pub(super) const STEP: usize = 256;
 /// How many trees are looked for at once.
 const PAGE: usize = 256;
+/// How many idle sessions are looked for at once. A store may read all its sessions for a page.
+const SESSIONS: usize = 4096;
 
-/// The rule by which ended runs are kept. A tree is deleted as a whole, with all runs below its
-/// root, once every one of them has ended; its session keeps the conversation. Runs that are open,
-/// wait or are parked are never deleted.
+/// The rule by which ended runs and idle sessions are kept. A tree of runs is deleted as a whole, with
+/// all runs below its root, once every one of them has ended; its session keeps the conversation.
+/// Runs that are open, wait or are parked are never deleted, and neither is a session with such a
+/// run.
 ///
-/// If both bounds are set, a tree is kept as long as either bound keeps it. Without a bound
+/// If both bounds of runs are set, a tree is kept as long as either bound keeps it. Without a bound
 /// everything is kept, except for runs in memory only: there the last
 /// [1,000](crate::contract::InMemoryStore::KEPT) are kept.
 ///
@@ -26,7 +29,10 @@ const PAGE: usize = 256;
 ///
 /// let month = Duration::from_secs(30 * 24 * 3600);
 /// let mut limits = Limits::default();
-/// limits.retention = Retention::default().older_than(month).keep(1_000);
+/// limits.retention = Retention::default()
+///     .older_than(month)
+///     .keep(1_000)
+///     .sessions_idle_for(12 * month);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,19 +41,24 @@ pub struct Retention {
     pub older_than: Option<Duration>,
     /// How many of the trees that ended last are kept.
     pub keep: Option<usize>,
+    /// For how long nothing may have happened in a session for it to go; see
+    /// [`Sessions::prune`](crate::actor::Sessions::prune).
+    pub sessions_idle_for: Option<Duration>,
 }
 
 /// Counts of what was deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Pruned {
+    /// How many sessions.
+    pub sessions: u64,
     /// How many trees.
     pub trees: u64,
     /// How many runs in them.
     pub runs: u64,
-    /// How many entries of their journals.
+    /// How many entries of the journals of runs and sessions.
     pub entries: u64,
-    /// How many definitions that no run is pinned to any more.
+    /// How many definitions and contents of artifacts to which nothing refers any more.
     pub blobs: u64,
 }
 
@@ -66,24 +77,43 @@ impl Retention {
         self
     }
 
+    /// Deletes sessions in which nothing happened for at least this long, with everything that
+    /// [`Sessions::delete`](crate::actor::Sessions::delete) deletes.
+    #[must_use]
+    pub fn sessions_idle_for(mut self, age: Duration) -> Self {
+        self.sessions_idle_for = Some(age);
+        self
+    }
+
     /// Whether anything is ever deleted.
     pub fn deletes(&self) -> bool {
+        self.deletes_runs() || self.sessions_idle_for.is_some()
+    }
+
+    /// Whether runs are deleted whose session stays.
+    pub(super) fn deletes_runs(&self) -> bool {
         self.older_than.is_some() || self.keep.is_some()
     }
 
+    /// The shortest age after which something is deleted.
+    pub(super) fn shortest_age(&self) -> Option<Duration> {
+        let ages = [self.older_than, self.sessions_idle_for];
+        ages.into_iter().flatten().min()
+    }
+
     fn expiry(&self, now: Timestamp, limit: usize) -> Expiry {
-        let age = |age: Duration| u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         Expiry {
             // With an age of zero a run that ended in this millisecond goes too.
             ended_before: self
                 .older_than
-                .map(|older| Timestamp(now.0.saturating_add(1).saturating_sub(age(older)))),
+                .map(|older| Timestamp(before(now, older).0.saturating_add(1))),
             keep: self.keep.unwrap_or(0),
             limit,
         }
     }
 
     /// The roots of the trees of a store that would be deleted now, the first to end at the front.
+    /// The runs of sessions that would be deleted are not among them.
     ///
     /// # Errors
     /// What the store fails with.
@@ -92,22 +122,56 @@ impl Retention {
         store: &StoreHandle,
         now: Timestamp,
     ) -> Result<Vec<RunRow>, StoreError> {
-        if !self.deletes() {
+        if !self.deletes_runs() {
             return Ok(Vec::new());
         }
         store.expired(self.expiry(now, 0)).await
     }
 
-    /// Deletes the trees of a store that the rule does not keep, in commits of a few milliseconds
-    /// each.
+    /// The sessions of a store in which nothing happened for long enough, the one that changed last
+    /// at the front. `after` is the last one of the page before; the last page is empty. A session
+    /// that another process holds, or of which a run has not ended, is in the list as well, and
+    /// stays.
     ///
     /// # Errors
-    /// What the store fails with. Trees that were deleted before the failure stay deleted.
-    pub async fn prune(&self, store: &StoreHandle, now: Timestamp) -> Result<Pruned, StoreError> {
+    /// What the store fails with.
+    pub async fn idle_sessions(
+        &self,
+        store: &StoreHandle,
+        now: Timestamp,
+        after: Option<SessionRow>,
+    ) -> Result<Vec<SessionRow>, StoreError> {
+        let Some(age) = self.sessions_idle_for else {
+            return Ok(Vec::new());
+        };
+        // A list of sessions goes from the latest to the earliest, so the idle ones follow this row.
+        let first = || SessionRow {
+            session: SessionId {
+                team: String::new(),
+                key: String::new(),
+            },
+            entries: 0,
+            updated_at: before(now, age),
+        };
+        let filter = SessionFilter {
+            after: Some(after.unwrap_or_else(first)),
+            limit: SESSIONS,
+            ..SessionFilter::default()
+        };
+        store.sessions(filter).await
+    }
+
+    /// Deletes the trees of a store that the rule does not keep, in commits of a few milliseconds
+    /// each. Trees that were deleted before a failure stay deleted.
+    pub(super) async fn prune_runs(
+        &self,
+        store: &StoreHandle,
+        now: Timestamp,
+    ) -> Result<Pruned, StoreError> {
         let mut pruned = Pruned::default();
         let mut seen = HashSet::new();
         loop {
-            let expired = match self.deletes() {
+            let expired = match self.deletes_runs() {
                 true => store.expired(self.expiry(now, PAGE)).await?,
                 false => Vec::new(),
             };
@@ -123,11 +187,14 @@ impl Retention {
                 break;
             }
         }
-        if pruned.trees > 0 {
-            pruned.blobs = store.drop_blobs().await?;
-        }
         Ok(pruned)
     }
+}
+
+/// The time so long before another.
+fn before(now: Timestamp, age: Duration) -> Timestamp {
+    let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+    Timestamp(now.0.saturating_sub(age))
 }
 
 /// Deletes a tree of ended runs, and counts what was deleted.

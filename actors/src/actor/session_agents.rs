@@ -24,13 +24,53 @@ use crate::{contract::RunRow, definition::WhileBusy, vocabulary::SessionId};
 /// How many times, one millisecond apart, it is checked whether an agent that retires has ended.
 const LOOKS_FOR_END: u32 = 20;
 
+/// A session that no agent of this process takes up until this is dropped.
+pub(crate) struct HeldSession {
+    shared: Arc<Shared>,
+    session: SessionId,
+}
+
+impl Drop for HeldSession {
+    fn drop(&mut self) {
+        self.shared.held.lock().remove(&self.session);
+    }
+}
+
 impl Shared {
+    /// Keeps agents from taking up a session that is about to be deleted or rewound. `None` while an
+    /// agent takes it up, and where it is held already.
+    pub(crate) fn hold(self: &Arc<Self>, session: &SessionId) -> Option<HeldSession> {
+        let agents = self.agents.lock();
+        let starts = agents
+            .get(session)
+            .is_some_and(|agent| agent.get().is_none());
+        let holds = !starts && self.held.lock().insert(session.clone());
+        holds.then(|| HeldSession {
+            shared: self.clone(),
+            session: session.clone(),
+        })
+    }
+
+    fn is_held(&self, session: &SessionId) -> bool {
+        self.held.lock().contains(session)
+    }
+
+    /// The place for the agent of a session; `None` while the session is held.
+    fn slot_of(&self, session: &SessionId) -> Option<SupervisedRef<AgentMessage>> {
+        let mut agents = self.agents.lock();
+        let free = !self.is_held(session);
+        free.then(|| agents.entry(session.clone()).or_default().clone())
+    }
+
     /// The agent that holds a session, started if need be.
     pub(crate) async fn agent_of(
         self: &Arc<Self>,
         session: &SessionId,
     ) -> Result<ActorRef<AgentMessage>, SystemError> {
         for _ in 0..100 {
+            while self.is_held(session) {
+                self.services.clock.sleep(Duration::from_millis(5)).await;
+            }
             if self.is_stopped() {
                 return Err(SystemError::Stopped);
             }
@@ -42,12 +82,9 @@ impl Shared {
                 self.services.clock.sleep(Duration::from_millis(5)).await;
                 continue;
             };
-            let slot = self
-                .agents
-                .lock()
-                .entry(session.clone())
-                .or_default()
-                .clone();
+            let Some(slot) = self.slot_of(session) else {
+                continue;
+            };
             let child = self.session_child(session, &slot);
             match supervisor.start_child(child).await {
                 Ok(_) => {}

@@ -1,7 +1,7 @@
 //! The state that the actors of a System share.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     /// Tells of a jump of the wall clock.
     pub(super) clock_jump: Notify,
     pub(super) agents: Mutex<HashMap<SessionId, SupervisedRef<AgentMessage>>>,
+    /// The sessions that agents leave alone for now, since they are being deleted or rewound.
+    pub(super) held: Mutex<HashSet<SessionId>>,
     pub(super) admissions: Arc<Semaphore>,
     pub(super) root: OnceLock<Supervisor>,
     /// The supervisor of the sessions' agents, in its current life.

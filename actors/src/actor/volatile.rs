@@ -27,14 +27,14 @@ pub(super) struct VolatileTeams {
 }
 
 impl VolatileTeams {
-    /// If a retention is set, it also decides which runs in memory are deleted.
+    /// If a retention of runs is set, it also decides which runs in memory are deleted.
     pub(super) fn new(
         durable: StoreHandle,
         teams: Arc<BTreeSet<String>>,
         retention: Retention,
     ) -> Self {
         let memory = InMemoryStore::new();
-        let memory = match retention.deletes() {
+        let memory = match retention.deletes_runs() {
             true => memory.keeping(usize::MAX),
             false => memory,
         };

@@ -46,6 +46,7 @@ mod forked_children;
 mod forked_topics;
 mod going_on;
 mod grants;
+mod idle_sessions;
 mod in_doubt;
 mod inbox;
 mod interceptors;

@@ -8,6 +8,7 @@ use crate::{
         SessionDocument, SessionDocumentError, SystemError,
         acting::Use,
         fork::session_contents::{SessionContents, branched, plain, restored, versions, writes},
+        session_agents::HeldSession,
     },
     contract::{Append, Batch, EntryError, Expected, Line, StoreError, StoredLine},
     run::{Copies, operations},
@@ -139,7 +140,7 @@ impl Sessions {
         let known = self.journal(session, Use::Act).await?;
         known.cut(session, turns)?;
         known.check_rest(session)?;
-        self.end_agent(session).await?;
+        let _held = self.end_agent(session).await?;
         let id = JournalId::Session(session.clone());
         let claim = self.store.claim(id.clone(), false).await?;
         // The journal is read after the claim: from here on no other process writes it.
@@ -169,15 +170,20 @@ impl Sessions {
 
     /// Ends the session's agent in this process. The agent may still be busy although no turn is
     /// under way, for example with the end of a run that was cancelled a moment ago: this method
-    /// waits for that.
-    pub(super) async fn end_agent(&self, session: &SessionId) -> Result<(), SystemError> {
+    /// waits for that. No agent takes the session up until what is returned is dropped.
+    pub(super) async fn end_agent(
+        &self,
+        session: &SessionId,
+    ) -> Result<Option<HeldSession>, SystemError> {
         let Some(system) = &self.system else {
-            return Ok(());
+            return Ok(None);
         };
         let shared = system.shared();
         for _ in 0..LOOKS_FOR_REST {
-            if shared.end_agent(session).await {
-                return Ok(());
+            if let Some(held) = shared.hold(session)
+                && shared.end_agent(session).await
+            {
+                return Ok(Some(held));
             }
             self.journal(session, Use::Act).await?.check_rest(session)?;
             self.clock.sleep(PAUSE).await;

@@ -215,6 +215,7 @@ impl SystemBuilder {
             recovers: self.recover,
             clock_jump: Notify::new(),
             agents: Mutex::default(),
+            held: Mutex::default(),
             admissions: Arc::new(Semaphore::new(limits.admissions.max(1))),
             root: OnceLock::new(),
             teams_supervisor: RwLock::default(),

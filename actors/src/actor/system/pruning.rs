@@ -1,15 +1,16 @@
-//! Deleting ended runs.
+//! Deleting ended runs and idle sessions.
 
 use std::{sync::Arc, time::Duration};
 
 use super::System;
-use crate::actor::{Pruned, Retention, SystemError, shared::Shared};
+use crate::actor::{Pruned, Retention, SystemError, acting::Acting, shared::Shared};
 
 /// The shortest and the longest pause after which a System deletes by itself.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
 impl System {
-    /// Deletes ended runs that `retention` does not keep. With
+    /// Deletes ended runs and idle sessions that `retention` does not keep: see
+    /// [`Sessions::prune`](crate::actor::Sessions::prune). With
     /// [`Limits::retention`](crate::actor::Limits) a System does so by itself.
     ///
     /// A deleted run is gone for `fork`, `replay`, events and everything else. For a while
@@ -19,27 +20,41 @@ impl System {
     /// # Errors
     /// What the store fails with.
     pub async fn prune(&self, retention: Retention) -> Result<Pruned, SystemError> {
-        let services = &self.shared().services;
-        Ok(retention
-            .prune(&services.store, services.clock.now())
-            .await?)
+        self.sessions().prune(retention).await
     }
 }
 
-/// Regularly deletes the runs that the System's retention does not keep.
+/// Regularly deletes what the System's retention does not keep.
 pub(super) async fn keep_pruning(shared: Arc<Shared>) {
     let (clock, retention) = (shared.services.clock.clone(), shared.limits.retention);
     let pause = retention
-        .older_than
+        .shortest_age()
         .unwrap_or(PAUSES.0)
         .clamp(PAUSES.0, PAUSES.1);
+    let system = System(shared, Acting::Operator);
     loop {
-        match retention.prune(&shared.services.store, clock.now()).await {
-            Ok(Pruned { trees: 0, .. }) => {}
-            Ok(Pruned { trees, entries, .. }) => {
-                tracing::info!(trees, entries, "ended runs were deleted");
+        match system.prune(retention).await {
+            Ok(Pruned {
+                sessions: 0,
+                trees: 0,
+                ..
+            }) => {}
+            Ok(Pruned {
+                sessions,
+                trees,
+                entries,
+                ..
+            }) => {
+                tracing::info!(
+                    sessions,
+                    trees,
+                    entries,
+                    "ended runs and idle sessions were deleted"
+                );
             }
-            Err(error) => tracing::warn!(%error, "ended runs could not be deleted"),
+            Err(error) => {
+                tracing::warn!(%error, "ended runs and idle sessions could not all be deleted");
+            }
         }
         clock.sleep(pause).await;
     }
