@@ -1,6 +1,6 @@
 //! The arguments of the commands about memories.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use ghostlight_actors::vocabulary::{Scope, SessionId};
@@ -28,6 +28,8 @@ pub(super) enum MemoryAct {
     Forget(MemoryForget),
     /// Print all that is remembered as one JSON document
     Export(MemoryExport),
+    /// Add the items of a document that `memory export` printed
+    Import(MemoryImport),
 }
 
 /// Whose memory is meant.
@@ -141,6 +143,20 @@ pub(super) struct MemoryExport {
     pub(super) whose: Whose,
     #[command(flatten)]
     pub(super) secrets: Secrets,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MemoryImport {
+    #[command(flatten)]
+    pub(super) whose: Whose,
+    /// The file that `ghostlight memory export` printed
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// Replace items that are there already by those of the same id; otherwise they stay
+    #[arg(long)]
+    pub(super) overwrite: bool,
     #[command(flatten)]
     pub(super) store: StoreArguments,
 }

@@ -83,3 +83,49 @@ fn what_a_team_remembers_is_listed_shown_searched_exported_and_forgotten() {
     desk.run(&["memory", "list", "desk", "--user", "ada"])
         .exits(0);
 }
+
+#[test]
+fn an_exported_memory_is_imported_elsewhere_and_twice_is_once() {
+    let desk = Desk::new("says", json!({ "text": "the lamp is in the cellar" }));
+    let team = json!({ "agent": { "name": "desk",
+        "behavior": { "name": "says", "text": "the lamp is in the cellar" },
+        "memory": { "episodes": true } } });
+    desk.write("team.yaml", &team.to_string());
+    for text in ["Where is the green lamp?", "Where is the invoice?"] {
+        desk.run(&["run", "team.yaml", text, "--session", "s"])
+            .exits(0);
+    }
+    let exported = desk
+        .run(&["memory", "export", "desk", "--session", "s"])
+        .exits(0)
+        .out;
+    desk.write("memory.json", &exported);
+    let import = |more: &[&str]| {
+        let words = ["memory", "import", "desk", "memory.json", "--user", "ada"];
+        desk.run(&[&words[..], more].concat())
+    };
+    let first = import(&[]).exits(0);
+    assert!(first.err.contains("2 items imported"), "{}", first.err);
+    for more in [&[][..], &["--overwrite"]] {
+        let again = import(more).exits(0);
+        let told = "0 items imported; 2 were there already";
+        assert!(again.err.contains(told), "{}", again.err);
+    }
+    let there = desk
+        .run(&["memory", "export", "desk", "--user", "ada"])
+        .exits(0);
+    assert_eq!(there.out, exported);
+
+    let mut document: serde_json::Value = serde_json::from_str(&exported).unwrap();
+    document["items"][1]["id"] = json!("no id");
+    document["items"][0]["content"] = json!("another");
+    desk.write("memory.json", &document.to_string());
+    let refused = import(&["--overwrite"]).exits(2);
+    assert!(
+        refused.err.contains("memory.json: item 2 of the document"),
+        "{}",
+        refused.err
+    );
+    let there = desk.run(&["memory", "export", "desk", "--user", "ada"]);
+    assert_eq!(there.exits(0).out, exported, "nothing was imported");
+}

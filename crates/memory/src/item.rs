@@ -358,8 +358,8 @@ pub(crate) fn earlier(before: &str, mut earlier: Vec<String>) -> Vec<String> {
 }
 
 impl MemoryItem {
-    /// An imported item with its bounds enforced; `None` if it is invalid.
-    pub(crate) fn checked(mut self) -> Option<Self> {
+    /// An imported item with its bounds enforced, or the reason why it is invalid.
+    pub(crate) fn checked(mut self) -> Result<Self, String> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         let well_formed =
             !self.id.is_empty() && self.id.len() <= 64 && self.id.chars().all(is_plain);
@@ -368,11 +368,16 @@ impl MemoryItem {
         self.importance = share(self.importance, 0.5);
         // A model sees the detail as it sees the content.
         if let Some(detail) = &mut self.detail {
-            let mut value = serde_json::to_value(&*detail).ok()?;
+            let wrong = |error: serde_json::Error| format!("its detail: {error}");
+            let mut value = serde_json::to_value(&*detail).map_err(wrong)?;
             clean_value(&mut value);
-            *detail = serde_json::from_value(value).ok()?;
+            *detail = serde_json::from_value(value).map_err(wrong)?;
         }
-        (well_formed && !self.content.is_empty()).then_some(self)
+        match (well_formed, self.content.is_empty()) {
+            (false, _) => Err("its `id` must have 1 to 64 letters, digits, `-` and `_`".to_owned()),
+            (true, true) => Err("its `content` is empty".to_owned()),
+            (true, false) => Ok(self),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Access to a memory outside of any run, for people to see and correct it.
 
-use std::sync::Arc;
+use std::{collections::HashSet, fmt, sync::Arc};
 
 use ghostlight_actors::{
     contract::{Batch, Clock, Entropy, StoreError, StoreHandle, SystemClock, SystemEntropy},
@@ -8,6 +8,7 @@ use ghostlight_actors::{
     vocabulary::{OperationError, RunId, Scope, SessionId},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::{
     Forgetting, Memory, MemoryHit, MemoryItem, MemoryQuery, MemoryStats, Reacted, Reaction,
@@ -17,6 +18,8 @@ use crate::{
     view::View,
 };
 
+/// How many items of a document are written at once.
+const STEP: usize = 1_000;
 /// How often a change is tried again after a run has changed the memory first.
 const ATTEMPTS: u32 = 32;
 
@@ -49,6 +52,28 @@ pub enum StoredMemoryError {
     Contested {
         /// The memory.
         memory: String,
+    },
+    /// An item of a document cannot be imported.
+    #[error("item {number} of the document: {reason}; nothing of it was imported")]
+    Item {
+        /// Its place in the document, from 1.
+        number: usize,
+        /// The reason.
+        reason: String,
+    },
+    /// The document is no export of a memory.
+    #[error("it is no document that `ghostlight memory export` writes: {reason}")]
+    Document {
+        /// The reason.
+        reason: String,
+    },
+    /// The document has more items than are imported from one.
+    #[error("the document has {found} items, and at most {most} are imported from one")]
+    TooMany {
+        /// How many items it has.
+        found: usize,
+        /// [`MemoryDocument::MOST`].
+        most: usize,
     },
     /// The document was written by a later version of the program.
     #[error(
@@ -85,6 +110,78 @@ impl MemoryDocument {
     pub const FORMAT: u32 = 1;
     /// The most items that are imported from one document.
     pub const MOST: usize = 100_000;
+
+    /// Reads a document from its JSON text, as `ghostlight memory export` prints it.
+    ///
+    /// # Errors
+    /// [`StoredMemoryError::Document`], [`StoredMemoryError::Newer`], [`StoredMemoryError::TooMany`], and
+    /// [`StoredMemoryError::Item`] for the first item that cannot be read.
+    pub fn from_json(text: &str) -> Result<Self, StoredMemoryError> {
+        /// A document whose items are not read yet.
+        #[derive(Deserialize)]
+        struct Unread<'a> {
+            format: u32,
+            memory: String,
+            #[serde(borrow)]
+            items: Vec<&'a RawValue>,
+        }
+        /// What every format begins with.
+        #[derive(Deserialize)]
+        struct Head {
+            format: u32,
+        }
+        let wrong = |error: serde_json::Error| StoredMemoryError::Document {
+            reason: error.to_string(),
+        };
+        check_format(serde_json::from_str::<Head>(text).map_err(wrong)?.format)?;
+        let unread: Unread<'_> = serde_json::from_str(text).map_err(wrong)?;
+        check_number(unread.items.len())?;
+        let items = unread.items.iter().enumerate();
+        let items = items.map(|(place, item)| {
+            serde_json::from_str(item.get()).map_err(|error| bad_item(place, error))
+        });
+        Ok(Self {
+            format: unread.format,
+            memory: unread.memory,
+            items: items.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Its items, sanitised.
+    fn checked(&self) -> Result<Vec<MemoryItem>, StoredMemoryError> {
+        check_format(self.format)?;
+        check_number(self.items.len())?;
+        let items = self.items.iter().enumerate();
+        items
+            .map(|(place, item)| {
+                let checked = item.clone().checked();
+                checked.map_err(|reason| bad_item(place, reason))
+            })
+            .collect()
+    }
+}
+
+fn check_format(found: u32) -> Result<(), StoredMemoryError> {
+    let known = MemoryDocument::FORMAT;
+    match found <= known {
+        true => Ok(()),
+        false => Err(StoredMemoryError::Newer { found, known }),
+    }
+}
+
+fn check_number(found: usize) -> Result<(), StoredMemoryError> {
+    let most = MemoryDocument::MOST;
+    match found <= most {
+        true => Ok(()),
+        false => Err(StoredMemoryError::TooMany { found, most }),
+    }
+}
+
+fn bad_item(place: usize, reason: impl fmt::Display) -> StoredMemoryError {
+    StoredMemoryError::Item {
+        number: place + 1,
+        reason: reason.to_string(),
+    }
 }
 
 /// The effect of an import on existing items.
@@ -244,41 +341,38 @@ impl StoredMemory {
         })
     }
 
-    /// Imports the items of a document, sanitised, and returns their number. Either all are imported or none; beyond the
-    /// memory's capacity the items least worth keeping are forgotten afterwards.
+    /// Imports the items of a document, sanitised, and returns how many were added or replaced. Beyond the memory's
+    /// capacity the items least worth keeping are forgotten. A document has no vectors: as with other items that have none,
+    /// the searches that follow make them.
+    ///
+    /// If one of the items is invalid, nothing is imported. The items are written in commits of at most a thousand; if a
+    /// commit fails, those before it stay, and importing again imports the rest. Importing a document twice changes
+    /// nothing.
     ///
     /// # Errors
-    /// As [`forget`](Self::forget), and for a document of a later program.
+    /// As [`forget`](Self::forget), and those of [`MemoryDocument::from_json`].
     pub async fn import(
         &self,
         document: &MemoryDocument,
         how: Import,
     ) -> Result<usize, StoredMemoryError> {
-        if document.format > MemoryDocument::FORMAT {
-            let (found, known) = (document.format, MemoryDocument::FORMAT);
-            return Err(StoredMemoryError::Newer { found, known });
+        let items = document.checked()?;
+        if how == Import::Replace {
+            let kept: HashSet<&str> = items.iter().map(|item| item.id.as_str()).collect();
+            self.change(|draft| {
+                let items = draft.view().items();
+                let others = items.filter(|item| !kept.contains(item.id.as_str()));
+                let others: Vec<String> = others.map(|item| item.id.clone()).collect();
+                others.iter().for_each(|id| drop(draft.remove(id)));
+                Ok(())
+            })
+            .await?;
         }
-        self.change(|draft| {
-            if how == Import::Replace {
-                let ids: Vec<String> = draft.view().items().map(|item| item.id.clone()).collect();
-                for id in ids {
-                    draft.remove(&id);
-                }
-            }
-            let mut count = 0;
-            for item in document.items.iter().take(MemoryDocument::MOST) {
-                if how == Import::Merge && draft.view().get(&item.id).is_some() {
-                    continue;
-                }
-                if let Some(item) = item.clone().checked() {
-                    draft.put(item);
-                    count += 1;
-                }
-            }
-            draft.fit(None);
-            Ok(count)
-        })
-        .await
+        let mut count = 0;
+        for step in items.chunks(STEP) {
+            count += self.change(|draft| Ok(put(draft, step, how))).await?;
+        }
+        Ok(count)
     }
 
     /// Records that the result of a run was sent to a person in this message: see
@@ -305,4 +399,23 @@ impl StoredMemory {
         self.change(|draft| Ok(episode::react(draft, reaction)))
             .await
     }
+}
+
+/// Adds these items to a memory and returns how many are new or changed.
+fn put(draft: &mut Draft, items: &[MemoryItem], how: Import) -> usize {
+    let mut count = 0;
+    for item in items {
+        let mut item = item.clone();
+        if let Some(there) = draft.view().get(&item.id) {
+            item.accesses = item.accesses.max(there.accesses);
+            item.accessed_at = item.accessed_at.max(there.accessed_at);
+            if how == Import::Merge || *there == item {
+                continue;
+            }
+        }
+        draft.put(item);
+        count += 1;
+    }
+    draft.fit(None);
+    count
 }

@@ -4,8 +4,8 @@ use std::io::Write as _;
 
 use ghostlight_actors::contract::{Clock as _, SystemClock};
 use ghostlight_memory::{
-    Forget, Forgetting, Memory as Named, MemoryItem, MemoryKind, MemoryQuery, StoredMemory,
-    StoredMemoryError,
+    Forget, Forgetting, Import, Memory as Named, MemoryDocument, MemoryItem, MemoryKind,
+    MemoryQuery, StoredMemory, StoredMemoryError,
 };
 
 use crate::cli::{
@@ -13,8 +13,8 @@ use crate::cli::{
     follow::print_json,
     keeping::Keeping,
     memory_arguments::{
-        Kind, Memory, MemoryAct, MemoryExport, MemoryForget, MemoryList, MemorySearch, MemoryShow,
-        Whose,
+        Kind, Memory, MemoryAct, MemoryExport, MemoryForget, MemoryImport, MemoryList,
+        MemorySearch, MemoryShow, Whose,
     },
     plain_text, when,
 };
@@ -52,12 +52,16 @@ pub(super) async fn memory(arguments: Memory) -> Result<Exit, Failure> {
         MemoryAct::Search(arguments) => search(arguments).await,
         MemoryAct::Forget(arguments) => forget(arguments).await,
         MemoryAct::Export(arguments) => export(arguments).await,
+        MemoryAct::Import(arguments) => import(arguments).await,
     }
 }
 
 fn stored(keeping: &Keeping, whose: &Whose) -> Result<StoredMemory, Failure> {
+    of(keeping, whose, Named::new(whose.name.as_str()))
+}
+
+fn of(keeping: &Keeping, whose: &Whose, memory: Named) -> Result<StoredMemory, Failure> {
     let (session, scope) = whose.scope();
-    let memory = Named::new(whose.name.as_str());
     let stored = StoredMemory::new(keeping.store.clone(), memory, &session, &scope);
     stored.ok_or_else(|| Failure::Usage("no store keeps this scope".to_owned()))
 }
@@ -217,5 +221,33 @@ async fn export(arguments: MemoryExport) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", plain_text::json(text))?;
     out.flush()?;
+    Ok(Exit::Done)
+}
+
+async fn import(arguments: MemoryImport) -> Result<Exit, Failure> {
+    let file = arguments.file.display().to_string();
+    let wrong = |error: &dyn std::fmt::Display| Failure::Usage(format!("{file}: {error}"));
+    let text = super::read_record(&arguments.file).map_err(|error| wrong(&error))?;
+    let document = MemoryDocument::from_json(&text).map_err(|error| wrong(&error))?;
+    let how = match arguments.overwrite {
+        true => Import::Upsert,
+        false => Import::Merge,
+    };
+    let keeping = Keeping::open(&arguments.store).await?;
+    // The team's own bound is in its file: it counts with the next item that an agent keeps.
+    let most = MemoryDocument::MOST;
+    let memory = Named::new(arguments.whose.name.as_str());
+    let memory = memory.capacity(most).working_capacity(most);
+    let imported = of(&keeping, &arguments.whose, memory)?
+        .import(&document, how)
+        .await;
+    keeping.store.close().await?;
+    let imported = imported.map_err(|error| match error {
+        StoredMemoryError::Item { .. } => wrong(&error),
+        error => error.into(),
+    })?;
+    let number = super::counted(imported as u64, "item");
+    let there = document.items.len() - imported;
+    super::note(&format!("{number} imported; {there} were there already"));
     Ok(Exit::Done)
 }

@@ -8,6 +8,7 @@ mod crashes;
 mod episodes;
 mod eviction;
 mod forgetting;
+mod importing;
 mod killed;
 mod round_trips;
 mod scopes;
