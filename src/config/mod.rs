@@ -165,6 +165,29 @@ impl TeamFile {
         resolved.map_err(|error| self.locate(&error))
     }
 
+    /// The variables that the file refers to, that are looked up only when they are used, such as keys and headers, and
+    /// that are not set here, each with its places. It is no fault of the file: the machine that runs the team may set
+    /// them.
+    pub fn unset_variables(&self) -> Vec<ConfigError> {
+        let mut unset = Vec::new();
+        variables::each_kept(&self.document, &mut |name, place| {
+            let value = environment::variable(name);
+            if value.is_none_or(|value| value.trim().is_empty()) {
+                unset.push((place, name.to_owned()));
+            }
+        });
+        unset.sort();
+        // A template has one place and several uses.
+        unset.dedup();
+        let told = unset.into_iter().map(|(place, name)| {
+            let message = format!("the environment variable {name} is not set");
+            let help = "set it where the team is run: it is looked up when it is used";
+            let fault = fault::Fault::new(FaultKind::Variable, place, message).help(help);
+            fault.of(&self.origin, &self.text)
+        });
+        told.collect()
+    }
+
     /// The place in the file of a fault in the team's definition, such as a System reports when it
     /// starts.
     pub fn locate(&self, error: &DefinitionError) -> ConfigError {

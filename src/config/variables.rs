@@ -32,17 +32,67 @@ pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Faul
                     below(settings, true, lookup)?;
                 }
             }
-            (name, _) => below(
-                section,
-                matches!(
-                    name,
-                    "interceptors" | "webhooks" | "notifications" | "messengers"
-                ),
-                lookup,
-            )?,
+            (name, _) => below(section, has_settings(name), lookup)?,
         }
     }
     Ok(())
+}
+
+/// Whether a section other than those of models and tools holds settings.
+fn has_settings(section: &str) -> bool {
+    matches!(
+        section,
+        "interceptors" | "webhooks" | "notifications" | "messengers"
+    )
+}
+
+/// Tells each variable of a reference that stayed, with its place.
+pub(super) fn each_kept(team: &Node, take: &mut impl FnMut(&str, Place)) {
+    let Content::Mapping(sections) = &team.content else {
+        return;
+    };
+    for (key, section) in sections {
+        match (key.name.as_str(), &section.content) {
+            ("models" | "tools", Content::Mapping(named)) => {
+                named
+                    .iter()
+                    .for_each(|(_, settings)| kept_below(settings, take));
+            }
+            (name, _) if has_settings(name) => kept_below(section, take),
+            _ => {}
+        }
+    }
+}
+
+fn kept_below(node: &Node, take: &mut impl FnMut(&str, Place)) {
+    for item in node.items() {
+        kept_below(item, take);
+    }
+    let Content::Mapping(entries) = &node.content else {
+        return;
+    };
+    for (key, value) in entries {
+        match secrecy(&key.name) {
+            Secrecy::None => kept_below(value, take),
+            Secrecy::Kept | Secrecy::Reference => places_in(value, take),
+        }
+    }
+}
+
+/// Tells each variable of a value all of whose texts may hold references.
+fn places_in(node: &Node, take: &mut impl FnMut(&str, Place)) {
+    match &node.content {
+        Content::Text(text) => {
+            if let Ok(text) = SecretText::read(text.value.trim()) {
+                text.variables().for_each(|name| take(name, node.place));
+            }
+        }
+        Content::List(items) => items.iter().for_each(|item| places_in(item, take)),
+        Content::Mapping(entries) => {
+            entries.iter().for_each(|(_, value)| places_in(value, take));
+        }
+        _ => {}
+    }
 }
 
 /// Replaces the variables of one text.

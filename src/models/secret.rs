@@ -128,8 +128,15 @@ impl<'t> SecretText<'t> {
 
     /// Whether the text contains a reference.
     pub(crate) fn has_place(&self) -> bool {
-        let mut pieces = self.0.iter();
-        pieces.any(|piece| matches!(piece, Piece::Variable(_)))
+        self.variables().next().is_some()
+    }
+
+    /// The names of its variables.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &'t str> {
+        self.0.iter().filter_map(|piece| match piece {
+            Piece::Variable(name) => Some(*name),
+            Piece::Plain(_) => None,
+        })
     }
 
     /// The text with its secrets, for the one place that sends it.

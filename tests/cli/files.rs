@@ -27,6 +27,42 @@ fn check_tells_what_a_team_file_holds() {
 }
 
 #[test]
+fn check_warns_of_variables_that_are_looked_up_later_and_are_not_set() {
+    let desk = Desk::new("says", json!({}));
+    let team = "\
+models:
+  default: { provider: openai, model: m, api_key: \"${DESK_KEY}\", headers: { x-desk: \"a ${DESK_NAME} ${DESK_KEY}\" } }
+mcp:
+  hub: { url: \"https://example.com/mcp\", headers: { authorization: \"Bearer ${HUB_TOKEN}\" } }
+webhooks:
+  - { name: issues, secret: \"${HOOK_SECRET}\", say: x }
+agent: { name: desk, description: \"$${TEXT}\", tools: [hub] }
+";
+    desk.write("team.yaml", team);
+    let checked = |set: &[(&str, &str)]| {
+        let done = desk.shipped_with(&["check", "team.yaml"], "", set).exits(0);
+        let lines = done
+            .err
+            .lines()
+            .filter(|line| line.starts_with("warning: "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let told = [
+        "team.yaml:2:52: the environment variable DESK_KEY is not set",
+        "team.yaml:2:88: the environment variable DESK_KEY is not set",
+        "team.yaml:2:88: the environment variable DESK_NAME is not set",
+        "team.yaml:4:70: the environment variable HUB_TOKEN is not set",
+        "team.yaml:6:29: the environment variable HOOK_SECRET is not set",
+    ];
+    assert_eq!(checked(&[]), told.map(|told| format!("warning: {told}")));
+    let set = [("DESK_KEY", "k"), ("DESK_NAME", "n"), ("HUB_TOKEN", "")];
+    let left = [told[3], told[4]].map(|told| format!("warning: {told}"));
+    assert_eq!(checked(&set), left, "an empty one is none");
+    let set = [set[0], set[1], ("HUB_TOKEN", "t"), ("HOOK_SECRET", "s")];
+    assert_eq!(checked(&set), [""; 0]);
+}
+
+#[test]
 fn draw_shows_who_reaches_whom_in_two_languages() {
     let desk = Desk::new("says", json!({}));
     desk.write(

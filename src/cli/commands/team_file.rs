@@ -58,6 +58,9 @@ pub(super) fn check(arguments: &Check, registry: Registry) -> Result<Exit, Failu
             agent.name, agent.description
         ))?;
     }
+    for unset in file.unset_variables() {
+        super::note(&format!("warning: {unset}"));
+    }
     Ok(Exit::Done)
 }
 
