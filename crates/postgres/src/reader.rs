@@ -283,8 +283,9 @@ impl Readers {
             let key = stored(&key).into_owned();
             query.values.extend([Box::new(at) as Value, Box::new(key)]);
             let (at, key) = (query.values.len() - 1, query.values.len());
+            // The first comparison is the part that the index can begin with.
             query.and(&format!(
-                "(heard_at < ${at} OR (heard_at = ${at} AND key > ${key}))"
+                "heard_at <= ${at} AND (heard_at < ${at} OR key > ${key})"
             ));
         }
         query.sql.push_str(" ORDER BY heard_at DESC, key");
