@@ -10,7 +10,7 @@ use super::document::Place;
 const MAX_EXCERPT: u64 = 160;
 
 /// Why a team file cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -24,6 +24,13 @@ pub enum ConfigError {
     /// The file breaks a rule of team files.
     #[error(transparent)]
     Invalid(Box<Invalid>),
+}
+
+/// The message: it is what a program prints whose `main` returns the error.
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl ConfigError {

@@ -1,3 +1,4 @@
+use crate::parse;
 use ghostlight::config::FaultKind;
 
 use crate::fault;
@@ -196,4 +197,10 @@ fn faults_are_shown_where_they_are() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_main_that_returns_a_fault_prints_what_a_person_reads() {
+    let fault = parse("agent: { name: desk, instrctions: x }").unwrap_err();
+    assert_eq!(format!("{fault:?}"), fault.to_string());
 }

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use super::{session_document::SessionDocumentError, supervisor::StartError};
 use crate::{
     contract::{ModelError, StoreError},
@@ -50,7 +52,7 @@ pub enum AnswerError {
 }
 
 /// An error of a System: it refuses something, or fails.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SystemError {
     /// The store refuses or fails.
@@ -225,4 +227,11 @@ pub enum SystemError {
     /// The System has stopped.
     #[error("the system has stopped")]
     Stopped,
+}
+
+/// The message: it is what a program prints whose `main` returns the error.
+impl fmt::Debug for SystemError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

@@ -236,7 +236,7 @@ impl fmt::Debug for ModelContext {
 }
 
 /// Why an attempt failed. The gateway acts on the kind. The message is for people and holds neither keys nor prompts.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct ModelError {
@@ -253,6 +253,13 @@ pub struct ModelError {
     /// Whether an inner retry has used up its attempts. Another attempt can help later, but no outer retry makes one
     /// at once.
     pub exhausted: bool,
+}
+
+/// The message: it is what a program prints whose `main` returns the error.
+impl fmt::Debug for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl ModelError {

@@ -1,9 +1,11 @@
 //! The refusals and failures of stores.
 
+use std::fmt;
+
 use crate::vocabulary::{ErrorKind, JournalId, OperationError, RunId, Timestamp};
 
 /// A refusal or a failure of a store.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// Another process owns the journal.
@@ -198,6 +200,13 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
+}
+
+/// The message: it is what a program prints whose `main` returns the error.
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl From<StoreError> for OperationError {

@@ -1,9 +1,11 @@
 //! Faults of definitions.
 
+use std::fmt;
+
 use super::TeamSpec;
 
 /// What is wrong with a team's definition.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DefinitionError {
     /// A name is not well formed.
@@ -161,6 +163,13 @@ pub enum DefinitionError {
         /// What is wrong.
         reason: String,
     },
+}
+
+/// The message: it is what a program prints whose `main` returns the error.
+impl fmt::Debug for DefinitionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl DefinitionError {

@@ -33,6 +33,7 @@ mod divergence;
 mod durability;
 mod edits;
 mod endless;
+mod error_texts;
 mod escalation;
 mod events;
 mod expired_approvals;
