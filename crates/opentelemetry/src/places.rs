@@ -1,0 +1,253 @@
+//! How far each tree was exported, and which process exports: rows in the store.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    contract::{
+        Batch, Expected, RunFilter, StateSlot, StateWrite, StoreError, StoreHandle,
+    },
+    vocabulary::RunId,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::time::Instant;
+
+/// The scopes of the rows; agents have no scopes of these names.
+const TREES: &str = "opentelemetry";
+const EXPORTER: &str = "opentelemetry-exporter";
+const FOUND: &str = "found";
+const LEASE: &str = "lease";
+/// How often the process that exports says that it lives.
+const BEAT: Duration = Duration::from_secs(2);
+/// After how long a silence another one takes over.
+const SILENCE: Duration = Duration::from_secs(6);
+
+/// Which trees are exported, and up to which beginning they were found; in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Found {
+    /// Trees that began by then are left out if they had ended.
+    pub(crate) began_ms: u64,
+    /// Trees that began by then were found.
+    pub(crate) until_ms: u64,
+}
+
+/// How far a tree was exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    /// The position of the last entry whose spans were taken.
+    pub(crate) after: u64,
+}
+
+/// A place, and the version of its row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) after: u64,
+    pub(crate) version: u64,
+}
+
+/// The rows in a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Places(StoreHandle);
+
+impl Places {
+    pub(crate) fn of(store: StoreHandle) -> Self {
+        Self(store)
+    }
+
+    /// Notes that this store is followed, unless it was before.
+    pub(crate) async fn begin(&self) -> Result<(), StoreError> {
+        let slot = self.slot(FOUND).await?;
+        if slot.version > 0 {
+            return Ok(());
+        }
+        let mut latest = RunFilter::default();
+        latest.limit = 1;
+        let latest = self.0.runs(latest).await?;
+        let began_ms = latest.first().map_or(0, |row| row.started_at.0);
+        let found = Found {
+            began_ms,
+            until_ms: began_ms,
+        };
+        // Another process may have been faster, and then it is right.
+        self.put(EXPORTER, FOUND, Some(&found), Expected::Version(0)).await.map(drop)
+    }
+
+    pub(crate) async fn found(&self) -> Result<Found, StoreError> {
+        let slot = self.slot(FOUND).await?;
+        let found = slot.value.map(|value| read(FOUND, value)).transpose()?;
+        Ok(found.unwrap_or(Found {
+            began_ms: 0,
+            until_ms: 0,
+        }))
+    }
+
+    pub(crate) async fn put_found(&self, found: Found) -> Result<(), StoreError> {
+        self.put(EXPORTER, FOUND, Some(&found), Expected::Any).await.map(drop)
+    }
+
+    /// The trees that are not exported to their ends.
+    pub(crate) async fn all(&self) -> Result<Vec<(RunId, Row)>, StoreError> {
+        let rows = self.0.scope(TREES.to_owned()).await?;
+        let row = |(key, row): (String, ghostlight_actors::contract::StateValue)| {
+            let root = key.parse().ok()?;
+            Some(read(&key, row.value).map(|place: Place| {
+                let (after, version) = (place.after, row.version);
+                (root, Row { after, version })
+            }))
+        };
+        rows.into_iter().filter_map(row).collect()
+    }
+
+    /// The row of a tree; `None` where it was exported to its end.
+    pub(crate) async fn tree(&self, root: RunId) -> Result<Option<Row>, StoreError> {
+        let key = root.to_string();
+        let slot = self.0.state(TREES.to_owned(), key.clone()).await?;
+        let StateSlot { value, version } = slot;
+        match value {
+            None if version > 0 => Ok(None),
+            None => Ok(Some(Row::default())),
+            Some(value) => {
+                let place: Place = read(&key, value)?;
+                let after = place.after;
+                Ok(Some(Row { after, version }))
+            }
+        }
+    }
+
+    /// Writes down how far trees were exported, each with the version of its row so far; `true` for those that are over.
+    /// The result is `false` if another process has written one of the rows.
+    pub(crate) async fn move_on(&self, moved: &[(RunId, Row, bool)]) -> Result<bool, StoreError> {
+        let batch = |(root, row, is_over): &(RunId, Row, bool)| {
+            let key = root.to_string();
+            let place = Place { after: row.after };
+            let expected = Expected::Version(row.version);
+            let mut batch = write(TREES, &key, Some(&place), expected)?;
+            if *is_over {
+                // The deletion of a row that is there leaves its version.
+                let expected = Expected::Version(row.version + 1);
+                let deletion = write(TREES, &key, None::<&Place>, expected)?;
+                batch.writes.extend(deletion.writes);
+            }
+            Ok(batch)
+        };
+        let batches = moved.iter().map(batch).collect::<Result<Vec<_>, StoreError>>()?;
+        let mut are_ours = true;
+        for committed in self.0.commit(batches).await? {
+            match committed {
+                Ok(_) => {}
+                Err(StoreError::Conflict { .. }) => are_ours = false,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(are_ours)
+    }
+
+    async fn slot(&self, key: &str) -> Result<StateSlot, StoreError> {
+        self.0.state(EXPORTER.to_owned(), key.to_owned()).await
+    }
+
+    async fn put<T: Serialize>(
+        &self,
+        scope: &str,
+        key: &str,
+        value: Option<&T>,
+        expected: Expected,
+    ) -> Result<bool, StoreError> {
+        let batch = write(scope, key, value, expected)?;
+        match self.0.commit(vec![batch]).await?.pop() {
+            Some(Err(StoreError::Conflict { .. })) => Ok(false),
+            Some(Err(error)) => Err(error),
+            Some(Ok(_)) | None => Ok(true),
+        }
+    }
+}
+
+/// The right to export the trees of a store, which one process has at a time. Others see that it lives by the version of
+/// its row, so no clocks are compared. A process that lost the right without noticing is stopped by the versions of the rows.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    places: Places,
+    /// The version of our row, and when we wrote it.
+    held: Option<(u64, Instant)>,
+    /// The version of another's row, and since when it is the same.
+    seen: Option<(u64, Instant)>,
+}
+
+impl Lease {
+    pub(crate) fn of(places: Places) -> Self {
+        Self {
+            places,
+            held: None,
+            seen: None,
+        }
+    }
+
+    /// Whether this process has the right now. It takes it where nobody has it.
+    pub(crate) async fn hold(&mut self) -> Result<bool, StoreError> {
+        if let Some((version, at)) = self.held {
+            if at.elapsed() < BEAT || self.take(version).await? {
+                return Ok(true);
+            }
+            self.held = None;
+        }
+        let slot = self.places.slot(LEASE).await?;
+        let is_free = slot.value.is_none() || self.is_silent(slot.version);
+        Ok(is_free && self.take(slot.version).await?)
+    }
+
+    /// Leaves the right to whoever wants it.
+    pub(crate) async fn leave(&mut self) -> Result<(), StoreError> {
+        if let Some((version, _)) = self.held.take() {
+            let expected = Expected::Version(version);
+            let nobody = None::<&bool>;
+            self.places.put(EXPORTER, LEASE, nobody, expected).await?;
+        }
+        Ok(())
+    }
+
+    fn is_silent(&mut self, version: u64) -> bool {
+        match self.seen {
+            Some((seen, since)) if seen == version => since.elapsed() >= SILENCE,
+            _ => {
+                self.seen = Some((version, Instant::now()));
+                false
+            }
+        }
+    }
+
+    async fn take(&mut self, version: u64) -> Result<bool, StoreError> {
+        let expected = Expected::Version(version);
+        let is_taken = self.places.put(EXPORTER, LEASE, Some(&true), expected).await?;
+        if is_taken {
+            self.held = Some((version + 1, Instant::now()));
+        }
+        Ok(is_taken)
+    }
+}
+
+fn read<T: DeserializeOwned>(key: &str, value: serde_json::Value) -> Result<T, StoreError> {
+    serde_json::from_value(value).map_err(|error| StoreError::Damaged {
+        place: format!("the place {key:?} of OpenTelemetry's exporter"),
+        reason: error.to_string(),
+    })
+}
+
+fn write<T: Serialize>(
+    scope: &str,
+    key: &str,
+    value: Option<&T>,
+    expected: Expected,
+) -> Result<Batch, StoreError> {
+    let value: Option<Result<Box<RawValue>, _>> = value.map(to_raw_value);
+    let value = value.transpose().map_err(|error| StoreError::Unwritable {
+        reason: error.to_string(),
+    })?;
+    let mut batch = Batch::default();
+    batch.writes.push(StateWrite {
+        scope: scope.to_owned(),
+        key: key.to_owned(),
+        value,
+        expected,
+    });
+    Ok(batch)
+}

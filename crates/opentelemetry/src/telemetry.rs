@@ -1,0 +1,153 @@
+//! The exporter of one program.
+
+use std::{fmt, sync::Arc};
+
+use ghostlight_actors::{actor::System, contract::StoreError};
+use opentelemetry::{InstrumentationScope, metrics::MeterProvider};
+use opentelemetry_sdk::{
+    metrics::SdkMeterProvider,
+    trace::{Sampler, ShouldSample, SpanExporter},
+};
+
+use crate::{
+    environment,
+    error::OpenTelemetryError,
+    exporting::{Exporting, erased},
+    following::Following,
+    metrics::Metrics,
+};
+
+/// The name under which spans and metrics are made.
+const SCOPE: &str = "ghostlight";
+
+/// The scope of all spans and metrics.
+pub(crate) fn scope() -> InstrumentationScope {
+    InstrumentationScope::builder(SCOPE)
+        .with_version(env!("CARGO_PKG_VERSION"))
+        .build()
+}
+
+/// Exports traces and metrics of the runs of a System. Cloning shares the exporter.
+///
+/// A span has no prompts, answers, arguments or results, and no texts of errors, unless contents are
+/// [opted in](Self::contents). Names that a model made up (of tools that there are not, of agents that it made) are `_OTHER`.
+#[derive(Clone)]
+pub struct OpenTelemetry(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    /// `None` where traces are not wanted.
+    spans: Option<Arc<dyn Exporting>>,
+    metrics: Metrics,
+    sampler: Box<dyn ShouldSample>,
+    has_contents: bool,
+    /// The provider that [`OpenTelemetry::from_environment`] made.
+    provider: Option<SdkMeterProvider>,
+}
+
+impl OpenTelemetry {
+    /// An exporter over OTLP (`http/protobuf`) by the standard variables of OpenTelemetry:
+    ///
+    /// * `OTEL_EXPORTER_OTLP_ENDPOINT`, `…_HEADERS`, `…_TIMEOUT` (milliseconds), and the same for one signal, such as
+    ///   `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`; without an endpoint `http://localhost:4318`.
+    /// * `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`; the service is `ghostlight` without them.
+    /// * `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`, which decide about whole trees.
+    /// * `OTEL_METRIC_EXPORT_INTERVAL` (milliseconds); a minute without it.
+    /// * `OTEL_TRACES_EXPORTER=none` and `OTEL_METRICS_EXPORTER=none`, which leave out a signal, and
+    ///   `OTEL_SDK_DISABLED=true`, which leaves out both.
+    /// * `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true`, which [opts in](Self::contents) to contents.
+    ///
+    /// # Errors
+    /// A variable that cannot be used; outside of a tokio runtime.
+    pub fn from_environment() -> Result<Self, OpenTelemetryError> {
+        let read = environment::read()?;
+        let provider = read.meter_provider;
+        let metrics = match &provider {
+            Some(provider) => Metrics::new(provider),
+            None => Metrics::none(),
+        };
+        Ok(Self(Arc::new(Inner {
+            spans: read.spans,
+            metrics,
+            sampler: read.sampler,
+            has_contents: read.has_contents,
+            provider,
+        })))
+    }
+
+    /// Whether the environment says where to export to: an endpoint is given, and the SDK is not disabled. The command
+    /// exports then.
+    pub fn is_configured() -> bool {
+        environment::is_configured()
+    }
+
+    /// An exporter to these receivers of the caller's. The ids of spans are computed, which no tracer allows, so spans go
+    /// to a span exporter; set its resource first. One that fails is asked again, with growing pauses.
+    pub fn new(spans: impl SpanExporter + 'static, meters: &impl MeterProvider) -> Self {
+        Self(Arc::new(Inner {
+            spans: Some(erased(spans)),
+            metrics: Metrics::new(meters),
+            sampler: Box::new(Sampler::AlwaysOn),
+            has_contents: false,
+            provider: None,
+        }))
+    }
+
+    /// Decides which trees are exported. Nothing but the trace's id, which is that of the tree's root, is known then.
+    #[must_use]
+    pub fn sampler(self, sampler: impl ShouldSample + 'static) -> Self {
+        self.with(|inner| inner.sampler = Box::new(sampler))
+    }
+
+    /// Whether spans have contents: prompts, answers, arguments, results and the texts of errors, without what looks like
+    /// a secret, and up to 8,192 characters of each text.
+    #[must_use]
+    pub fn contents(self, are_exported: bool) -> Self {
+        self.with(|inner| inner.has_contents = are_exported)
+    }
+
+    fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
+        let mut inner = Arc::unwrap_or_clone(self.0);
+        change(&mut inner);
+        Self(Arc::new(inner))
+    }
+
+    /// Follows all runs of a System's store, those that are open and those that begin later, until the returned handle
+    /// is dropped. Of several processes that follow one store, one exports, and another takes over when it ends. The
+    /// first to follow a store leaves out the runs that ended before.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn follow(&self, system: &System) -> Result<Following, StoreError> {
+        Following::start(self.clone(), system).await
+    }
+
+    pub(crate) fn spans(&self) -> Option<&Arc<dyn Exporting>> {
+        self.0.spans.as_ref()
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    pub(crate) fn sampling(&self) -> &dyn ShouldSample {
+        &*self.0.sampler
+    }
+
+    pub(crate) fn has_contents(&self) -> bool {
+        self.0.has_contents
+    }
+
+    pub(crate) fn provider(&self) -> Option<&SdkMeterProvider> {
+        self.0.provider.as_ref()
+    }
+}
+
+impl fmt::Debug for OpenTelemetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenTelemetry")
+            .field("has_contents", &self.0.has_contents)
+            .field("sampler", &self.0.sampler)
+            .finish_non_exhaustive()
+    }
+}
