@@ -143,6 +143,7 @@
 //! | `tools` | toolsets for files, programs, the web and OpenAPI documents, each confined, and skills |
 //! | `code` | `tools::Code`: programs that a model writes, run confined, which call tools; it brings `tools` |
 //! | `memory` | `ghostlight::memory`: what agents remember from one run to the next |
+//! | `opentelemetry` | `ghostlight::opentelemetry`: traces and metrics of runs, over OTLP |
 //! | `retrieval` | `retrieval::readers`, `retrieval::index`; `documents`: folders that agents search |
 //! | `mcp` | `ghostlight::mcp`: tools of servers of the Model Context Protocol, and teams as servers |
 //! | `server` | `ghostlight::server`: teams over HTTP, and a page that shows them |
@@ -184,6 +185,8 @@ pub mod models;
 mod one_agent;
 #[cfg(feature = "sqlite")]
 mod open;
+#[cfg(feature = "opentelemetry")]
+pub mod opentelemetry;
 pub mod policies;
 pub mod prelude;
 pub mod protocols;

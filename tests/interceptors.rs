@@ -3,6 +3,8 @@
 
 #[path = "interceptors/audited.rs"]
 mod audited;
+#[path = "interceptors/metered.rs"]
+mod metered;
 #[path = "interceptors/outages.rs"]
 mod outages;
 #[path = "interceptors/rate_limits.rs"]

@@ -27,6 +27,7 @@ mod server_arguments;
 mod session_arguments;
 mod streamed_text;
 mod style;
+mod telemetry;
 mod timeline;
 mod typing;
 mod user_config;

@@ -2,17 +2,20 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ghostlight_actors::{
     contract::{
-        Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
+        Clock, Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
         ToolOutput,
     },
-    vocabulary::{Arguments, ModelRequest, ModelResponse},
+    vocabulary::{Arguments, ModelRequest, ModelResponse, Timestamp},
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// Counts attempts, failures, tokens and time of each model and each tool. Clones share the
-/// counters, so a clone can be kept to read them. After each attempt the counters of its model or
-/// tool also go to `tracing`, under the target `ghostlight::metrics`.
+/// Counts attempts, failures, tokens and time of each model and each tool, in this process. Clones
+/// share the counters, so a clone can be kept to read them. After each attempt the counters of its
+/// model or tool also go to `tracing`, under the target `ghostlight::metrics`.
+///
+/// An attempt that is cut off, by a time limit outside of this interceptor or by a cancellation, is counted too.
+/// Metrics of runs and calls, for a collector, are `ghostlight::opentelemetry`'s.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metrics {
@@ -28,6 +31,9 @@ pub struct Metered {
     pub calls: u64,
     /// Attempts that failed.
     pub failures: u64,
+    /// Attempts that were cut off before they ended. Their time counts, and they are among neither the calls nor the
+    /// failures.
+    pub cut_off: u64,
     /// The tokens of all answers.
     pub tokens: u64,
     /// The total duration of all attempts, in milliseconds.
@@ -47,24 +53,74 @@ impl Metrics {
         self.metered.lock().clone()
     }
 
-    fn count(&self, name: String, ms: u64, failed: bool, tokens: u64) {
+    fn count(&self, name: &str, ms: u64, end: End) {
         let mut all = self.metered.lock();
-        let of = all.entry(name.clone()).or_default();
-        of.calls += 1;
-        of.failures += u64::from(failed);
-        // Token counts come from servers and may be any number.
-        of.tokens = of.tokens.saturating_add(tokens);
+        let of = match all.get_mut(name) {
+            Some(of) => of,
+            None => all.entry(name.to_owned()).or_default(),
+        };
+        match end {
+            End::Answered { tokens } => {
+                of.calls += 1;
+                // Token counts come from servers and may be any number.
+                of.tokens = of.tokens.saturating_add(tokens);
+            }
+            End::Failed => {
+                of.calls += 1;
+                of.failures += 1;
+            }
+            End::CutOff => of.cut_off += 1,
+        }
         of.total_ms = of.total_ms.saturating_add(ms);
         of.longest_ms = of.longest_ms.max(ms);
         let Metered {
             calls,
             failures,
+            cut_off,
             tokens,
             total_ms,
             longest_ms,
         } = *of;
         drop(all);
-        tracing::debug!(target: "ghostlight::metrics", of = %name, calls, failures, tokens, total_ms, longest_ms);
+        tracing::debug!(target: "ghostlight::metrics", of = %name, calls, failures, cut_off, tokens, total_ms, longest_ms);
+    }
+}
+
+/// How an attempt ended.
+enum End {
+    Answered { tokens: u64 },
+    Failed,
+    CutOff,
+}
+
+/// An attempt under way. It is counted when it is dropped, since nobody comes back to an attempt that is cut off.
+struct Attempt<'a> {
+    metrics: &'a Metrics,
+    clock: &'a Arc<dyn Clock>,
+    name: String,
+    began: Timestamp,
+    end: End,
+}
+
+impl<'a> Attempt<'a> {
+    fn begin(metrics: &'a Metrics, clock: &'a Arc<dyn Clock>, name: String) -> Self {
+        let began = clock.monotonic();
+        let end = End::CutOff;
+        Self {
+            metrics,
+            clock,
+            name,
+            began,
+            end,
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let ms = super::millis(self.clock.monotonic().since(self.began));
+        let end = std::mem::replace(&mut self.end, End::CutOff);
+        self.metrics.count(&self.name, ms, end);
     }
 }
 
@@ -75,13 +131,14 @@ impl Interceptor for Metrics {
         cx: ModelContext,
         next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
-        let (name, began) = (format!("model {}", request.model), next.clock().monotonic());
+        let mut attempt = Attempt::begin(self, next.clock(), format!("model {}", request.model));
         let answer = next.respond(request, cx).await;
-        let ms = super::millis(next.clock().monotonic().since(began));
-        let tokens = answer
-            .as_ref()
-            .map_or(0, |answer| answer.usage.total_tokens());
-        self.count(name, ms, answer.is_err(), tokens);
+        attempt.end = match &answer {
+            Ok(answer) => End::Answered {
+                tokens: answer.usage.total_tokens(),
+            },
+            Err(_) => End::Failed,
+        };
         answer
     }
 
@@ -91,13 +148,13 @@ impl Interceptor for Metrics {
         cx: ToolContext,
         next: NextTool<'_>,
     ) -> Result<ToolOutput, ToolError> {
-        let (name, began) = (
-            format!("tool {}", next.definition().name),
-            next.clock().monotonic(),
-        );
+        let name = format!("tool {}", next.definition().name);
+        let mut attempt = Attempt::begin(self, next.clock(), name);
         let output = next.call(arguments, cx).await;
-        let ms = super::millis(next.clock().monotonic().since(began));
-        self.count(name, ms, output.is_err(), 0);
+        attempt.end = match &output {
+            Ok(_) => End::Answered { tokens: 0 },
+            Err(_) => End::Failed,
+        };
         output
     }
 }

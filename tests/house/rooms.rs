@@ -10,7 +10,7 @@ const ENGINE: &str = "ghostlight_actors";
 const FACE: &str = "ghostlight";
 
 /// The packages, each with the others that it may name.
-const PACKAGES: [(&str, &[&str]); 16] = [
+const PACKAGES: [(&str, &[&str]); 17] = [
     (
         FACE,
         &[
@@ -21,6 +21,7 @@ const PACKAGES: [(&str, &[&str]); 16] = [
             "ghostlight_macros",
             "ghostlight_mcp",
             "ghostlight_memory",
+            "ghostlight_opentelemetry",
             "ghostlight_page",
             "ghostlight_postgres",
             "ghostlight_retrieval",
@@ -41,6 +42,7 @@ const PACKAGES: [(&str, &[&str]); 16] = [
     ("ghostlight_child_process", &[ENGINE]),
     // Memories are found by the same terms as documents.
     ("ghostlight_memory", &[ENGINE, "ghostlight_retrieval"]),
+    ("ghostlight_opentelemetry", &[ENGINE]),
     // Its files are what a server shows to browsers.
     ("ghostlight_page", &["ghostlight_server"]),
     ("ghostlight_postgres", &[ENGINE]),
@@ -87,7 +89,7 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 26] = [
+const TOPICS: [(&str, May); 27] = [
     // Secrets in its headers are those of models.
     ("a2a", May::Name(&["models"])),
     ("acp", May::Name(&["models"])),
@@ -120,6 +122,7 @@ const TOPICS: [(&str, May); 26] = [
     ),
     ("one_agent", May::NameAny),
     ("open", May::NameAny),
+    ("opentelemetry", May::Name(&[])),
     ("policies", May::Name(&["instructions", "retrieval"])),
     ("protocols", May::NameAny),
     ("retrieval", May::Name(&[])),

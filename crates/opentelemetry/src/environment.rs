@@ -43,7 +43,8 @@ pub(crate) fn is_configured() -> bool {
     !is_disabled() && endpoints.iter().any(|name| variable(name).is_some())
 }
 
-pub(crate) fn read() -> Result<Read, OpenTelemetryError> {
+/// Reads the variables. An endpoint that is given goes before theirs.
+pub(crate) fn read(endpoint: Option<&str>) -> Result<Read, OpenTelemetryError> {
     let is_wanted = |name| {
         let exporter = variable(name).unwrap_or_else(|| "otlp".to_owned());
         match exporter.as_str() {
@@ -54,8 +55,8 @@ pub(crate) fn read() -> Result<Read, OpenTelemetryError> {
     };
     check_protocol()?;
     let resource = resource();
-    let spans = is_wanted("OTEL_TRACES_EXPORTER")?.then(|| spans(&resource));
-    let meters = is_wanted("OTEL_METRICS_EXPORTER")?.then(|| meters(resource));
+    let spans = is_wanted("OTEL_TRACES_EXPORTER")?.then(|| spans(&resource, endpoint));
+    let meters = is_wanted("OTEL_METRICS_EXPORTER")?.then(|| meters(resource, endpoint));
     Ok(Read {
         spans: spans.transpose()?,
         meter_provider: meters.transpose()?,
@@ -64,11 +65,17 @@ pub(crate) fn read() -> Result<Read, OpenTelemetryError> {
     })
 }
 
-fn spans(resource: &Resource) -> Result<Arc<dyn Exporting>, OpenTelemetryError> {
+fn spans(
+    resource: &Resource,
+    endpoint: Option<&str>,
+) -> Result<Arc<dyn Exporting>, OpenTelemetryError> {
     let poster = Poster::new("traces", timeout(OTEL_EXPORTER_OTLP_TRACES_TIMEOUT)?)?;
     let status = poster.status.clone();
-    let mut exporter = opentelemetry_otlp::SpanExporter::builder()
-        .with_http()
+    let mut builder = opentelemetry_otlp::SpanExporter::builder().with_http();
+    if let Some(endpoint) = endpoint {
+        builder = builder.with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')));
+    }
+    let mut exporter = builder
         .with_protocol(Protocol::HttpBinary)
         // Whoever exports tries again, and knows for how long.
         .with_retry_policy(RetryPolicy::disabled())
@@ -79,10 +86,16 @@ fn spans(resource: &Resource) -> Result<Arc<dyn Exporting>, OpenTelemetryError> 
     Ok(Arc::new(OverHttp { exporter, status }))
 }
 
-fn meters(resource: Resource) -> Result<SdkMeterProvider, OpenTelemetryError> {
+fn meters(
+    resource: Resource,
+    endpoint: Option<&str>,
+) -> Result<SdkMeterProvider, OpenTelemetryError> {
     let poster = Poster::new("metrics", timeout(OTEL_EXPORTER_OTLP_METRICS_TIMEOUT)?)?;
-    let exporter = MetricExporter::builder()
-        .with_http()
+    let mut builder = MetricExporter::builder().with_http();
+    if let Some(endpoint) = endpoint {
+        builder = builder.with_endpoint(format!("{}/v1/metrics", endpoint.trim_end_matches('/')));
+    }
+    let exporter = builder
         .with_protocol(Protocol::HttpBinary)
         .with_retry_policy(RetryPolicy::disabled())
         .with_http_client(poster)
@@ -98,7 +111,9 @@ fn meters(resource: Resource) -> Result<SdkMeterProvider, OpenTelemetryError> {
 fn resource() -> Resource {
     let attributes = variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
     let has = |name: &str| {
-        let names = attributes.split(',').filter_map(|pair| pair.split_once('='));
+        let names = attributes
+            .split(',')
+            .filter_map(|pair| pair.split_once('='));
         names.into_iter().any(|(found, _)| found.trim() == name)
     };
     let mut builder = Resource::builder();

@@ -26,7 +26,7 @@ use crate::{
     definitions::Definitions,
     ids,
     metrics::COUNTED,
-    places::{Found, Lease, Places, Row},
+    places::{Found, Places, Right, Row},
     telemetry::OpenTelemetry,
     tree::TreeReader,
 };
@@ -166,7 +166,7 @@ struct Follower {
     telemetry: OpenTelemetry,
     store: StoreHandle,
     places: Places,
-    lease: Lease,
+    right: Right,
     definitions: Definitions,
     trees: BTreeMap<RunId, Tree>,
     /// Whether the trees are those of the store.
@@ -183,7 +183,7 @@ impl Follower {
     fn new(telemetry: OpenTelemetry, store: StoreHandle, places: Places) -> Self {
         Self {
             telemetry,
-            lease: Lease::of(places.clone()),
+            right: Right::of(store.clone()),
             definitions: Definitions::of(store.clone()),
             places,
             store,
@@ -219,9 +219,6 @@ impl Follower {
                     let _ = done.send(looked);
                 }
                 Some(Command::Stop(done)) => {
-                    if let Err(error) = self.lease.leave().await {
-                        tracing::debug!(%error, "another process exports later");
-                    }
                     let _ = done.send(());
                     return;
                 }
@@ -244,7 +241,7 @@ impl Follower {
     }
 
     async fn looked(&mut self, all: bool) -> Result<(), Halt> {
-        if !self.lease.hold().await? {
+        if !self.right.hold(all).await? {
             return Err(Halt::Lost);
         }
         if !self.is_loaded {
@@ -280,7 +277,7 @@ impl Follower {
         if self.unread.contains(&root) {
             return;
         }
-        let trace = ids::trace_of(root);
+        let trace = ids::sampled_by(root);
         let sampling = self.telemetry.sampling();
         let sampled = sampling.should_sample(None, trace, "", &SpanKind::Internal, &[], &[]);
         let tree = Tree {

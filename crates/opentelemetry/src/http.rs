@@ -36,10 +36,7 @@ pub(crate) struct Poster {
 }
 
 impl Poster {
-    pub(crate) fn new(
-        signal: &'static str,
-        timeout: Duration,
-    ) -> Result<Self, OpenTelemetryError> {
+    pub(crate) fn new(signal: &'static str, timeout: Duration) -> Result<Self, OpenTelemetryError> {
         let failed = |reason: String| OpenTelemetryError::Exporter { reason };
         let runtime = Handle::try_current().map_err(|_| OpenTelemetryError::NoRuntime)?;
         // Ring, whatever the process's provider is, and the machine's own trusted certificates.
@@ -79,7 +76,11 @@ impl Poster {
         let signal = self.signal;
         match failure {
             Some(reason) if !was_failing => {
-                tracing::warn!(signal, reason, "the collector of OpenTelemetry takes nothing");
+                tracing::warn!(
+                    signal,
+                    reason,
+                    "the collector of OpenTelemetry takes nothing"
+                );
             }
             None if was_failing => {
                 tracing::info!(signal, "the collector of OpenTelemetry takes data again");

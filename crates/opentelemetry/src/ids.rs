@@ -8,6 +8,15 @@ pub(crate) fn trace_of(root: RunId) -> TraceId {
     TraceId::from_bytes(bits(root).to_be_bytes())
 }
 
+/// The id by which a sampler decides about a tree. The bits of a UUID that are the same in all of them stand where
+/// samplers look for chance, so it is a digest of the root.
+pub(crate) fn sampled_by(root: RunId) -> TraceId {
+    let mut bytes = [0; 16];
+    let digest = Digest::of_parts(&[b"sampled", &bits(root).to_be_bytes()]);
+    bytes.copy_from_slice(&digest.0[..16]);
+    TraceId::from_bytes(bytes)
+}
+
 /// The span of a run.
 pub(crate) fn span_of_run(run: RunId) -> SpanId {
     span(&[b"run", &bits(run).to_be_bytes()])
@@ -47,10 +56,7 @@ mod tests {
             number,
             ..OperationId::default()
         };
-        assert_eq!(
-            trace_of(run).to_string(),
-            run.to_string().replace('-', "")
-        );
+        assert_eq!(trace_of(run).to_string(), run.to_string().replace('-', ""));
         assert_eq!(
             span_of_operation(run, number(1)),
             span_of_operation(run, number(1))

@@ -73,10 +73,12 @@ impl Metrics {
                     KeyValue::new(names::PROVIDER_NAME, model.provider),
                     KeyValue::new(names::REQUEST_MODEL, model.model),
                 ];
-                for (kind, tokens) in usage
-                    .into_iter()
-                    .flat_map(|usage| [("input", usage.input_tokens), ("output", usage.output_tokens)])
-                {
+                for (kind, tokens) in usage.into_iter().flat_map(|usage| {
+                    [
+                        ("input", usage.input_tokens),
+                        ("output", usage.output_tokens),
+                    ]
+                }) {
                     of.push(KeyValue::new(names::TOKEN_TYPE, kind));
                     self.tokens.record(tokens, &of);
                     of.pop();
@@ -112,7 +114,11 @@ impl Metrics {
                 ];
                 self.ended.add(1, &ended);
                 let (histogram, operation, name) = match is_workflow {
-                    true => (&self.workflows, names::INVOKE_WORKFLOW, names::WORKFLOW_NAME),
+                    true => (
+                        &self.workflows,
+                        names::INVOKE_WORKFLOW,
+                        names::WORKFLOW_NAME,
+                    ),
                     false => (&self.agents, names::INVOKE_AGENT, names::AGENT_NAME),
                 };
                 let mut of = vec![
@@ -135,12 +141,14 @@ impl Metrics {
         ];
         for (status, count) in counts {
             let count = u64::try_from(count).unwrap_or(u64::MAX);
-            self.open.record(count, &[KeyValue::new(names::RUN_STATUS, status)]);
+            self.open
+                .record(count, &[KeyValue::new(names::RUN_STATUS, status)]);
         }
     }
 
     pub(crate) fn dropped(&self, spans: usize) {
-        self.dropped.add(u64::try_from(spans).unwrap_or(u64::MAX), &[]);
+        self.dropped
+            .add(u64::try_from(spans).unwrap_or(u64::MAX), &[]);
     }
 }
 

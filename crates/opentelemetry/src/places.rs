@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    contract::{
-        Batch, Expected, RunFilter, StateSlot, StateWrite, StoreError, StoreHandle,
-    },
-    vocabulary::RunId,
+    contract::{Batch, Expected, RunFilter, StateSlot, StateWrite, StoreError, StoreHandle},
+    vocabulary::{Digest, JournalId, RunId},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
@@ -16,11 +14,8 @@ use tokio::time::Instant;
 const TREES: &str = "opentelemetry";
 const EXPORTER: &str = "opentelemetry-exporter";
 const FOUND: &str = "found";
-const LEASE: &str = "lease";
-/// How often the process that exports says that it lives.
-const BEAT: Duration = Duration::from_secs(2);
-/// After how long a silence another one takes over.
-const SILENCE: Duration = Duration::from_secs(6);
+/// How often the right to export is asked for while another process has it.
+const ASKED: Duration = Duration::from_secs(5);
 
 /// Which trees are exported, and up to which beginning they were found; in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +64,9 @@ impl Places {
             until_ms: began_ms,
         };
         // Another process may have been faster, and then it is right.
-        self.put(EXPORTER, FOUND, Some(&found), Expected::Version(0)).await.map(drop)
+        self.put(EXPORTER, FOUND, Some(&found), Expected::Version(0))
+            .await
+            .map(drop)
     }
 
     pub(crate) async fn found(&self) -> Result<Found, StoreError> {
@@ -82,7 +79,9 @@ impl Places {
     }
 
     pub(crate) async fn put_found(&self, found: Found) -> Result<(), StoreError> {
-        self.put(EXPORTER, FOUND, Some(&found), Expected::Any).await.map(drop)
+        self.put(EXPORTER, FOUND, Some(&found), Expected::Any)
+            .await
+            .map(drop)
     }
 
     /// The trees that are not exported to their ends.
@@ -130,7 +129,10 @@ impl Places {
             }
             Ok(batch)
         };
-        let batches = moved.iter().map(batch).collect::<Result<Vec<_>, StoreError>>()?;
+        let batches = moved
+            .iter()
+            .map(batch)
+            .collect::<Result<Vec<_>, StoreError>>()?;
         let mut are_ours = true;
         for committed in self.0.commit(batches).await? {
             match committed {
@@ -162,67 +164,66 @@ impl Places {
     }
 }
 
-/// The right to export the trees of a store, which one process has at a time. Others see that it lives by the version of
-/// its row, so no clocks are compared. A process that lost the right without noticing is stopped by the versions of the rows.
+/// The right to export the trees of a store, which one process has at a time: it owns a journal without entries, as
+/// processes own those of the runs that they carry. A process that lost it without noticing is stopped by the versions
+/// of the rows.
 #[derive(Debug)]
-pub(crate) struct Lease {
-    places: Places,
-    /// The version of our row, and when we wrote it.
-    held: Option<(u64, Instant)>,
-    /// The version of another's row, and since when it is the same.
-    seen: Option<(u64, Instant)>,
+pub(crate) struct Right {
+    store: StoreHandle,
+    /// The epoch of our claim, and the term in which it was confirmed.
+    held: Option<(u64, Option<u64>)>,
+    /// When it was asked for in vain.
+    refused: Option<Instant>,
 }
 
-impl Lease {
-    pub(crate) fn of(places: Places) -> Self {
+impl Right {
+    pub(crate) fn of(store: StoreHandle) -> Self {
         Self {
-            places,
+            store,
             held: None,
-            seen: None,
+            refused: None,
         }
     }
 
-    /// Whether this process has the right now. It takes it where nobody has it.
-    pub(crate) async fn hold(&mut self) -> Result<bool, StoreError> {
-        if let Some((version, at)) = self.held {
-            if at.elapsed() < BEAT || self.take(version).await? {
+    /// Whether this process has the right now. It takes it where no living process has it, and with `now` it asks for it
+    /// at once.
+    pub(crate) async fn hold(&mut self, now: bool) -> Result<bool, StoreError> {
+        let journal = journal();
+        if let Some((epoch, term)) = self.held {
+            if term.is_some() && self.store.term() == term {
                 return Ok(true);
             }
-            self.held = None;
-        }
-        let slot = self.places.slot(LEASE).await?;
-        let is_free = slot.value.is_none() || self.is_silent(slot.version);
-        Ok(is_free && self.take(slot.version).await?)
-    }
-
-    /// Leaves the right to whoever wants it.
-    pub(crate) async fn leave(&mut self) -> Result<(), StoreError> {
-        if let Some((version, _)) = self.held.take() {
-            let expected = Expected::Version(version);
-            let nobody = None::<&bool>;
-            self.places.put(EXPORTER, LEASE, nobody, expected).await?;
-        }
-        Ok(())
-    }
-
-    fn is_silent(&mut self, version: u64) -> bool {
-        match self.seen {
-            Some((seen, since)) if seen == version => since.elapsed() >= SILENCE,
-            _ => {
-                self.seen = Some((version, Instant::now()));
-                false
+            match self.store.confirm(journal.clone(), epoch).await {
+                Ok(term) => {
+                    self.held = Some((epoch, Some(term)));
+                    return Ok(true);
+                }
+                Err(StoreError::Stale { .. }) => self.held = None,
+                Err(error) => return Err(error),
             }
         }
-    }
-
-    async fn take(&mut self, version: u64) -> Result<bool, StoreError> {
-        let expected = Expected::Version(version);
-        let is_taken = self.places.put(EXPORTER, LEASE, Some(&true), expected).await?;
-        if is_taken {
-            self.held = Some((version + 1, Instant::now()));
+        if !now && self.refused.is_some_and(|at| at.elapsed() < ASKED) {
+            return Ok(false);
         }
-        Ok(is_taken)
+        match self.store.claim(journal, false).await {
+            Ok(claim) => {
+                (self.held, self.refused) = (Some((claim.epoch, None)), None);
+                Ok(true)
+            }
+            Err(StoreError::Owned { .. }) => {
+                self.refused = Some(Instant::now());
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
+}
+
+/// The journal whose owner exports. No run has its id.
+fn journal() -> JournalId {
+    let mut bits = [0; 16];
+    bits.copy_from_slice(&Digest::of(b"the exporter of OpenTelemetry").0[..16]);
+    RunId::from_random(u128::from_be_bytes(bits)).into()
 }
 
 fn read<T: DeserializeOwned>(key: &str, value: serde_json::Value) -> Result<T, StoreError> {

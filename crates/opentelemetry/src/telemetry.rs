@@ -60,19 +60,30 @@ impl OpenTelemetry {
     /// # Errors
     /// A variable that cannot be used; outside of a tokio runtime.
     pub fn from_environment() -> Result<Self, OpenTelemetryError> {
-        let read = environment::read()?;
+        environment::read(None).map(Self::of)
+    }
+
+    /// The same exporter to this address, such as `http://localhost:4318`, whatever the variables of endpoints say.
+    ///
+    /// # Errors
+    /// As [`from_environment`](Self::from_environment).
+    pub fn over_http(endpoint: &str) -> Result<Self, OpenTelemetryError> {
+        environment::read(Some(endpoint)).map(Self::of)
+    }
+
+    fn of(read: environment::Read) -> Self {
         let provider = read.meter_provider;
         let metrics = match &provider {
             Some(provider) => Metrics::new(provider),
             None => Metrics::none(),
         };
-        Ok(Self(Arc::new(Inner {
+        Self(Arc::new(Inner {
             spans: read.spans,
             metrics,
             sampler: read.sampler,
             has_contents: read.has_contents,
             provider,
-        })))
+        }))
     }
 
     /// Whether the environment says where to export to: an endpoint is given, and the SDK is not disabled. The command
@@ -93,7 +104,7 @@ impl OpenTelemetry {
         }))
     }
 
-    /// Decides which trees are exported. Nothing but the trace's id, which is that of the tree's root, is known then.
+    /// Decides which trees are exported, by a digest of the root's id. Nothing else is known then.
     #[must_use]
     pub fn sampler(self, sampler: impl ShouldSample + 'static) -> Self {
         self.with(|inner| inner.sampler = Box::new(sampler))

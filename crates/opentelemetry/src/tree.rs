@@ -23,8 +23,7 @@ use crate::{
     content,
     conventions::{self as names, OTHER},
     definitions::{Definitions, ModelName},
-    ids,
-    words,
+    ids, words,
 };
 
 /// The most characters of an id that a model's server gave.
@@ -189,7 +188,8 @@ impl TreeReader {
                 }
                 Family::Tool => {
                     let result = recorded(result.get());
-                    result.map(|result| self.tool(id, run, (op, &name), result, call.as_deref(), at))
+                    result
+                        .map(|result| self.tool(id, run, (op, &name), result, call.as_deref(), at))
                 }
                 Family::Ask => {
                     run.note_answer(op, at);
@@ -287,11 +287,27 @@ impl TreeReader {
             }
             Err(error) => {
                 let (kind, text) = (words::of_kind(&error.kind), error.message);
-                return self.call(id, run, (place, op, name), None, call, times, Some((kind, text)));
+                return self.call(
+                    id,
+                    run,
+                    (place, op, name),
+                    None,
+                    call,
+                    times,
+                    Some((kind, text)),
+                );
             }
         };
         let error = words::of_status(result.status).map(|kind| (kind, String::new()));
-        self.call(id, run, (place, op, name), Some(&result), call, times, error)
+        self.call(
+            id,
+            run,
+            (place, op, name),
+            Some(&result),
+            call,
+            times,
+            error,
+        )
     }
 
     /// A call that was answered without an operation of a tool. One that delegated has the span below which its
@@ -316,10 +332,21 @@ impl TreeReader {
         let place = ids::span_of_operation(id, place);
         let error = words::of_status(result.status).map(|kind| (kind, String::new()));
         let name = &*result.name;
-        self.call(id, run, (place, op, name), Some(result), Some(call), (began, at), error)
+        self.call(
+            id,
+            run,
+            (place, op, name),
+            Some(result),
+            Some(call),
+            (began, at),
+            error,
+        )
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one span, from two kinds of entries")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of one span, from two kinds of entries"
+    )]
     fn call(
         &self,
         id: RunId,
@@ -343,9 +370,15 @@ impl TreeReader {
         if let Some(result) = result {
             let id: String = result.call_id.chars().take(ID_CHARACTERS).collect();
             attributes.push(KeyValue::new(names::TOOL_CALL_ID, id));
-            attributes.push(KeyValue::new(names::TOOL_STATUS, words::word(&result.status)));
+            attributes.push(KeyValue::new(
+                names::TOOL_STATUS,
+                words::word(&result.status),
+            ));
             if self.has_contents {
-                attributes.push(KeyValue::new(names::TOOL_RESULT, content::text(&result.text)));
+                attributes.push(KeyValue::new(
+                    names::TOOL_RESULT,
+                    content::text(&result.text),
+                ));
             }
         }
         if let Some(call) = call {

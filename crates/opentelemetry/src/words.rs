@@ -55,7 +55,10 @@ mod tests {
     #[test]
     fn an_error_is_one_of_few_words_whatever_it_says() {
         let error = |kind| OperationError::new(kind, "sk-1234 is no key").into();
-        assert_eq!(of_error(&error(ErrorKind::Authentication)), "authentication");
+        assert_eq!(
+            of_error(&error(ErrorKind::Authentication)),
+            "authentication"
+        );
         assert_eq!(
             of_error(&error(ErrorKind::Budget(Resource::ToolCalls))),
             "budget"
@@ -67,6 +70,9 @@ mod tests {
             partial: None,
             spent: Spent::default(),
         };
-        assert_eq!(of_end(&stopped), ("cancelled", Some("cancelled".to_owned())));
+        assert_eq!(
+            of_end(&stopped),
+            ("cancelled", Some("cancelled".to_owned()))
+        );
     }
 }

@@ -15,6 +15,7 @@ use crate::cli::{
     interrupt::Interrupt,
     keeping::Keeping,
     questions::{self, Open},
+    telemetry::Exporter,
     typing::Typing,
 };
 
@@ -39,6 +40,7 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
         }
         Err(failure) => return Err(failure),
     };
+    let exporter = Exporter::begin(&system).await?;
     let mut interrupt = Interrupt::new()?;
     let carried = super::is_carried(&keeping, row.root).await?;
     let root = system.run(row.root);
@@ -96,6 +98,7 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
         follow.run(&system, &root, &mut interrupt).await
     }
     .await;
+    exporter.end().await;
     super::stop(&system, &mut interrupt, result).await
 }
 

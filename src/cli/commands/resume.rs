@@ -11,6 +11,7 @@ use crate::cli::{
     exit::{Exit, Failure},
     interrupt::Interrupt,
     keeping::Keeping,
+    telemetry::Exporter,
 };
 
 pub(super) async fn resume(arguments: Resume, registry: Registry) -> Result<Exit, Failure> {
@@ -83,6 +84,7 @@ async fn one(
     interrupt: &mut Interrupt,
 ) -> Result<Exit, Failure> {
     let (system, follow) = super::start_for(keeping, row, registry).await?;
+    let exporter = Exporter::begin(&system).await?;
     let mut follow = follow.json(arguments.show.json).yes(arguments.yes);
     let result = match system.resume(row.root, arguments.take_over).await {
         Ok(_) => {
@@ -92,5 +94,6 @@ async fn one(
         }
         Err(error) => Err(error.into()),
     };
+    exporter.end().await;
     super::stop(&system, interrupt, result).await
 }

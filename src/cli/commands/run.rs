@@ -12,6 +12,7 @@ use crate::{
         interrupt::Interrupt,
         keeping::{Keeping, quoted},
         plain_text,
+        telemetry::Exporter,
     },
     config,
 };
@@ -42,6 +43,7 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
             SystemError::Definition(error) => Failure::Config(file.locate(&error)),
             error => error.into(),
         })?;
+    let exporter = Exporter::begin(&system).await?;
     let mut interrupt = Interrupt::new()?;
     let mut follow = Follow::new(width, &keeping)
         .json(arguments.show.json)
@@ -86,6 +88,7 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
         }
         Err(error) => Err(error.into()),
     };
+    exporter.end().await;
     super::stop(&system, &mut interrupt, result).await
 }
 

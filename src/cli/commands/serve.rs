@@ -25,7 +25,9 @@ use crate::{
         follow::print_json,
         interrupt::Interrupt,
         keeping::Keeping,
-        plain_text, when,
+        plain_text,
+        telemetry::Exporter,
+        when,
     },
     config,
 };
@@ -72,6 +74,7 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
         error => error.into(),
     })?;
     let system = system.as_operator();
+    let exporter = Exporter::begin(&system).await?;
     let at_work = watch.seen.values().filter(|status| status.is_under_way());
     super::note(&format!(
         "team {}, model {model}, {} at work, in {}; Ctrl-C ends it, and all goes on with the next start",
@@ -94,6 +97,7 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
         }
         None => result,
     };
+    exporter.end().await;
     super::stop(&system, &mut interrupt, result).await
 }
 

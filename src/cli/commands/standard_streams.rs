@@ -15,6 +15,7 @@ use crate::{
         exit::{Exit, Failure},
         interrupt::Interrupt,
         keeping::Keeping,
+        telemetry::Exporter,
     },
     config::TeamFile,
 };
@@ -45,6 +46,7 @@ where
         error => error.into(),
     })?;
     let system = system.as_operator();
+    let exporter = Exporter::begin(&system).await?;
     super::note(&format!(
         "team {}, model {model}, in {}; {client} speaks on the standard streams",
         spec.name,
@@ -58,5 +60,6 @@ where
             Err(error) => Err(Failure::Usage(error.to_string())),
         },
     };
+    exporter.end().await;
     super::stop(&system, &mut interrupt, result).await
 }

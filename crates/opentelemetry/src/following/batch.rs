@@ -60,7 +60,10 @@ impl Follower {
             self.move_on(batch.moved).await?;
         }
         let metrics = self.telemetry.metrics();
-        batch.measures.into_iter().for_each(|measure| metrics.count(measure));
+        batch
+            .measures
+            .into_iter()
+            .for_each(|measure| metrics.count(measure));
         Ok(())
     }
 
@@ -74,7 +77,11 @@ impl Follower {
                 Ok(()) => return Ok(()),
                 Err(Refusal::Final(reason)) => {
                     let count = spans.len();
-                    tracing::warn!(count, reason, "the collector of OpenTelemetry refuses spans, which are dropped");
+                    tracing::warn!(
+                        count,
+                        reason,
+                        "the collector of OpenTelemetry refuses spans, which are dropped"
+                    );
                     self.telemetry.metrics().dropped(count);
                     return Ok(());
                 }
@@ -82,7 +89,7 @@ impl Follower {
                     tracing::debug!(reason, "spans are exported again later");
                     tokio::time::sleep(pause).await;
                     pause = pause.saturating_mul(2).min(PAUSE.1);
-                    if !self.lease.hold().await? {
+                    if !self.right.hold(false).await? {
                         return Err(Halt::Lost);
                     }
                 }

@@ -66,10 +66,16 @@ impl RunSoFar {
     ) -> Self {
         let (parent, mut origin) = (start.parent.map(|(parent, _)| parent), Vec::new());
         if let Some(parent) = parent {
-            origin.push(KeyValue::new("ghostlight.parent.run.id", parent.to_string()));
+            origin.push(KeyValue::new(
+                "ghostlight.parent.run.id",
+                parent.to_string(),
+            ));
         }
         if let Some(forked) = &start.forked {
-            origin.push(KeyValue::new("ghostlight.forked_from", forked.run.to_string()));
+            origin.push(KeyValue::new(
+                "ghostlight.forked_from",
+                forked.run.to_string(),
+            ));
         }
         if has_contents {
             let said = content::message(&start.input, None);
@@ -102,7 +108,11 @@ impl RunSoFar {
     }
 
     /// What all spans of the run say.
-    pub(super) fn attributes(&self, operation: &'static str, session: &Option<String>) -> Vec<KeyValue> {
+    pub(super) fn attributes(
+        &self,
+        operation: &'static str,
+        session: &Option<String>,
+    ) -> Vec<KeyValue> {
         let mut attributes = vec![
             KeyValue::new(names::OPERATION_NAME, operation),
             KeyValue::new(names::AGENT_NAME, self.agent.clone()),
@@ -168,7 +178,10 @@ impl RunSoFar {
                 if *leg == 0 {
                     return;
                 }
-                ("handed_over", Some(KeyValue::new(names::AGENT_NAME, agent.clone())))
+                (
+                    "handed_over",
+                    Some(KeyValue::new(names::AGENT_NAME, agent.clone())),
+                )
             }
             Entry::Started {
                 op,

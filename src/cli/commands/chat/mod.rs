@@ -23,6 +23,7 @@ use crate::{
         keeping::{self, Keeping, quoted},
         more_arguments::Chat as Arguments,
         plain_text, questions, style,
+        telemetry::Exporter,
     },
     config::{self, TeamFile},
 };
@@ -50,6 +51,7 @@ pub(super) async fn chat(arguments: Arguments, registry: Registry) -> Result<Exi
     };
     let model = default_model::describe(&team, &registry);
     let system = super::start(&keeping, team.clone(), registry).await?;
+    let exporter = Exporter::begin(&system).await?;
     let mut interrupt = Interrupt::new()?;
     let key = match (arguments.session, arguments.r#continue) {
         (Some(key), _) => Some(key),
@@ -68,6 +70,7 @@ pub(super) async fn chat(arguments: Arguments, registry: Registry) -> Result<Exi
     };
     let talked = chat.talk(&system, &model, &mut interrupt).await;
     chat.reading.let_go();
+    exporter.end().await;
     super::stop(&system, &mut interrupt, talked).await
 }
 

@@ -1,0 +1,46 @@
+//! The export of what a System does to a collector of OpenTelemetry, where the environment names one.
+
+use ghostlight_actors::actor::System;
+
+use super::exit::Failure;
+
+/// What exports a System's runs, if something does.
+#[cfg(feature = "opentelemetry")]
+pub(super) struct Exporter(Option<crate::opentelemetry::Following>);
+#[cfg(not(feature = "opentelemetry"))]
+pub(super) struct Exporter;
+
+#[cfg(feature = "opentelemetry")]
+impl Exporter {
+    /// Exports from here on.
+    ///
+    /// # Errors
+    /// A variable that cannot be used; what the store fails with.
+    pub(super) async fn begin(system: &System) -> Result<Self, Failure> {
+        use crate::opentelemetry::OpenTelemetry;
+
+        if !OpenTelemetry::is_configured() {
+            return Ok(Self(None));
+        }
+        let telemetry = OpenTelemetry::from_environment();
+        let telemetry = telemetry.map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(Self(Some(telemetry.follow(system).await?)))
+    }
+
+    /// Exports what is recorded, before the System stops.
+    pub(super) async fn end(self) {
+        if let Some(following) = self.0 {
+            following.shutdown().await;
+        }
+    }
+}
+
+#[cfg(not(feature = "opentelemetry"))]
+#[allow(clippy::unused_async, reason = "with the feature they wait")]
+impl Exporter {
+    pub(super) async fn begin(_: &System) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    pub(super) async fn end(self) {}
+}

@@ -1,0 +1,115 @@
+//! The command, which exports where the environment says so.
+
+use std::{path::Path, process::Stdio};
+
+use tokio::process::Command;
+
+use super::*;
+
+const HELPDESK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/teams/helpdesk.yaml");
+const QUESTION: &str = "How do I resume a run after a crash, and what is 17% of 2340?";
+
+fn ghostlight(folder: &Path, variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ghostlight"));
+    command.env_clear().current_dir(folder).kill_on_drop(true);
+    command.env("HOME", folder).envs(variables.iter().copied());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+#[tokio::test]
+async fn the_command_exports_by_the_variables_of_opentelemetry() {
+    let collector = Collector::start(Answer::Takes).await;
+    let folder = tempfile::tempdir().unwrap();
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.endpoint),
+        ("OTEL_SERVICE_NAME", "helpdesk-service"),
+    ];
+    let mut command = ghostlight(folder.path(), &variables);
+    let arguments = ["run", HELPDESK, QUESTION, "--store", "runs.db"];
+    let done = command.args(arguments).output().await.unwrap();
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let spans = collector.spans();
+    check_whole(&spans);
+    assert_eq!(collector.resource("service.name"), "helpdesk-service");
+    assert_eq!(named(&spans, "invoke_agent desk").parent_span_id, b"");
+    let tool = named(&spans, "execute_tool calculator");
+    assert_eq!(text(&tool.attributes, "gen_ai.agent.name"), "clerk");
+    let chat = spans
+        .iter()
+        .find(|span| span.name.starts_with("chat "))
+        .unwrap();
+    assert_eq!(text(&chat.attributes, "gen_ai.provider.name"), "offline");
+    assert!(!collector.heard("17%"));
+    let ended = collector.points("ghostlight.runs.ended");
+    assert_eq!(ended.iter().map(|(.., runs)| runs).sum::<f64>(), 3.0);
+
+    // Without an endpoint, or with the SDK disabled, nothing is exported.
+    let before = collector.requests();
+    let disabled = [variables[0], ("OTEL_SDK_DISABLED", "true")];
+    let done = ghostlight(folder.path(), &disabled)
+        .args(arguments)
+        .output()
+        .await
+        .unwrap();
+    assert!(done.status.success());
+    assert_eq!(collector.requests(), before);
+    // A protocol that is not spoken is said at once.
+    let grpc = [variables[0], ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
+    let refused = ghostlight(folder.path(), &grpc)
+        .args(arguments)
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(told.contains("OTEL_EXPORTER_OTLP_PROTOCOL=grpc"), "{told}");
+}
+
+#[tokio::test]
+async fn a_command_that_was_killed_leaves_what_it_did_not_export_to_the_next() {
+    let mut collector = Collector::start(Answer::Hangs).await;
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = collector.endpoint.clone();
+    let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint)];
+    let arguments = ["run", HELPDESK, QUESTION, "--store", "runs.db"];
+    let mut killed = ghostlight(folder.path(), &variables)
+        .args(arguments)
+        .spawn()
+        .unwrap();
+    collector.asked().await;
+    killed.kill().await.unwrap();
+
+    collector.answers(Answer::Takes);
+    let resumed = ["resume", "--store", "runs.db"];
+    let done = ghostlight(folder.path(), &variables)
+        .args(resumed)
+        .output()
+        .await
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let next = ghostlight(folder.path(), &variables)
+        .args(arguments)
+        .output()
+        .await
+        .unwrap();
+    assert!(next.status.success());
+    let spans = collector.spans();
+    check_whole(&spans);
+    let roots: Vec<_> = spans
+        .iter()
+        .filter(|span| span.parent_span_id.is_empty())
+        .collect();
+    assert_eq!(roots.len(), 2, "the run that was killed, and the next");
+}
