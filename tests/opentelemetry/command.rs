@@ -51,6 +51,20 @@ async fn the_command_exports_by_the_variables_of_opentelemetry() {
     let ended = collector.points("ghostlight.runs.ended");
     assert_eq!(ended.iter().map(|(.., runs)| runs).sum::<f64>(), 3.0);
 
+    // The store is as it should be, also where it is copied.
+    for arguments in [
+        &["verify", "--store", "runs.db"][..],
+        &["copy", "runs.db", "copy.db"],
+        &["verify", "--store", "copy.db"],
+    ] {
+        let done = ghostlight(folder.path(), &[])
+            .args(arguments)
+            .output()
+            .await
+            .unwrap();
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{arguments:?}: {told}");
+    }
     // Without an endpoint, or with the SDK disabled, nothing is exported.
     let before = collector.requests();
     let disabled = [variables[0], ("OTEL_SDK_DISABLED", "true")];

@@ -35,8 +35,6 @@ use crate::{
 const LOOK: Duration = Duration::from_millis(500);
 /// By how much the clocks of processes that begin runs may differ, in milliseconds.
 const SKEW_MS: u64 = 60_000;
-/// How many trees are followed at once; others wait.
-const FOLLOWED: usize = 10_000;
 /// How many rows or entries are read at once.
 const PAGE: usize = 256;
 /// How many trees are remembered as found. The store knows the others.
@@ -160,6 +158,8 @@ struct Tree {
     reader: Option<TreeReader>,
     /// For how many looks there was no news.
     quiet: u32,
+    /// When one of its runs was last seen to write.
+    wrote: Timestamp,
 }
 
 struct Follower {
@@ -256,17 +256,16 @@ impl Follower {
             self.find(open, found).await?;
             self.is_loaded = true;
         }
-        if self.trees.len() < FOLLOWED {
-            let found = self.places.found().await?;
-            let mut since = RunFilter::default();
-            since.roots = true;
-            since.since = Some(Timestamp(found.until_ms.saturating_sub(SKEW_MS)));
-            let until_ms = self.find(since, found).await?;
-            if until_ms > found.until_ms {
-                let found = Found { until_ms, ..found };
-                self.places.put_found(found).await?;
-            }
+        let found = self.places.found().await?;
+        let mut since = RunFilter::default();
+        since.roots = true;
+        since.since = Some(Timestamp(found.until_ms.saturating_sub(SKEW_MS)));
+        let until_ms = self.find(since, found).await?;
+        if until_ms > found.until_ms {
+            let found = Found { until_ms, ..found };
+            self.places.put_found(found).await?;
         }
+        self.wake().await?;
         self.export(all).await?;
         self.count_open(all).await?;
         Ok(())
@@ -285,6 +284,7 @@ impl Follower {
             is_sampled: sampled.decision == SamplingDecision::RecordAndSample,
             reader: None,
             quiet: 0,
+            wrote: Timestamp(0),
         };
         self.trees.insert(root, tree);
     }
@@ -314,6 +314,26 @@ impl Follower {
             self.known = self.trees.keys().copied().collect();
         }
         Ok(latest)
+    }
+
+    /// Notices which of the quiet trees are at work again.
+    async fn wake(&mut self) -> Result<(), Halt> {
+        let mut filter = RunFilter::default();
+        (filter.awake_by, filter.limit) = (Some(Timestamp(0)), PAGE);
+        loop {
+            let rows = self.store.runs(filter.clone()).await?;
+            filter.after = rows.last().cloned();
+            for row in &rows {
+                if let Some(tree) = self.trees.get_mut(&row.root)
+                    && row.updated_at > tree.wrote
+                {
+                    (tree.wrote, tree.quiet) = (row.updated_at, 0);
+                }
+            }
+            if rows.len() < PAGE {
+                return Ok(());
+            }
+        }
     }
 
     fn is_new(&self, row: &RunRow) -> bool {

@@ -42,7 +42,18 @@ struct Inner {
     sampler: Box<dyn ShouldSample>,
     has_contents: bool,
     /// The provider that [`OpenTelemetry::from_environment`] made.
-    provider: Option<SdkMeterProvider>,
+    provider: Option<Arc<OwnProvider>>,
+}
+
+/// A provider that ends when it is dropped, on a thread of its own: it waits for requests, which the thread that drops it
+/// may have to send.
+struct OwnProvider(SdkMeterProvider);
+
+impl Drop for OwnProvider {
+    fn drop(&mut self) {
+        let provider = self.0.clone();
+        std::thread::spawn(move || provider.shutdown());
+    }
 }
 
 impl OpenTelemetry {
@@ -82,7 +93,7 @@ impl OpenTelemetry {
             metrics,
             sampler: read.sampler,
             has_contents: read.has_contents,
-            provider,
+            provider: provider.map(|provider| Arc::new(OwnProvider(provider))),
         }))
     }
 
@@ -150,7 +161,7 @@ impl OpenTelemetry {
     }
 
     pub(crate) fn provider(&self) -> Option<&SdkMeterProvider> {
-        self.0.provider.as_ref()
+        self.0.provider.as_ref().map(|own| &own.0)
     }
 }
 
