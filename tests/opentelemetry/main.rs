@@ -5,6 +5,7 @@ mod collector;
 mod command;
 mod going_on;
 mod receivers;
+mod what_happens;
 
 use ghostlight::{
     actor::System,

@@ -130,3 +130,19 @@ async fn two_thousand_steps_and_hundreds_of_runs_are_exported_whole() {
         collector.largest()
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_ends_at_once_although_nobody_listens() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nowhere = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let system = system(&InMemoryStore::new(), desk()).await;
+    let telemetry = OpenTelemetry::over_http(&nowhere).unwrap();
+    let following = telemetry.follow(&system).await.unwrap();
+    ask(&system, 0).await;
+    let began = tokio::time::Instant::now();
+    following.shutdown().await;
+    // It does not use the five seconds that a slow collector has.
+    assert!(began.elapsed() < std::time::Duration::from_secs(4));
+    system.stop().await.unwrap();
+}

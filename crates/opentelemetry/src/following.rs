@@ -16,7 +16,7 @@ use ghostlight_actors::{
 use opentelemetry::trace::SpanKind;
 use opentelemetry_sdk::trace::SamplingDecision;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::AbortHandle,
     time::{Instant, MissedTickBehavior},
 };
@@ -66,11 +66,14 @@ pub struct Following {
     commands: mpsc::UnboundedSender<Command>,
     task: AbortHandle,
     telemetry: OpenTelemetry,
+    /// Whether it is to end.
+    ends: watch::Sender<bool>,
 }
 
 enum Command {
     Flush(oneshot::Sender<Result<(), FlushError>>),
-    Stop(oneshot::Sender<()>),
+    /// Tells whether the collector took everything.
+    Stop(oneshot::Sender<bool>),
 }
 
 impl Following {
@@ -81,12 +84,15 @@ impl Following {
         let places = Places::of(system.store().clone());
         places.begin().await?;
         let (commands, given) = mpsc::unbounded_channel();
-        let follower = Follower::new(telemetry.clone(), system.store().clone(), places);
+        let (ends, is_ending) = watch::channel(false);
+        let store = system.store().clone();
+        let follower = Follower::new(telemetry.clone(), store, places, is_ending);
         let task = tokio::spawn(follower.go_on(given)).abort_handle();
         Ok(Self {
             commands,
             task,
             telemetry,
+            ends,
         })
     }
 
@@ -113,7 +119,9 @@ impl Following {
         let began = Instant::now();
         let (done, is_done) = oneshot::channel();
         let _ = self.commands.send(Command::Stop(done));
-        if tokio::time::timeout(SHUTDOWN, is_done).await.is_err() {
+        self.ends.send_replace(true);
+        let exported = tokio::time::timeout(SHUTDOWN, is_done).await;
+        if !matches!(exported, Ok(Ok(true))) {
             tracing::warn!("the collector of OpenTelemetry did not take everything before the end");
         }
         if let Some(provider) = self.telemetry.provider().cloned() {
@@ -142,6 +150,8 @@ enum Halt {
     Store(StoreError),
     /// Another process exports.
     Lost,
+    /// The collector takes nothing, and the exporter is to end.
+    Ends,
 }
 
 impl From<StoreError> for Halt {
@@ -177,10 +187,16 @@ struct Follower {
     /// The last of the quiet trees that was read.
     turn: Option<RunId>,
     counted: Option<Instant>,
+    ends: watch::Receiver<bool>,
 }
 
 impl Follower {
-    fn new(telemetry: OpenTelemetry, store: StoreHandle, places: Places) -> Self {
+    fn new(
+        telemetry: OpenTelemetry,
+        store: StoreHandle,
+        places: Places,
+        ends: watch::Receiver<bool>,
+    ) -> Self {
         Self {
             telemetry,
             right: Right::of(store.clone()),
@@ -193,6 +209,7 @@ impl Follower {
             unread: BTreeSet::new(),
             turn: None,
             counted: None,
+            ends,
         }
     }
 
@@ -219,7 +236,7 @@ impl Follower {
                     let _ = done.send(looked);
                 }
                 Some(Command::Stop(done)) => {
-                    let _ = done.send(());
+                    let _ = done.send(!matches!(looked, Err(FlushError::Stopped)));
                     return;
                 }
             }
@@ -237,6 +254,7 @@ impl Follower {
         looked.map_err(|halt| match halt {
             Halt::Store(error) => FlushError::Store(error),
             Halt::Lost => FlushError::Standby,
+            Halt::Ends => FlushError::Stopped,
         })
     }
 
@@ -261,12 +279,13 @@ impl Follower {
         since.roots = true;
         since.since = Some(Timestamp(found.until_ms.saturating_sub(SKEW_MS)));
         let until_ms = self.find(since, found).await?;
+        self.wake().await?;
+        self.export(all).await?;
+        // Each tree that was found has its row now, so none is forgotten if the process dies.
         if until_ms > found.until_ms {
             let found = Found { until_ms, ..found };
             self.places.put_found(found).await?;
         }
-        self.wake().await?;
-        self.export(all).await?;
         self.count_open(all).await?;
         Ok(())
     }

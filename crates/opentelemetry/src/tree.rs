@@ -123,6 +123,7 @@ impl TreeReader {
         // A fork begins with copies of what another run did.
         let is_copy = line.stored.sequence < run.copied;
         let finished = match entry {
+            Entry::RunEnded(_) if is_copy => return Ok(Vec::new()),
             Entry::RunEnded(end) => {
                 self.is_over |= line.run == self.root;
                 return Ok(self.end(line.run, run, &end, at));

@@ -50,7 +50,7 @@ impl Batch {
 
 impl Follower {
     /// Exports a batch, and writes down how far the trees have come. It waits as long as the collector takes nothing: what
-    /// comes later is in the journal meanwhile.
+    /// comes later is in the journal meanwhile. Only an exporter that is to end does not wait.
     pub(super) async fn send(&mut self, batch: &mut Batch) -> Result<(), Halt> {
         let batch = std::mem::take(batch);
         for spans in batch.spans.chunks(SPANS) {
@@ -87,7 +87,10 @@ impl Follower {
                 }
                 Err(Refusal::Passing(reason)) => {
                     tracing::debug!(reason, "spans are exported again later");
-                    tokio::time::sleep(pause).await;
+                    let ends = self.ends.wait_for(|ends| *ends);
+                    if tokio::time::timeout(pause, ends).await.is_ok() {
+                        return Err(Halt::Ends);
+                    }
                     pause = pause.saturating_mul(2).min(PAUSE.1);
                     if !self.right.hold(false).await? {
                         return Err(Halt::Lost);
