@@ -5,6 +5,8 @@
 //! A real program exports to a collector instead, by the variables of OpenTelemetry:
 //! `OpenTelemetry::from_environment()?.follow(&system).await?`.
 
+#![allow(clippy::print_stdout)]
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},

@@ -1,6 +1,10 @@
 //! What happens to a run on its way, and who does the work.
 
-use ghostlight::{definition::BehaviorSpec, vocabulary::Event};
+use ghostlight::{
+    actor::Fork,
+    definition::BehaviorSpec,
+    vocabulary::{Event, Message},
+};
 
 use super::*;
 
@@ -79,4 +83,102 @@ async fn members_of_a_workflow_stand_below_it_and_it_is_called_one() {
         );
     }
     assert_eq!(collector.points("gen_ai.workflow.duration").len(), 1);
+}
+
+#[tokio::test]
+async fn tasks_that_code_gives_stand_below_the_run_also_where_they_go_on_in_another_journal() {
+    let collector = Collector::start(Answer::Takes).await;
+    let helper = Agent::from_fn("helper", |cx: RunContext| async move {
+        match cx.input().content().as_str() {
+            "go" => Ok(Outcome::ContinueAs(Box::new(Message::user("go on")))),
+            _ => Ok(Outcome::answer("helped")),
+        }
+    });
+    let desk = Agent::from_fn("desk", |cx: RunContext| async move {
+        match cx.input().content().as_str() {
+            "help" => {
+                cx.delegate("helper", "go").await?;
+                Ok(Outcome::ContinueAs(Box::new(Message::user("end"))))
+            }
+            _ => Ok(Outcome::answer("done")),
+        }
+    });
+    let system = system(
+        &InMemoryStore::new(),
+        desk.agent(helper).into_team().unwrap(),
+    )
+    .await;
+    let telemetry = OpenTelemetry::over_http(&collector.endpoint).unwrap();
+    let following = telemetry.follow(&system).await.unwrap();
+    let run = system.session("desk", "s").send("help").await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().text(), "done");
+    following.flush().await.unwrap();
+    let spans = collector.spans();
+    check_whole(&spans);
+    let of = |name: &str| -> Vec<_> { spans.iter().filter(|span| span.name == name).collect() };
+    let (desks, helpers) = (of("invoke_agent desk"), of("invoke_agent helper"));
+    assert_eq!((desks.len(), helpers.len()), (2, 2));
+    let trace = run.id().to_string().replace('-', "");
+    let first = desks
+        .iter()
+        .find(|span| hex(&span.trace_id) == trace)
+        .unwrap();
+    assert!(
+        helpers
+            .iter()
+            .all(|helper| helper.parent_span_id == first.span_id)
+    );
+    assert_eq!(text(&first.attributes, "ghostlight.run.end"), "continued");
+    // The turn goes on in a tree of its own, which the first span names.
+    let next = run.id().next().to_string();
+    assert_eq!(text(&first.attributes, "ghostlight.continued_by"), next);
+    let later = desks
+        .iter()
+        .find(|span| hex(&span.trace_id) == next.replace('-', ""));
+    assert_eq!(
+        text(&later.unwrap().attributes, "ghostlight.run.end"),
+        "answered"
+    );
+}
+
+#[tokio::test]
+async fn a_fork_is_a_trace_of_what_it_does_itself() {
+    let collector = Collector::start(Answer::Takes).await;
+    let add = ToolDefinition::new("add", "adds").effect(Effect::Read);
+    let add = tool_fn(
+        add,
+        |numbers: Numbers| async move { Ok(numbers.a + numbers.b) },
+    );
+    let desk = Agent::new("desk").tool(add).model(model([
+        calls("d1", "add", json!({ "a": 1.0, "b": 2.0 })),
+        ModelResponse::text("it is 3"),
+    ]));
+    let system = system(&InMemoryStore::new(), desk.into_team().unwrap()).await;
+    let telemetry = OpenTelemetry::over_http(&collector.endpoint).unwrap();
+    let following = telemetry.follow(&system).await.unwrap();
+    let run = system.session("desk", "s").send("1 + 2?").await.unwrap();
+    run.outcome().await.unwrap();
+    let events = run.events().recorded().so_far().await.unwrap();
+    let tool = events
+        .iter()
+        .find(|record| matches!(record.event, Event::ToolCalled { .. }));
+    let fork = run
+        .fork(Fork::at(tool.unwrap().sequence.unwrap()))
+        .await
+        .unwrap();
+    assert_eq!(fork.outcome().await.unwrap().text(), "it is 3");
+    following.flush().await.unwrap();
+    let spans = collector.spans();
+    check_whole(&spans);
+    let trace = fork.id().to_string().replace('-', "");
+    let mut own = spans.clone();
+    own.retain(|span| hex(&span.trace_id) == trace);
+    // The first model call is the other run's; the tool and the second one are its own.
+    assert_eq!((spans.len(), own.len()), (4 + 3, 3));
+    assert!(own.iter().any(|span| span.name == "execute_tool add"));
+    let root = named(&own, "invoke_agent desk");
+    assert_eq!(
+        text(&root.attributes, "ghostlight.forked_from"),
+        run.id().to_string()
+    );
 }

@@ -448,6 +448,10 @@ impl TreeReader {
             RunEnd::Failed { error, .. } => description = error.to_string(),
             RunEnd::Stopped { reason, .. } => description = reason.to_string(),
             RunEnd::Continued { next, .. } => {
+                // What continues a child stands where the child stood.
+                if let Some(above) = self.above.get(&id).copied() {
+                    self.above.insert(*next, above);
+                }
                 attributes.push(KeyValue::new("ghostlight.continued_by", next.to_string()));
             }
             _ => {}
