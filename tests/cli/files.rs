@@ -48,10 +48,10 @@ agent: { name: desk, description: \"$${TEXT}\", tools: [hub] }
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
     let told = [
-        "team.yaml:2:52: the environment variable DESK_KEY is not set",
-        "team.yaml:2:88: the environment variable DESK_KEY is not set",
-        "team.yaml:2:88: the environment variable DESK_NAME is not set",
-        "team.yaml:4:70: the environment variable HUB_TOKEN is not set",
+        "team.yaml:2:51: the environment variable DESK_KEY is not set",
+        "team.yaml:2:85: the environment variable DESK_KEY is not set",
+        "team.yaml:2:85: the environment variable DESK_NAME is not set",
+        "team.yaml:4:68: the environment variable HUB_TOKEN is not set",
         "team.yaml:6:29: the environment variable HOOK_SECRET is not set",
     ];
     assert_eq!(checked(&[]), told.map(|told| format!("warning: {told}")));
