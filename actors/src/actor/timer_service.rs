@@ -131,7 +131,9 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
                 are_full = true;
                 break;
             };
-            shared.wake(run, Some(place)).await;
+            if !shared.wake(run, Some(place)).await {
+                book.turns.spawn(shared.clone().begin_posted(run));
+            }
             book.alarms.clear(run);
         }
         let now = clock.monotonic();

@@ -154,14 +154,13 @@ impl Shared {
     pub(crate) async fn begin_posted(self: Arc<Self>, run: RunId) {
         let items = match self.services.store.inbox(run).await {
             Ok(items) => items,
-            Err(error) => {
-                tracing::warn!(%run, %error, "a posted turn cannot be read");
-                return;
-            }
+            Err(error) => return self.wake_again(run, &error),
         };
         for item in items {
-            if let Err(error) = self.begin_item(run, item).await {
-                tracing::warn!(%run, %error, "a posted turn is not begun");
+            match self.begin_item(run, item).await {
+                Ok(()) => {}
+                Err(SystemError::Store(error)) => self.wake_again(run, &error),
+                Err(error) => tracing::warn!(%run, %error, "a posted turn is not begun"),
             }
         }
     }

@@ -39,6 +39,10 @@ pub(crate) struct Contested {
     pub(crate) claims: Arc<AtomicU32>,
     /// How often a run was looked up.
     pub(crate) lookups: Arc<AtomicU32>,
+    /// How many of the next lookups of a run fail.
+    pub(crate) failed_lookups: Arc<AtomicU32>,
+    /// How many of the next reads of an inbox fail.
+    pub(crate) failed_inboxes: Arc<AtomicU32>,
     /// How many of the next reads of a journal come before its first entry.
     pub(crate) early_reads: Arc<AtomicU32>,
     /// How long commits of changes take.
@@ -57,6 +61,8 @@ impl Contested {
             most_writes: Arc::default(),
             claims: Arc::default(),
             lookups: Arc::default(),
+            failed_lookups: Arc::default(),
+            failed_inboxes: Arc::default(),
             early_reads: Arc::default(),
             commit_ms: 0,
         }
@@ -75,6 +81,13 @@ fn one_of(count: &AtomicU32) -> bool {
         .is_ok()
 }
 
+fn failed(place: &str) -> StoreError {
+    StoreError::Io {
+        place: place.to_owned(),
+        reason: "a fault of the test".to_owned(),
+    }
+}
+
 impl Store for Contested {
     pass_on! {
         in inner;
@@ -84,7 +97,6 @@ impl Store for Contested {
         fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn inbox_after(run: RunId, after: u64) -> Vec<(u64, InboxItem)>;
         fn posted(after: u64) -> (u64, Vec<RunId>);
         fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
@@ -104,7 +116,21 @@ impl Store for Contested {
 
     async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
         self.lookups.fetch_add(1, Ordering::SeqCst);
+        if one_of(&self.failed_lookups) {
+            return Err(failed("a run"));
+        }
         self.inner.run(run).await
+    }
+
+    async fn inbox_after(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
+        if one_of(&self.failed_inboxes) {
+            return Err(failed("an inbox"));
+        }
+        self.inner.inbox_after(run, after).await
     }
 
     async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
@@ -114,10 +140,7 @@ impl Store for Contested {
         }
         go(&self.reads_wait).await;
         if one_of(&self.failures) {
-            return Err(StoreError::Io {
-                place: "a value".to_owned(),
-                reason: "a fault of the test".to_owned(),
-            });
+            return Err(failed("a value"));
         }
         self.inner.state(scope, key).await
     }

@@ -37,6 +37,7 @@ mod error_texts;
 mod escalation;
 mod events;
 mod expired_approvals;
+mod failing_looks;
 mod fairness;
 mod falling_asleep;
 mod fatal;

@@ -8,7 +8,9 @@ use crate::{
         agent_message::{AgentMessage, TurnReply},
         open_questions::AskedInTree,
     },
-    contract::{Batch, InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreHandle},
+    contract::{
+        Batch, InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoreHandle,
+    },
     definition::{WhileAsking, WhileBusy},
     run::Ports,
     session::Turn,
@@ -43,12 +45,15 @@ fn turn_of(body: InboxBody) -> Option<Turn> {
 
 /// Tells the session's agent of the turns in the inbox of a run that has ended without having read
 /// them. An inbox that cannot be read now is read when the next process starts.
-pub(in crate::actor) async fn unread_turns(store: &StoreHandle, run: RunId) -> Vec<AgentMessage> {
-    let inbox = store.inbox(run).await.unwrap_or_default().into_iter();
+pub(in crate::actor) async fn unread_turns(
+    store: &StoreHandle,
+    run: RunId,
+) -> Result<Vec<AgentMessage>, StoreError> {
+    let inbox = store.inbox(run).await?.into_iter();
     let turns = inbox.filter_map(|item| turn_of(item.body));
-    turns
+    Ok(turns
         .map(|turn| AgentMessage::Unread(run, Box::new(turn)))
-        .collect()
+        .collect())
 }
 
 impl AgentState {
@@ -129,8 +134,8 @@ impl AgentState {
         if !self.steers() {
             return;
         }
-        let store = self.services().store.clone();
-        self.beside(async move { unread_turns(&store, run).await });
+        let shared = self.shared.clone();
+        self.beside(async move { shared.unread_of(run).await });
     }
 
     /// Looks for unread turns in the session's latest runs, after a life was lost.
@@ -140,14 +145,18 @@ impl AgentState {
         };
         let mut filter = RunFilter::default();
         (filter.session, filter.roots, filter.limit) = (Some(session.id.clone()), true, LATEST);
-        let store = self.services().store.clone();
+        let shared = self.shared.clone();
         self.beside(async move {
-            let rows = store.runs(filter).await.unwrap_or_default();
+            let rows = shared.services.store.runs(filter).await;
+            let rows = rows.unwrap_or_else(|error| {
+                tracing::warn!(%error, "turns that nobody read are not looked for");
+                Vec::new()
+            });
             // The session may go on without a run that is parked.
             let rested = |row: &RunRow| row.status.is_at_rest();
             let mut unread = Vec::new();
             for row in rows.into_iter().rev().filter(rested) {
-                unread.extend(unread_turns(&store, row.run).await);
+                unread.extend(shared.unread_of(row.run).await);
             }
             unread
         });

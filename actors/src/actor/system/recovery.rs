@@ -29,6 +29,9 @@ const TAKEN_UP_TOGETHER: usize = 128;
 /// How long a System waits for more places once some are free, before it takes up what it left.
 const SETTLING: Duration = Duration::from_millis(100);
 
+/// How long a run that could not be woken waits before the next try.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// A team and a tenant. A tenant is the part of an owner's name before its first `:`.
 type Tenant = (String, String);
 
@@ -90,42 +93,61 @@ impl Shared {
     /// Wakes a sleeping run of this System: its root is recovered, and reads its inbox. `false`
     /// when there is no such run. `place` is kept for the root, if it must not be live beyond the bound.
     pub(crate) async fn wake(self: &Arc<Self>, run: RunId, place: Option<Place>) -> bool {
-        match self.services.store.run(run).await {
+        let woken = match self.services.store.run(run).await {
             Ok(Some(row)) => self.wake_row(row, place).await,
             Ok(None) => return false,
-            Err(_) => {}
+            Err(error) => Err(error),
+        };
+        if let Err(error) = woken {
+            self.wake_again(run, &error);
         }
         true
     }
 
-    async fn wake_row(self: &Arc<Self>, row: RunRow, place: Option<Place>) {
-        let run = row.run;
-        if row.status == RunStatus::Continued {
-            if let Err(error) = self.services.pass_on(run).await {
-                tracing::warn!(%run, %error, "what came for the run is not passed on");
-            }
-        } else if row.status.is_at_rest() {
-            self.look_for_unread(&row).await;
+    /// Wakes a run a little later that the store did not let this process wake now: whoever posted something to it does
+    /// not say so again.
+    pub(crate) fn wake_again(&self, run: RunId, error: &StoreError) {
+        tracing::warn!(%run, %error, "what came for the run is not read");
+        if !error.is_lasting() {
+            self.set_alarm(self.services.clock.now().after(AGAIN), run);
         }
-        let Ok(Some(root)) = self.open_root_of(row).await else {
-            return;
+    }
+
+    async fn wake_row(
+        self: &Arc<Self>,
+        row: RunRow,
+        place: Option<Place>,
+    ) -> Result<(), StoreError> {
+        let before = match row.status {
+            RunStatus::Continued => self.services.pass_on(row.run).await,
+            status if status.is_at_rest() => self.look_for_unread(&row).await,
+            _ => Ok(()),
         };
-        if !matches!(self.is_out_of_reach(&root).await, Ok(false)) {
-            return;
+        before.and(self.wake_root_of(row, place).await)
+    }
+
+    async fn wake_root_of(
+        self: &Arc<Self>,
+        row: RunRow,
+        place: Option<Place>,
+    ) -> Result<(), StoreError> {
+        let Some(root) = self.open_root_of(row).await? else {
+            return Ok(());
+        };
+        if self.is_out_of_reach(&root).await? {
+            return Ok(());
         }
         // A parked run waits until it is retried, but a cancellation in its inbox is carried out.
-        if root.status == RunStatus::Parked && !self.is_to_be_cancelled(root.run).await {
-            return;
+        if root.status == RunStatus::Parked && !self.is_to_be_cancelled(root.run).await? {
+            return Ok(());
         }
-        let Some(session) = root.session.clone() else {
-            return;
-        };
-        if !self.carries(&session, &root) {
-            return;
-        }
-        if let Ok(agent) = self.agent_of(&session).await {
+        if let Some(session) = root.session.clone()
+            && self.carries(&session, &root)
+            && let Ok(agent) = self.agent_of(&session).await
+        {
             let _ = agent.cast(AgentMessage::Wake(root.run, false, None, place));
         }
+        Ok(())
     }
 
     /// Recovers interrupted roots of sessions: together, where their agents can wait for that.
@@ -302,10 +324,10 @@ impl Shared {
         }
     }
 
-    async fn is_to_be_cancelled(&self, run: RunId) -> bool {
-        let inbox = self.services.store.inbox(run).await.unwrap_or_default();
+    async fn is_to_be_cancelled(&self, run: RunId) -> Result<bool, StoreError> {
+        let inbox = self.services.store.inbox(run).await?;
         let cancels = |item: &InboxItem| matches!(item.body, InboxBody::Cancel { .. });
-        inbox.iter().any(cancels)
+        Ok(inbox.iter().any(cancels))
     }
 }
 
