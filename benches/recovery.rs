@@ -42,6 +42,8 @@ async fn start(store: SqliteStore, steps: usize) -> (System, watch::Receiver<u32
     let (sender, silent) = watch::channel(0);
     let mut limits = Limits::default();
     limits.gateway.concurrency = 1_000_000;
+    // Each round is a process that ends with all runs under way.
+    limits.fatal_after = 0;
     let team = stepping::agent("stepper", u32::MAX).into_team().unwrap();
     let builder = System::builder(store).limits(limits);
     let builder = builder.model("default", model(steps, sender)).team(team);

@@ -40,7 +40,7 @@ pub struct Limits {
     /// How many processes in a row may end with a run under way that records nothing in between before its input
     /// counts as poison, with the same consequences. From the third on it goes on after a random pause that grows to
     /// a minute at the most, so that the runs beside it get further meanwhile and are not taken for the cause. The count is
-    /// durable; 0 is without bound.
+    /// durable; with 0 there are neither pauses nor a bound.
     pub fatal_after: u32,
     /// How often a run's function, or an agent below, may crash within a period, whatever it
     /// records in between. Past it the run is treated as one with a poisonous input, and so are the

@@ -200,6 +200,27 @@ async fn a_suspect_that_pauses_is_cancelled_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_a_bound_a_run_goes_on_at_once_in_every_process() {
+    let mut machine = Machine::new(3);
+    machine.stage.limits.fatal_after = 0;
+    let mut system = machine.start().await;
+    let fatal = say(&system, "s", "fatal").await;
+    let before = tokio::time::Instant::now();
+    for _ in 0..15 {
+        machine.dies.notified().await;
+        machine.stage.crash(&system).await;
+        system = machine.start().await;
+    }
+    machine.dies.notified().await;
+    assert!(
+        before.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        before.elapsed()
+    );
+    assert_eq!(machine.takeovers(&fatal).await, 15);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_waits_or_that_this_process_takes_up_again_is_not_suspected() {
     let mut stage = Stage::alone();
     let agent = || {

@@ -38,7 +38,8 @@ impl Carrier {
 
     /// Waits before a run goes on with which several processes ended, until somebody tells it something.
     pub(super) async fn pause_if_suspect(&mut self, interrupted: u32) -> Result<(), RunExit> {
-        let Some(suspected) = interrupted.checked_sub(SUSPECT) else {
+        let suspected = interrupted.checked_sub(SUSPECT);
+        let Some(suspected) = suspected.filter(|_| self.life.fatal_after > 0) else {
             return Ok(());
         };
         let ports = self.driver.ports.clone();
