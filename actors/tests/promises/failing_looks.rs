@@ -1,4 +1,4 @@
-//! What another process posts is read, although the store fails at the look that finds it.
+//! An item that another process posts is read, although the store fails at the look that finds it.
 
 use std::{
     sync::{

@@ -77,7 +77,7 @@ async fn say(system: &System, key: &str, what: &str) -> String {
     text(&begin(system, key, what).await).await
 }
 
-/// What a store has of a session: entries, rows of runs and values.
+/// The numbers of entries, rows of runs and values that a store has of a session.
 async fn left(store: &impl Store, key: &str) -> (usize, usize, usize) {
     let mut filter = RunFilter::default();
     filter.session = Some(id(key));

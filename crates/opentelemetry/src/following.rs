@@ -164,7 +164,7 @@ impl From<StoreError> for Halt {
 struct Tree {
     row: Row,
     is_sampled: bool,
-    /// What is known of its open runs. It is made anew of the entries when there is news after a pause.
+    /// The state of its open runs. It is read anew from the entries when there is news after a pause.
     reader: Option<TreeReader>,
     /// For how many looks there was no news.
     quiet: u32,
@@ -247,7 +247,7 @@ impl Follower {
     async fn look(&mut self, all: bool) -> Result<(), FlushError> {
         let looked = self.looked(all).await;
         if looked.is_err() {
-            // What was read and not exported is read again.
+            // The entries that were read and not exported are read again.
             self.trees.clear();
             self.is_loaded = false;
         }

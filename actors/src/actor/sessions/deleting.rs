@@ -49,7 +49,7 @@ impl Sessions {
     /// conversation is still there without some of its runs, and the next call deletes it.
     ///
     /// # Errors
-    /// What the store fails with. What was deleted before the failure stays deleted.
+    /// A failure of the store. Runs and sessions that were deleted before it stay deleted.
     pub async fn prune(&self, retention: Retention) -> Result<Pruned, SystemError> {
         let now = self.clock.now();
         let mut pruned = retention.prune_runs(&self.store, now).await?;

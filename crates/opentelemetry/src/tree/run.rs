@@ -1,4 +1,4 @@
-//! What is known of a run that has not ended.
+//! The state of a run that has not ended.
 
 use std::time::{Duration, SystemTime};
 
