@@ -90,8 +90,8 @@ impl Services {
             false => run,
         };
         let fresh = self.store.post(first, item).await?;
-        // Somebody may take the command under the id of a closed journal and read another inbox: lives 3982 and 6929 of
-        // the simulation hang where the message is not passed on then.
+        // A child that is being taken up is live under its first id, and takes the command there. It reads the inbox of
+        // its last journal alone.
         if first != row.run || !self.previewer.live.tell(first, Command::Inbox) {
             // The run went on, perhaps just now.
             self.pass_on(first).await?;

@@ -213,6 +213,35 @@ async fn an_answer_that_comes_when_its_journal_is_closed_answers_nothing_in_the_
     assert_eq!(text(&run).await, "\"blue\"");
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_comes_for_a_child_while_it_is_taken_up_is_passed_on_from_its_first_journal() {
+    for after in (0..50).map(|step| step * 100) {
+        // The agent above is at work, so its tree is taken up when the next process starts.
+        let above = |stage: &Stage| {
+            let agent = Agent::from_fn("a", |cx: RunContext| async move {
+                let child = cx.spawn("ear", "-").await?;
+                cx.tool(call("1", "work")).await?;
+                Ok(Outcome::answer(cx.join(&child).await?.text))
+            });
+            let work = stage.tool("work", Effect::Read, 20_000);
+            agent.tool(work).agent(ear("ear"))
+        };
+        let mut stage = Stage::new();
+        let system = stage.start(above(&stage)).await;
+        let run = ask(&system, "a", "-").await.id();
+        pause(100).await;
+        let first = child(&stage, "ear").await;
+        system.run(first).tell(&Tick(1)).await.unwrap();
+        pause(200).await;
+        stage.crash(&system).await;
+        let store = SlowStore::to_read(stage.store.clone());
+        let system = start(&stage, store, above(&stage)).await;
+        pause(after).await;
+        system.run(first).tell(&Tick(0)).await.unwrap();
+        assert_eq!(text(&system.run(run)).await, "1", "after {after} ms");
+    }
+}
+
 /// The process that tells moves the message slowly, and the one that carries the run moves it meanwhile.
 #[tokio::test(start_paused = true)]
 async fn what_two_processes_pass_on_is_received_once_however_often_the_run_went_on_meanwhile() {

@@ -184,6 +184,7 @@ pub(crate) struct SlowStore {
     inner: InMemoryStore,
     commit_ms: u64,
     inbox_ms: u64,
+    read_ms: u64,
     moves: Option<AtomicU32>,
     move_ms: u64,
     settles_in: Duration,
@@ -195,6 +196,7 @@ impl SlowStore {
             inner,
             commit_ms: 7,
             inbox_ms: 7,
+            read_ms: 0,
             moves: None,
             move_ms: 7,
             settles_in: Duration::ZERO,
@@ -226,6 +228,16 @@ impl SlowStore {
         }
     }
 
+    /// Where reading a journal takes its time.
+    pub(crate) fn to_read(inner: InMemoryStore) -> Self {
+        Self {
+            commit_ms: 0,
+            inbox_ms: 0,
+            read_ms: 1_000,
+            ..Self::new(inner)
+        }
+    }
+
     /// Where every second commit that only moves what was posted takes much more time.
     pub(crate) fn uneven(inner: InMemoryStore) -> Self {
         Self {
@@ -248,7 +260,6 @@ pub(crate) use pass_on;
 impl Store for SlowStore {
     pass_on! {
         in inner;
-        fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
         fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
         fn run(run: RunId) -> Option<RunRow>;
         fn runs(filter: RunFilter) -> Vec<RunRow>;
@@ -260,6 +271,16 @@ impl Store for SlowStore {
         fn posted(after: u64) -> (u64, Vec<RunId>);
         fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+    }
+
+    async fn read(
+        &self,
+        journal: JournalId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredLine>, StoreError> {
+        pause(self.read_ms).await;
+        self.inner.read(journal, from, limit).await
     }
 
     async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
