@@ -322,6 +322,17 @@ impl AgentState {
         });
     }
 
+    /// Passes on what came for a closed journal while the run was taken up under its id.
+    fn pass_on(&mut self, closed: RunId) {
+        let shared = self.shared.clone();
+        self.beside(async move {
+            if let Err(error) = shared.services.pass_on(closed).await {
+                shared.wake_again(closed, &error);
+            }
+            []
+        });
+    }
+
     /// Does work beside the mailbox. The messages in which it results come to this agent.
     fn beside<M>(&mut self, work: impl Future<Output = M> + Send + 'static)
     where
@@ -356,6 +367,7 @@ impl AgentState {
                         }
                         self.runs.insert(loaded.row.run, hosted);
                     }
+                    self.pass_on(run);
                 }
                 self.carry(loaded, Some(taken));
             }

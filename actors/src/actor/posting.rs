@@ -90,9 +90,7 @@ impl Services {
             false => run,
         };
         let fresh = self.store.post(first, item).await?;
-        // A child that is being taken up is live under its first id, and takes the command there. It reads the inbox of
-        // its last journal alone.
-        if first != row.run || !self.previewer.live.tell(first, Command::Inbox) {
+        if !self.previewer.live.tell(first, Command::Inbox) {
             // The run went on, perhaps just now.
             self.pass_on(first).await?;
         }

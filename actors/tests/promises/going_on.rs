@@ -12,12 +12,12 @@ use std::{
 use futures_util::future::join_all;
 use ghostlight_actors::{
     actor::System,
-    contract::{RunStatus, Ticket},
+    contract::{InboxBody, InboxItem, RunStatus, Store as _, Ticket},
     definition::WhileBusy,
     run::{Agent, RunContext, operations::AgentMessage},
     session::Turn,
     testing::{CrashOptions, InMemoryStore, Scenario, ScriptedModel, crash_everywhere},
-    vocabulary::{Effect, ModelResponse, Outcome, Question, RunId, ToolDefinition},
+    vocabulary::{Effect, ModelResponse, Outcome, Question, RunId, Timestamp, ToolDefinition},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -215,7 +215,7 @@ async fn an_answer_that_comes_when_its_journal_is_closed_answers_nothing_in_the_
 
 #[tokio::test(start_paused = true)]
 async fn what_comes_for_a_child_while_it_is_taken_up_is_passed_on_from_its_first_journal() {
-    for after in (0..50).map(|step| step * 100) {
+    for (after, dies) in (0..50).flat_map(|step| [(step * 100, false), (step * 100, true)]) {
         // The agent above is at work, so its tree is taken up when the next process starts.
         let above = |stage: &Stage| {
             let agent = Agent::from_fn("a", |cx: RunContext| async move {
@@ -237,7 +237,15 @@ async fn what_comes_for_a_child_while_it_is_taken_up_is_passed_on_from_its_first
         let store = SlowStore::to_read(stage.store.clone());
         let system = start(&stage, store, above(&stage)).await;
         pause(after).await;
-        system.run(first).tell(&Tick(0)).await.unwrap();
+        if dies {
+            // Another process posts it, and dies before it can pass it on.
+            let (name, value) = ("tick".to_owned(), json!(0));
+            let item = InboxBody::Message { name, value };
+            let item = InboxItem::new("0", Timestamp(0), item);
+            stage.store.post(first, item).await.unwrap();
+        } else {
+            system.run(first).tell(&Tick(0)).await.unwrap();
+        }
         assert_eq!(text(&system.run(run)).await, "1", "after {after} ms");
     }
 }
