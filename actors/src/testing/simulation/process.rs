@@ -22,6 +22,8 @@ use crate::{
 
 /// The longest life of a process that meets faults, in milliseconds.
 const LIFE_MS: u64 = 6_000;
+/// The time in which most of the processes that stand still come to it, in milliseconds.
+const FREEZES_WITHIN_MS: u64 = 1_500;
 /// The most store calls of a process that dies at one of them.
 const CALLS: u64 = 300;
 
@@ -192,7 +194,13 @@ impl Life<'_> {
         }
         let freezes = world.chance.happens(world.faults.frozen);
         let mut lifetime = world.chance.millis(LIFE_MS);
-        if world.chance.happens(0.5) {
+        if freezes && world.chance.happens(0.7) {
+            // Most work is done by later.
+            lifetime = world.chance.millis(FREEZES_WITHIN_MS);
+        } else if self.still.is_some() && world.chance.happens(0.7) {
+            // The process that stood still goes on first.
+            lifetime = Duration::from_millis(LIFE_MS);
+        } else if world.chance.happens(0.5) {
             let strike = [Strike::Before, Strike::After][usize::from(world.chance.happens(0.5))];
             store.crash_at(1 + world.chance.below(CALLS), strike);
             lifetime = Duration::from_millis(LIFE_MS);
