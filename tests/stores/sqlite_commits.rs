@@ -185,6 +185,30 @@ async fn the_anchor_follows_while_the_store_is_open() {
 }
 
 #[tokio::test]
+async fn a_claim_that_power_took_leaves_the_journal_as_it_was() {
+    let folder = Folder::new();
+    let mut options = Options::default();
+    options.anchor_interval_ms = 1;
+    let store = SqliteStore::open_with(folder.store(), &options).unwrap();
+    commit(&store, making(1, &["made"])).await.unwrap();
+    let before = folder.image();
+    assert_eq!(store.claim(run(1).into(), false).await.unwrap().epoch, 2);
+    let claimed = folder.image();
+    // A request without a change syncs nothing, so the anchor may not name the claim after it either.
+    store.held_elsewhere(vec![run(1).into()]).await.unwrap();
+    commit(&store, Batch::default()).await.unwrap();
+    store.close().await.unwrap();
+    // The anchor as it is at last, and the log as it was before the claim and right after it.
+    for (kept, epoch) in [(before, 2), (claimed, 3)] {
+        std::fs::copy(folder.beside(".anchor"), kept.beside(".anchor")).unwrap();
+        let found = SqliteStore::open(kept.store()).unwrap();
+        assert_eq!(texts(&found, 1).await.unwrap(), ["made"]);
+        assert_eq!(found.claim(run(1).into(), true).await.unwrap().epoch, epoch);
+        found.verify().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn dropping_the_last_handle_frees_the_store() {
     let folder = Folder::new();
     let store = SqliteStore::open(folder.store()).unwrap();

@@ -31,6 +31,9 @@ pub trait Store: Send + Sync + 'static {
     /// Makes this process the owner of a journal and raises its epoch. A journal that does not
     /// exist yet is made, empty. Without `take_over` a journal whose owner lives is refused as
     /// [`StoreError::Owned`]; the owner itself may claim again, which closes its old epoch.
+    ///
+    /// No commit of the owner is durable before its claim is. A claim may be lost only together with every process that
+    /// could have the journal, as when power fails and the store is a file of that machine.
     fn claim(
         &self,
         journal: JournalId,

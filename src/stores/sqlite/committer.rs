@@ -105,11 +105,14 @@ impl Health {
 
 /// A request: work inside the transaction, and an answer once that is durable.
 trait Job: Send {
+    /// Whether the answer waits until the transaction survives a loss of power.
+    fn is_durable(&self) -> bool;
     fn work(&mut self, writer: &mut Writer) -> Result<(), Fault>;
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
 struct Request<F, T> {
+    durable: bool,
     work: Option<F>,
     done: Option<T>,
     reply: oneshot::Sender<Result<T, StoreError>>,
@@ -120,6 +123,10 @@ where
     F: FnOnce(&mut Writer) -> Result<T, Fault> + Send,
     T: Send,
 {
+    fn is_durable(&self) -> bool {
+        self.durable
+    }
+
     fn work(&mut self, writer: &mut Writer) -> Result<(), Fault> {
         if let Some(work) = self.work.take() {
             self.done = Some(work(writer)?);
@@ -167,6 +174,7 @@ impl Committer {
         let service = Service {
             writer,
             anchor,
+            durable: anchored,
             anchored,
             due: None,
             interval,
@@ -187,9 +195,30 @@ impl Committer {
         &self,
         work: impl FnOnce(&mut Writer) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.ask(true, work).await
+    }
+
+    /// Runs this work, which claims journals and does nothing else, inside a transaction that need
+    /// not be durable by itself.
+    ///
+    /// What an owner writes is durable only together with its claim, which comes before it in the
+    /// log. A claim that is lost with the power had two owners that both ended then.
+    pub(super) async fn claim<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.ask(false, work).await
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        durable: bool,
+        work: impl FnOnce(&mut Writer) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
         self.health.check()?;
         let (reply, answer) = oneshot::channel();
         let request = Request {
+            durable,
             work: Some(work),
             done: None,
             reply,
@@ -232,6 +261,8 @@ impl Drop for Committer {
 struct Service {
     writer: Writer,
     anchor: Anchor,
+    /// The last commit that survives a loss of power.
+    durable: Mark,
     /// The commit that the anchor names.
     anchored: Mark,
     /// When the anchor must be brought up to date, if it is stale.
@@ -289,7 +320,7 @@ impl Service {
         for job in group.drain(..) {
             job.answer(committed.clone());
         }
-        if committed.is_ok() && self.due.is_none() && self.writer.mark() != self.anchored {
+        if committed.is_ok() && self.due.is_none() && self.durable != self.anchored {
             self.due = Some(Instant::now() + self.interval);
         }
     }
@@ -298,7 +329,8 @@ impl Service {
         if let Some(error) = self.health.failed.get() {
             return Err(error.clone());
         }
-        match self.writer.begin() {
+        let durable = group.iter().any(|job| job.is_durable());
+        match self.writer.begin(durable) {
             Ok(()) => {}
             Err(fault) if fault.is_busy() => return Err(fault.at(&self.health.place)),
             Err(fault) => return Err(self.fail(fault)),
@@ -307,7 +339,11 @@ impl Service {
             .iter_mut()
             .try_for_each(|job| job.work(&mut self.writer));
         let committed = work.and_then(|()| self.writer.finish());
-        committed.map_err(|fault| self.fail(fault))?;
+        let changed = committed.map_err(|fault| self.fail(fault))?;
+        // Without a change nothing was synced.
+        if durable && changed {
+            self.durable = self.writer.mark();
+        }
         // A write to a file that was removed or replaced is not durable.
         self.health.check_file()
     }
@@ -322,7 +358,7 @@ impl Service {
 
     fn write_anchor(&mut self) {
         self.due = None;
-        let mark = self.writer.mark();
+        let mark = self.durable;
         if mark == self.anchored || self.health.failed.get().is_some() {
             return;
         }

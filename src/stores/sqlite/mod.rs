@@ -131,6 +131,7 @@ impl SqliteStore {
         let owner = Owner::register(path, &guard).map_err(|error| io(&place, locking, &error))?;
         let connection =
             opening::open_writer(path, options, &guard).map_err(|fault| fault.at(&place))?;
+        opening::sync_log(path).map_err(|error| io(&place, "syncing its log", &error))?;
         let anchor = anchor::ensure(&anchor::path_of(path), found.mark, &guard)
             .map_err(|error| io(&place, "writing its anchor", &error))?;
         drop(guard);
@@ -231,7 +232,7 @@ impl Store for SqliteStore {
 
     async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
         let work = move |writer: &mut Writer| writer.claim(journal, take_over);
-        self.committer()?.submit(work).await?
+        self.committer()?.claim(work).await?
     }
 
     async fn claim_below(
@@ -241,7 +242,7 @@ impl Store for SqliteStore {
         epoch: u64,
     ) -> Result<Claim, StoreError> {
         let work = move |writer: &mut Writer| writer.claim_below(journal, &above, epoch);
-        self.committer()?.submit(work).await?
+        self.committer()?.claim(work).await?
     }
 
     async fn claim_all(
@@ -252,7 +253,7 @@ impl Store for SqliteStore {
             let each = journals.into_iter();
             each.map(|journal| writer.claim(journal, false)).collect()
         };
-        self.committer()?.submit(work).await
+        self.committer()?.claim(work).await
     }
 
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {

@@ -335,6 +335,17 @@ fn make(path: &Path, guard: &Guard) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Syncs SQLite's log. The last commits in it may be claims, which are not synced by themselves, or those of a process
+/// that died before its sync; the anchor names none of them before that.
+pub(super) fn sync_log(path: &Path) -> io::Result<()> {
+    let log = with_suffix(path, "-wal");
+    match files::open_regular(OpenOptions::new().write(true), &log) {
+        Ok(log) => log.sync_data(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Opens the writing connection, and brings the tables up to date. The guard keeps other processes
 /// from doing so at the same time.
 pub(super) fn open_writer(

@@ -83,6 +83,8 @@ pub(super) struct Writer {
     /// Owners that were found dead; an id is never used again.
     dead: HashSet<String>,
     data_version: Option<i64>,
+    /// Whether a commit waits until the disk has it.
+    syncs: bool,
     heads: HashMap<JournalId, Head>,
     tail: Tail,
     /// The digest of the commit that is being made.
@@ -101,6 +103,7 @@ impl Writer {
             owner,
             dead: HashSet::new(),
             data_version: None,
+            syncs: true,
             heads: HashMap::new(),
             tail: Tail::default(),
             digest: CommitDigest::after(&[0; 16], 0),
@@ -109,10 +112,15 @@ impl Writer {
         }
     }
 
-    /// Begins a transaction, and forgets the remembered journals if another connection has written
-    /// since.
-    pub(super) fn begin(&mut self) -> Result<(), Fault> {
+    /// Begins a transaction, durable once it ends or only with the next one that is, and forgets
+    /// the remembered journals if another connection has written since.
+    pub(super) fn begin(&mut self, durable: bool) -> Result<(), Fault> {
         let connection = &self.connection;
+        if self.syncs != durable {
+            let level = if durable { "FULL" } else { "NORMAL" };
+            connection.pragma_update(None, "synchronous", level)?;
+            self.syncs = durable;
+        }
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let version = connection
             .prepare_cached("PRAGMA data_version")?
@@ -130,8 +138,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the transaction durable. A transaction without changes is no commit.
-    pub(super) fn finish(&mut self) -> Result<(), Fault> {
+    /// Commits the transaction, and tells whether it changed anything: without changes it is no commit.
+    pub(super) fn finish(&mut self) -> Result<bool, Fault> {
         if self.changed {
             self.tail.commit += 1;
             self.tail.digest = self.digest.done();
@@ -145,7 +153,7 @@ impl Writer {
             ])?;
         }
         self.connection.prepare_cached("COMMIT")?.execute([])?;
-        Ok(())
+        Ok(self.changed)
     }
 
     /// Rolls the transaction back, if there is one.
@@ -155,7 +163,7 @@ impl Writer {
         self.data_version = None;
     }
 
-    /// The last durable commit, outside of a transaction.
+    /// The last commit, outside of a transaction.
     pub(super) fn mark(&self) -> Mark {
         Mark {
             number: self.tail.commit,
