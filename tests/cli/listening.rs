@@ -304,6 +304,38 @@ pub(crate) mod over_http {
         assert!(sessions.out.contains("ada/s"), "{}", sessions.out);
     }
 
+    #[cfg(feature = "opentelemetry")]
+    #[test]
+    fn a_scraper_with_its_key_is_told_what_the_agents_did() {
+        let desk = Desk::new("says", json!({ "text": "hello" }));
+        let key = |words: &[&str]| {
+            let made = desk.run(&[&["key", "add"], words].concat()).exits(0);
+            format!("Authorization: Bearer {}\r\n", made.out.trim())
+        };
+        let (client, scraper) = (key(&["ada"]), key(&["prometheus", "--scopes", "metrics"]));
+        let to = free();
+        let serving = serve(&desk, to);
+        let scrape = || {
+            let mut text = String::new();
+            let told = open(to, "GET", "/metrics", &scraper, "").unwrap();
+            { told }.read_to_string(&mut text).unwrap();
+            text
+        };
+        desk.until("the first scrape", |_| {
+            ask(to, "GET", "/health", "", "").is_some()
+        });
+        let first = scrape();
+        assert!(first.contains("ghostlight_live_runs 0\n"), "{first}");
+        let path = "/api/v1/sessions/desk/s/turns?wait=50";
+        let said = ask(to, "POST", path, &client, r#"{"text":"go"}"#).unwrap();
+        assert_eq!(said.0, 200);
+        let ended = "ghostlight_runs_ended_total{gen_ai_agent_name=\"desk\",ghostlight_run_end=\"answered\",ghostlight_team=\"desk\"} 1\n";
+        desk.until("the count", |_| scrape().contains(ended));
+        serving.signal("TERM");
+        let ended = serving.ends().exits(0);
+        assert!(!ended.err.contains("WARN"), "{}", ended.err);
+    }
+
     #[test]
     fn it_does_not_listen_where_others_can_reach_it_without_a_key() {
         let desk = Desk::new("says", json!({ "text": "hello" }));

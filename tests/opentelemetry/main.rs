@@ -5,7 +5,10 @@ mod collector;
 mod command;
 mod going_on;
 mod receivers;
+mod scraped;
 mod what_happens;
+
+use std::time::Duration;
 
 use ghostlight::{
     actor::System,
@@ -27,6 +30,7 @@ fn model(replies: impl IntoIterator<Item = ModelResponse>) -> ScriptedModel {
         input_tokens: 30,
         output_tokens: 7,
         cached_tokens: 20,
+        cost_micros: 11,
         ..Usage::default()
     };
     ScriptedModel::turns(replies).usage(usage)

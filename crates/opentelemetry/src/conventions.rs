@@ -51,6 +51,11 @@ pub(crate) const AGENT_DURATION: &str = "gen_ai.invoke_agent.duration";
 pub(crate) const WORKFLOW_DURATION: &str = "gen_ai.workflow.duration";
 pub(crate) const RUNS_ENDED: &str = "ghostlight.runs.ended";
 pub(crate) const RUNS_OPEN: &str = "ghostlight.runs.open";
+/// Counted in millionths of the currency of the team's prices.
+pub(crate) const COST: &str = "ghostlight.usage.cost_micros";
+pub(crate) const MODEL_ATTEMPTS: &str = "ghostlight.model.attempts";
+pub(crate) const RUNS_PARKED: &str = "ghostlight.runs.parked";
+pub(crate) const RUNS_RESTARTED: &str = "ghostlight.runs.restarted";
 pub(crate) const SPANS_DROPPED: &str = "ghostlight.spans.dropped";
 
 /// The bounds of the buckets of durations, in seconds.

@@ -81,7 +81,7 @@ impl Following {
         telemetry: OpenTelemetry,
         system: &System,
     ) -> Result<Self, StoreError> {
-        let places = Places::of(system.store().clone());
+        let places = Places::of(system.store().clone(), telemetry.purpose());
         places.begin().await?;
         let (commands, given) = mpsc::unbounded_channel();
         let (ends, is_ending) = watch::channel(false);
@@ -198,8 +198,8 @@ impl Follower {
         ends: watch::Receiver<bool>,
     ) -> Self {
         Self {
+            right: Right::of(store.clone(), telemetry.purpose()),
             telemetry,
-            right: Right::of(store.clone()),
             definitions: Definitions::of(store.clone()),
             places,
             store,

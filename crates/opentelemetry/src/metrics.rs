@@ -8,7 +8,10 @@ use opentelemetry::{
     metrics::{Counter, Gauge, Histogram, Meter, MeterProvider, noop::NoopMeterProvider},
 };
 
-use crate::{conventions as names, tree::Measure};
+use crate::{
+    conventions as names,
+    tree::{Answered, Measure},
+};
 
 #[derive(Clone)]
 pub(crate) struct Metrics {
@@ -17,7 +20,11 @@ pub(crate) struct Metrics {
     tools: Histogram<f64>,
     agents: Histogram<f64>,
     workflows: Histogram<f64>,
+    attempts: Counter<u64>,
+    cost: Counter<u64>,
     ended: Counter<u64>,
+    parked: Counter<u64>,
+    restarted: Counter<u64>,
     open: Gauge<u64>,
     dropped: Counter<u64>,
 }
@@ -26,6 +33,10 @@ impl Metrics {
     pub(crate) fn new(provider: &impl MeterProvider) -> Self {
         let meter = provider.meter_with_scope(crate::telemetry::scope());
         let durations = |name, description| durations(&meter, name, description);
+        let counter = |name, unit, description| {
+            let counter = meter.u64_counter(name).with_unit(unit);
+            counter.with_description(description).build()
+        };
         Self {
             operations: durations(names::OPERATION_DURATION, "How long model calls took."),
             tools: durations(names::TOOL_DURATION, "How long calls of tools took."),
@@ -37,21 +48,41 @@ impl Metrics {
                 .with_description("The tokens of model calls.")
                 .with_boundaries(names::TOKEN_BUCKETS.to_vec())
                 .build(),
-            ended: meter
-                .u64_counter(names::RUNS_ENDED)
-                .with_unit("{run}")
-                .with_description("The runs that ended, by how they ended.")
-                .build(),
+            attempts: counter(
+                names::MODEL_ATTEMPTS,
+                "{attempt}",
+                "The attempts of the model calls that were answered.",
+            ),
+            cost: counter(
+                names::COST,
+                "{micro}",
+                "The cost of model calls, in millionths of the currency of the prices.",
+            ),
+            ended: counter(
+                names::RUNS_ENDED,
+                "{run}",
+                "The runs that ended, by how they ended.",
+            ),
+            parked: counter(
+                names::RUNS_PARKED,
+                "{run}",
+                "How often runs were parked, by the error.",
+            ),
+            restarted: counter(
+                names::RUNS_RESTARTED,
+                "{restart}",
+                "How often an agent failed and was started again with its run.",
+            ),
             open: meter
                 .u64_gauge(names::RUNS_OPEN)
                 .with_unit("{run}")
                 .with_description("The trees of runs that have not ended, by their status.")
                 .build(),
-            dropped: meter
-                .u64_counter(names::SPANS_DROPPED)
-                .with_unit("{span}")
-                .with_description("The spans that the collector refused.")
-                .build(),
+            dropped: counter(
+                names::SPANS_DROPPED,
+                "{span}",
+                "The spans that the collector refused.",
+            ),
         }
     }
 
@@ -66,22 +97,26 @@ impl Metrics {
                 model,
                 seconds,
                 error,
-                usage,
+                answered,
             } => {
                 let mut of = vec![
                     KeyValue::new(names::OPERATION_NAME, names::CHAT),
                     KeyValue::new(names::PROVIDER_NAME, model.provider),
                     KeyValue::new(names::REQUEST_MODEL, model.model),
                 ];
-                for (kind, tokens) in usage.into_iter().flat_map(|usage| {
-                    [
+                if let Some(Answered { usage, attempts }) = answered {
+                    for (kind, tokens) in [
                         ("input", usage.input_tokens),
                         ("output", usage.output_tokens),
-                    ]
-                }) {
-                    of.push(KeyValue::new(names::TOKEN_TYPE, kind));
-                    self.tokens.record(tokens, &of);
-                    of.pop();
+                    ] {
+                        of.push(KeyValue::new(names::TOKEN_TYPE, kind));
+                        self.tokens.record(tokens, &of);
+                        of.pop();
+                    }
+                    self.attempts.add(u64::from(attempts), &of);
+                    if usage.cost_micros > 0 {
+                        self.cost.add(usage.cost_micros, &of);
+                    }
                 }
                 of.extend(error.map(error_type));
                 self.operations.record(seconds, &of);
@@ -129,6 +164,11 @@ impl Metrics {
                 of.extend(error.map(error_type));
                 histogram.record(seconds, &of);
             }
+            Measure::Parked { agent, team, error } => {
+                let [agent, team] = carried(agent, team);
+                self.parked.add(1, &[agent, team, error_type(error)]);
+            }
+            Measure::Restarted { agent, team } => self.restarted.add(1, &carried(agent, team)),
         }
     }
 
@@ -162,6 +202,14 @@ fn durations(meter: &Meter, name: &'static str, description: &'static str) -> Hi
         .with_description(description)
         .with_boundaries(names::DURATION_BUCKETS.to_vec())
         .build()
+}
+
+/// The agent that carried a run, and its team.
+fn carried(agent: String, team: String) -> [KeyValue; 2] {
+    [
+        KeyValue::new(names::AGENT_NAME, agent),
+        KeyValue::new(names::TEAM, team),
+    ]
 }
 
 fn error_type(error: String) -> KeyValue {

@@ -10,9 +10,45 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 
-/// The scopes of the rows; agents have no scopes of these names.
-const TREES: &str = "opentelemetry";
-const EXPORTER: &str = "opentelemetry-exporter";
+/// What the trees of a store are followed for. Each purpose has a right and rows of its own: what the server counts
+/// takes no spans from a process that exports, and does not wait for its collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To a collector.
+    Export,
+    /// For Prometheus, which asks.
+    Scrape,
+}
+
+impl Purpose {
+    /// The scope of the places of trees; agents have no scopes of these names.
+    fn trees(self) -> &'static str {
+        match self {
+            Self::Export => "opentelemetry",
+            Self::Scrape => "prometheus",
+        }
+    }
+
+    /// The scope of what is known of the store.
+    fn exporter(self) -> &'static str {
+        match self {
+            Self::Export => "opentelemetry-exporter",
+            Self::Scrape => "prometheus-exporter",
+        }
+    }
+
+    /// The journal whose owner follows. No run has its id.
+    fn journal(self) -> JournalId {
+        let name: &[u8] = match self {
+            Self::Export => b"the exporter of OpenTelemetry",
+            Self::Scrape => b"the exporter for Prometheus",
+        };
+        let mut bits = [0; 16];
+        bits.copy_from_slice(&Digest::of(name).0[..16]);
+        RunId::from_random(u128::from_be_bytes(bits)).into()
+    }
+}
+
 const FOUND: &str = "found";
 /// How often the right to export is asked for while another process has it.
 const ASKED: Duration = Duration::from_secs(5);
@@ -42,11 +78,14 @@ pub(crate) struct Row {
 
 /// The rows in a store.
 #[derive(Clone, Debug)]
-pub(crate) struct Places(StoreHandle);
+pub(crate) struct Places {
+    store: StoreHandle,
+    purpose: Purpose,
+}
 
 impl Places {
-    pub(crate) fn of(store: StoreHandle) -> Self {
-        Self(store)
+    pub(crate) fn of(store: StoreHandle, purpose: Purpose) -> Self {
+        Self { store, purpose }
     }
 
     /// Notes that this store is followed, unless it was before.
@@ -57,14 +96,14 @@ impl Places {
         }
         let mut latest = RunFilter::default();
         latest.limit = 1;
-        let latest = self.0.runs(latest).await?;
+        let latest = self.store.runs(latest).await?;
         let began_ms = latest.first().map_or(0, |row| row.started_at.0);
         let found = Found {
             began_ms,
             until_ms: began_ms,
         };
         // Another process may have been faster, and then it is right.
-        self.put(EXPORTER, FOUND, Some(&found), Expected::Version(0))
+        self.put(FOUND, Some(&found), Expected::Version(0))
             .await
             .map(drop)
     }
@@ -79,14 +118,12 @@ impl Places {
     }
 
     pub(crate) async fn put_found(&self, found: Found) -> Result<(), StoreError> {
-        self.put(EXPORTER, FOUND, Some(&found), Expected::Any)
-            .await
-            .map(drop)
+        self.put(FOUND, Some(&found), Expected::Any).await.map(drop)
     }
 
     /// The trees that are not exported to their ends.
     pub(crate) async fn all(&self) -> Result<Vec<(RunId, Row)>, StoreError> {
-        let rows = self.0.scope(TREES.to_owned()).await?;
+        let rows = self.store.scope(self.purpose.trees().to_owned()).await?;
         let row = |(key, row): (String, ghostlight_actors::contract::StateValue)| {
             let root = key.parse().ok()?;
             Some(read(&key, row.value).map(|place: Place| {
@@ -100,7 +137,10 @@ impl Places {
     /// The row of a tree; `None` where it was exported to its end.
     pub(crate) async fn tree(&self, root: RunId) -> Result<Option<Row>, StoreError> {
         let key = root.to_string();
-        let slot = self.0.state(TREES.to_owned(), key.clone()).await?;
+        let slot = self
+            .store
+            .state(self.purpose.trees().to_owned(), key.clone())
+            .await?;
         let StateSlot { value, version } = slot;
         match value {
             None if version > 0 => Ok(None),
@@ -120,11 +160,11 @@ impl Places {
             let key = root.to_string();
             let place = Place { after: row.after };
             let expected = Expected::Version(row.version);
-            let mut batch = write(TREES, &key, Some(&place), expected)?;
+            let mut batch = write(self.purpose.trees(), &key, Some(&place), expected)?;
             if *is_over {
                 // The deletion of a row that is there leaves its version.
                 let expected = Expected::Version(row.version + 1);
-                let deletion = write(TREES, &key, None::<&Place>, expected)?;
+                let deletion = write(self.purpose.trees(), &key, None::<&Place>, expected)?;
                 batch.writes.extend(deletion.writes);
             }
             Ok(batch)
@@ -134,7 +174,7 @@ impl Places {
             .map(batch)
             .collect::<Result<Vec<_>, StoreError>>()?;
         let mut are_ours = true;
-        for committed in self.0.commit(batches).await? {
+        for committed in self.store.commit(batches).await? {
             match committed {
                 Ok(_) => {}
                 Err(StoreError::Conflict { .. }) => are_ours = false,
@@ -145,18 +185,19 @@ impl Places {
     }
 
     async fn slot(&self, key: &str) -> Result<StateSlot, StoreError> {
-        self.0.state(EXPORTER.to_owned(), key.to_owned()).await
+        self.store
+            .state(self.purpose.exporter().to_owned(), key.to_owned())
+            .await
     }
 
     async fn put<T: Serialize>(
         &self,
-        scope: &str,
         key: &str,
         value: Option<&T>,
         expected: Expected,
     ) -> Result<bool, StoreError> {
-        let batch = write(scope, key, value, expected)?;
-        match self.0.commit(vec![batch]).await?.pop() {
+        let batch = write(self.purpose.exporter(), key, value, expected)?;
+        match self.store.commit(vec![batch]).await?.pop() {
             Some(Err(StoreError::Conflict { .. })) => Ok(false),
             Some(Err(error)) => Err(error),
             Some(Ok(_)) | None => Ok(true),
@@ -170,6 +211,7 @@ impl Places {
 #[derive(Debug)]
 pub(crate) struct Right {
     store: StoreHandle,
+    purpose: Purpose,
     /// The epoch of our claim, and the term in which it was confirmed.
     held: Option<(u64, Option<u64>)>,
     /// When it was asked for in vain.
@@ -177,9 +219,10 @@ pub(crate) struct Right {
 }
 
 impl Right {
-    pub(crate) fn of(store: StoreHandle) -> Self {
+    pub(crate) fn of(store: StoreHandle, purpose: Purpose) -> Self {
         Self {
             store,
+            purpose,
             held: None,
             refused: None,
         }
@@ -188,7 +231,7 @@ impl Right {
     /// Whether this process has the right now. It takes it where no living process has it, and with `now` it asks for it
     /// at once.
     pub(crate) async fn hold(&mut self, now: bool) -> Result<bool, StoreError> {
-        let journal = journal();
+        let journal = self.purpose.journal();
         if let Some((epoch, term)) = self.held {
             if term.is_some() && self.store.term() == term {
                 return Ok(true);
@@ -217,13 +260,6 @@ impl Right {
             Err(error) => Err(error),
         }
     }
-}
-
-/// The journal whose owner exports. No run has its id.
-fn journal() -> JournalId {
-    let mut bits = [0; 16];
-    bits.copy_from_slice(&Digest::of(b"the exporter of OpenTelemetry").0[..16]);
-    RunId::from_random(u128::from_be_bytes(bits)).into()
 }
 
 fn read<T: DeserializeOwned>(key: &str, value: serde_json::Value) -> Result<T, StoreError> {

@@ -15,6 +15,7 @@ use crate::{
     exporting::{Exporting, erased},
     following::Following,
     metrics::Metrics,
+    places::Purpose,
 };
 
 /// The name under which spans and metrics are made.
@@ -41,7 +42,8 @@ struct Inner {
     metrics: Metrics,
     sampler: Box<dyn ShouldSample>,
     has_contents: bool,
-    /// The provider that [`OpenTelemetry::from_environment`] made.
+    purpose: Purpose,
+    /// The provider that was made here, and ends with the exporter.
     provider: Option<Arc<OwnProvider>>,
 }
 
@@ -93,6 +95,7 @@ impl OpenTelemetry {
             metrics,
             sampler: read.sampler,
             has_contents: read.has_contents,
+            purpose: Purpose::Export,
             provider: provider.map(|provider| Arc::new(OwnProvider(provider))),
         }))
     }
@@ -111,7 +114,20 @@ impl OpenTelemetry {
             metrics: Metrics::new(meters),
             sampler: Box::new(Sampler::AlwaysOn),
             has_contents: false,
+            purpose: Purpose::Export,
             provider: None,
+        }))
+    }
+
+    /// Counts for readers in this process, and exports nothing.
+    pub(crate) fn counting(provider: SdkMeterProvider) -> Self {
+        Self(Arc::new(Inner {
+            spans: None,
+            metrics: Metrics::new(&provider),
+            sampler: Box::new(Sampler::AlwaysOff),
+            has_contents: false,
+            purpose: Purpose::Scrape,
+            provider: Some(Arc::new(OwnProvider(provider))),
         }))
     }
 
@@ -150,6 +166,10 @@ impl OpenTelemetry {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    pub(crate) fn purpose(&self) -> Purpose {
+        self.0.purpose
     }
 
     pub(crate) fn sampling(&self) -> &dyn ShouldSample {

@@ -29,23 +29,25 @@ use crate::{
 /// The most characters of an id that a model's server gave.
 const ID_CHARACTERS: usize = 128;
 
-/// A span whose end is recorded, and what it counts as.
+/// A span whose end is recorded, and what it counts as. What counts without an end has no span.
 #[derive(Clone, Debug)]
 pub(crate) struct Finished {
-    pub(crate) span: SpanData,
+    pub(crate) span: Option<SpanData>,
     pub(crate) measure: Measure,
 }
 
-/// What metrics count of a span.
+/// What metrics count.
 #[derive(Clone, Debug)]
 pub(crate) enum Measure {
     Chat {
         model: ModelName,
         seconds: f64,
         error: Option<String>,
-        usage: Option<Usage>,
+        /// What an answer took; `None` without one.
+        answered: Option<Answered>,
     },
     Tool {
+        /// As a team defines it, or `_OTHER`.
         name: String,
         seconds: f64,
         error: Option<String>,
@@ -58,6 +60,22 @@ pub(crate) enum Measure {
         end: &'static str,
         error: Option<String>,
     },
+    Parked {
+        agent: String,
+        team: String,
+        error: String,
+    },
+    Restarted {
+        agent: String,
+        team: String,
+    },
+}
+
+/// What a model's answer took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    pub(crate) usage: Usage,
+    pub(crate) attempts: u32,
 }
 
 /// Reads a tree from its first entry on. It holds what is known of the runs that have not ended.
@@ -204,10 +222,18 @@ impl TreeReader {
                 vec![self.answered(id, run, op, &result, &call, at)]
             }
             entry => {
-                if !is_copy {
-                    run.note(&entry, at);
+                if is_copy {
+                    return Vec::new();
                 }
-                Vec::new()
+                run.note(&entry, at);
+                let measure = run.measure(&entry);
+                measure
+                    .map(|measure| Finished {
+                        span: None,
+                        measure,
+                    })
+                    .into_iter()
+                    .collect()
             }
         }
     }
@@ -225,7 +251,7 @@ impl TreeReader {
         attributes.push(KeyValue::new(names::OPERATION_ID, op.to_string()));
         attributes.push(KeyValue::new(names::PROVIDER_NAME, model.provider.clone()));
         attributes.push(KeyValue::new(names::REQUEST_MODEL, model.model.clone()));
-        let (mut error, mut description, mut usage) = (None, String::new(), None);
+        let (mut error, mut description, mut answered) = (None, String::new(), None);
         // Of a call that failed it is not recorded when it began: not before the entry that precedes its own.
         let mut began = run.last_at;
         match result {
@@ -236,7 +262,10 @@ impl TreeReader {
                     let said = content::message(&response.message, Some(&response.finish));
                     attributes.push(KeyValue::new(names::OUTPUT_MESSAGES, said));
                 }
-                usage = Some(response.usage);
+                answered = Some(Answered {
+                    usage: response.usage,
+                    attempts: response.attempts,
+                });
                 run.asked(response.message.tool_calls(), at);
             }
             Err(failed) => {
@@ -251,7 +280,7 @@ impl TreeReader {
         let measure = Measure::Chat {
             seconds: seconds(began, at),
             error: error.clone(),
-            usage,
+            answered,
             model: model.clone(),
         };
         let ended = Ended {
@@ -396,7 +425,7 @@ impl TreeReader {
         }
         let (error, description) = error.unzip();
         let measure = Measure::Tool {
-            name: name.to_owned(),
+            name: run.tool_label(name).to_owned(),
             seconds: seconds(times.0, times.1),
             error: error.clone(),
         };
@@ -513,7 +542,10 @@ impl TreeReader {
             status,
             instrumentation_scope: crate::telemetry::scope(),
         };
-        Finished { span, measure }
+        Finished {
+            span: Some(span),
+            measure,
+        }
     }
 }
 

@@ -2,11 +2,16 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
-    sync::atomic::{AtomicI64, Ordering},
+    fmt::{self, Write as _},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
     time::Duration,
 };
 
+use ghostlight_actors::actor::System;
 use parking_lot::Mutex;
 
 /// The upper bounds of the buckets for the duration of a request, in seconds.
@@ -88,5 +93,47 @@ impl Metrics {
             let _ = writeln!(text, "{name}_count{{{labels}}} {count}");
         }
         text
+    }
+}
+
+/// The actors below the root of a System and its live runs, as they stand now. It reads no store.
+pub(crate) async fn of_actors(system: &System) -> String {
+    let name = "ghostlight_live_runs";
+    let help = "Root runs that are live in this process.";
+    let live = system.load().live_runs;
+    let mut text = format!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {live}\n");
+    let name = "ghostlight_actor_restarts_total";
+    let help = "How often the root supervisor restarted an actor.";
+    let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} counter\n");
+    for child in system.tree().await {
+        let id = child.id.replace('\\', "\\\\").replace('"', "\\\"");
+        let (id, restarts) = (id.replace('\n', "\\n"), child.restarts);
+        let _ = writeln!(text, "{name}{{actor=\"{id}\"}} {restarts}");
+    }
+    text
+}
+
+type Reading = Pin<Box<dyn Future<Output = String> + Send>>;
+
+/// What reads the metrics that another package counts.
+#[derive(Clone)]
+pub(crate) struct Added(Arc<dyn Fn() -> Reading + Send + Sync>);
+
+impl Added {
+    pub(crate) fn new<F>(read: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = String> + Send + 'static,
+    {
+        Self(Arc::new(move || Box::pin(read())))
+    }
+
+    pub(crate) async fn text(&self) -> String {
+        self.0().await
+    }
+}
+
+impl fmt::Debug for Added {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Added").finish_non_exhaustive()
     }
 }

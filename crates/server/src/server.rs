@@ -40,7 +40,7 @@ use crate::{
     issuer::Issuer,
     keys::KeyFile,
     limits::ServerLimits,
-    metrics::Metrics,
+    metrics::{Added, Metrics},
     page::PageFile,
     peers::Peers,
     problem::Problem,
@@ -81,6 +81,7 @@ pub(crate) struct State {
     pub(crate) limits: ServerLimits,
     pub(crate) quotas: Quotas,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) added: Option<Added>,
     /// Readings of trees, page by page.
     pub(crate) readings: api::Readings,
     pub(crate) stopping: CancellationToken,
@@ -215,6 +216,7 @@ pub struct Server {
     tls: Option<Arc<ServerConfig>>,
     peers: Option<Peers>,
     services: Vec<Nested>,
+    added: Option<Added>,
     #[cfg(feature = "deliveries")]
     deliveries: Option<Deliveries>,
 }
@@ -243,6 +245,7 @@ impl Server {
             tls: None,
             peers: None,
             services: Vec::new(),
+            added: None,
             #[cfg(feature = "deliveries")]
             deliveries: None,
         }
@@ -372,6 +375,16 @@ impl Server {
         self
     }
 
+    /// Adds to `/metrics` what this reads, in Prometheus's text format: the figures of `ghostlight_opentelemetry`'s `Prometheus`.
+    #[must_use]
+    pub fn metrics<F>(mut self, read: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = String> + Send + 'static,
+    {
+        self.added = Some(Added::new(read));
+        self
+    }
+
     /// Posts what becomes of runs to other programs: the notifications of teams, and the answers of webhooks that want them
     /// posted. Without it neither is posted. It begins when the server [serves](Self::serve) or [delivers](Self::deliver).
     #[cfg(feature = "deliveries")]
@@ -460,6 +473,7 @@ impl Server {
             limits: self.limits,
             quotas: Quotas::new(&self.system, &self.quotas),
             metrics: Arc::default(),
+            added: self.added.clone(),
             readings: api::Readings::default(),
             stopping: CancellationToken::new(),
             hosts,

@@ -4,6 +4,8 @@ use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 #[cfg(feature = "postgres")]
 use futures_util::StreamExt as _;
+#[cfg(feature = "opentelemetry")]
+use futures_util::future::BoxFuture;
 use ghostlight_actors::{actor::System, definition::TeamSpec, run::Registry};
 use rustls::{
     ServerConfig,
@@ -14,6 +16,8 @@ use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 use super::key;
+#[cfg(feature = "opentelemetry")]
+use crate::opentelemetry::Prometheus;
 #[cfg(feature = "anp")]
 use crate::server::Identities;
 #[cfg(feature = "postgres")]
@@ -270,6 +274,10 @@ fn server_of(system: &System, served: &Served) -> Result<Server, Failure> {
     if let Some(tls) = &served.tls {
         server = server.tls(tls.clone());
     }
+    #[cfg(feature = "opentelemetry")]
+    {
+        server = server.metrics(metrics(system));
+    }
     #[cfg(feature = "tools")]
     {
         let mut settings = DeliverySettings::default();
@@ -280,6 +288,21 @@ fn server_of(system: &System, served: &Served) -> Result<Server, Failure> {
         server = server.deliveries(deliveries);
     }
     Ok(server)
+}
+
+/// Reads the figures of the agents. While the store is away there are those of the server alone.
+#[cfg(feature = "opentelemetry")]
+fn metrics(system: &System) -> impl Fn() -> BoxFuture<'static, String> + Send + Sync + 'static {
+    let agents = Arc::new(Prometheus::new(system.clone()));
+    move || {
+        let agents = agents.clone();
+        Box::pin(async move {
+            agents.text().await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "/metrics has no figures of the agents");
+                String::new()
+            })
+        })
+    }
 }
 
 /// The other processes over the store, which know this one by this address.

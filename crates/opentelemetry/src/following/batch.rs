@@ -28,9 +28,7 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn take(&mut self, finished: Vec<Finished>, is_sampled: bool) {
         for Finished { span, measure } in finished {
-            if is_sampled {
-                self.spans.push(span);
-            }
+            self.spans.extend(span.filter(|_| is_sampled));
             self.measures.push(measure);
         }
     }

@@ -15,6 +15,7 @@ use crate::{
     content,
     conventions::{self as names, OTHER},
     definitions::Definition,
+    tree::Measure,
     words,
 };
 
@@ -104,6 +105,15 @@ impl RunSoFar {
         match self.definition.is_made() {
             true => OTHER,
             false => &self.first_agent,
+        }
+    }
+
+    /// The name of a tool that the team defines. Callers bring tools of any names along with their turns, which would
+    /// make a metric's series without end.
+    pub(super) fn tool_label<'a>(&self, name: &'a str) -> &'a str {
+        match self.definition.tool(&self.agent, name) {
+            Some(_) => name,
+            None => OTHER,
         }
     }
 
@@ -211,6 +221,20 @@ impl RunSoFar {
             _ => return,
         };
         self.event(name, at, attribute.into_iter().collect());
+    }
+
+    /// What an entry counts as that ends no span.
+    pub(super) fn measure(&self, entry: &Entry) -> Option<Measure> {
+        let (agent, team) = (self.agent_label().to_owned(), self.team.clone());
+        match entry {
+            Entry::Parked { reason } => Some(Measure::Parked {
+                agent,
+                team,
+                error: words::of_error(reason),
+            }),
+            Entry::Restarted { .. } => Some(Measure::Restarted { agent, team }),
+            _ => None,
+        }
     }
 
     /// Notes that a question has its answer.

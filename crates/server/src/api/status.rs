@@ -15,6 +15,7 @@ use super::{ADMIN, Asked, GET, PUBLIC};
 use crate::{
     caller::Scope,
     endpoint::{Access, Endpoints},
+    metrics,
     problem::Problem,
     server::Shared,
 };
@@ -38,8 +39,8 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
             GET,
             "/metrics",
             METRICS,
-            "What the server counts, for Prometheus.",
-            metrics,
+            "What the server and its agents do, in figures for Prometheus.",
+            scraped,
         )
         .add(GET, "/openapi.json", PUBLIC, "This document.", openapi)
         .add(
@@ -97,13 +98,17 @@ async fn ready(State(state): State<Shared>) -> Result<Json<Value>, Problem> {
     Ok(Json(json!({ "status": "ready" })))
 }
 
-async fn metrics(State(state): State<Shared>) -> Response {
+async fn scraped(State(state): State<Shared>) -> Response {
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    let text = state.metrics.text();
+    let text = state.metrics.text() + &metrics::of_actors(&state.system).await;
     #[cfg(feature = "deliveries")]
     let text = match state.deliveries() {
         Ok(deliveries) => text + &deliveries.metrics(),
         Err(_) => text,
+    };
+    let text = match &state.added {
+        Some(added) => text + &added.text().await,
+        None => text,
     };
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
