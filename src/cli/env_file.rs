@@ -13,12 +13,24 @@ use crate::{environment, files};
 const FOUND: &str = ".env";
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// For each provider, the variable of its address, which receives the prompts, and the variable of
-/// its key.
-const ADDRESS_AND_KEY: [[&str; 2]; 3] = [
-    ["OPENAI_BASE_URL", "OPENAI_API_KEY"],
-    ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"],
-    ["GEMINI_BASE_URL", "GEMINI_API_KEY"],
+/// For each server, the variables of its addresses, and the variables of the keys that are sent there. A provider receives
+/// the prompts, and a collector of OpenTelemetry the traces.
+const ADDRESSES_AND_KEYS: [(&[&str], &[&str]); 4] = [
+    (&["OPENAI_BASE_URL"], &["OPENAI_API_KEY"]),
+    (&["ANTHROPIC_BASE_URL"], &["ANTHROPIC_API_KEY"]),
+    (&["GEMINI_BASE_URL"], &["GEMINI_API_KEY"]),
+    (
+        &[
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+        ],
+        &[
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+            "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+        ],
+    ),
 ];
 
 /// Reads the named file, or `.env` in the current folder if there is one. It sets only variables
@@ -37,13 +49,16 @@ pub(super) fn load(named: Option<&PathBuf>) -> Result<Option<String>, Failure> {
     let mut variables = read?;
     let mut told = Vec::new();
     if named.is_none() {
-        for [address, key] in ADDRESS_AND_KEY {
-            if sends_away(&variables, address, key) {
-                variables.remove(address);
-                told.push(format!(
-                    "{FOUND} sets {address}, and {key} is not from there: the address is not used; name the file \
-                     with --env-file to use it"
-                ));
+        for (addresses, keys) in ADDRESSES_AND_KEYS {
+            for address in addresses {
+                let sent = keys.iter().find(|key| sends_away(&variables, address, key));
+                if let Some(key) = sent {
+                    variables.remove(*address);
+                    told.push(format!(
+                        "{FOUND} sets {address}, and {key} is not from there: the address is not used; name the file \
+                         with --env-file to use it"
+                    ));
+                }
             }
         }
     }

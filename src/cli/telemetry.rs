@@ -1,4 +1,4 @@
-//! The export of what a System does to a collector of OpenTelemetry, where the environment names one.
+//! The export of what a System does to a collector of OpenTelemetry, where the environment or a `.env` file names one.
 
 use ghostlight_actors::actor::System;
 
@@ -19,12 +19,12 @@ impl Exporter {
     pub(super) async fn begin(system: &System) -> Result<Self, Failure> {
         use crate::opentelemetry::OpenTelemetry;
 
-        if !OpenTelemetry::is_configured() {
-            return Ok(Self(None));
-        }
-        let telemetry = OpenTelemetry::from_environment();
+        let telemetry = OpenTelemetry::where_configured(crate::environment::variable);
         let telemetry = telemetry.map_err(|error| Failure::Usage(error.to_string()))?;
-        Ok(Self(Some(telemetry.follow(system).await?)))
+        Ok(Self(match telemetry {
+            Some(telemetry) => Some(telemetry.follow(system).await?),
+            None => None,
+        }))
     }
 
     /// Exports what is recorded, before the System stops.

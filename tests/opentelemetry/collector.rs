@@ -34,6 +34,8 @@ struct Taken {
     resource: Vec<KeyValue>,
     metrics: BTreeMap<String, Metric>,
     bodies: Vec<Vec<u8>>,
+    /// The heads of requests, in small letters.
+    heads: Vec<String>,
     requests: usize,
     /// The most spans of one request.
     largest: usize,
@@ -78,6 +80,14 @@ impl Collector {
 
     pub(crate) fn requests(&self) -> usize {
         self.taken.lock().requests
+    }
+
+    /// Whether every request of this path, of which there are some, has this header.
+    pub(crate) fn is_sent(&self, path: &str, header: &str) -> bool {
+        let taken = self.taken.lock();
+        let of_path = |head: &&String| head.starts_with(&format!("post {path} "));
+        let mut heads = taken.heads.iter().filter(of_path).peekable();
+        heads.peek().is_some() && heads.all(|head| head.lines().any(|line| line == header))
     }
 
     pub(crate) fn largest(&self) -> usize {
@@ -164,11 +174,13 @@ async fn serve(
     mut answers: watch::Receiver<Answer>,
     tell: Arc<watch::Sender<usize>>,
 ) {
-    while let Some((path, body)) = request(&mut stream).await {
+    while let Some((head, body)) = request(&mut stream).await {
+        let path = head.split(' ').nth(1).unwrap().to_owned();
         let answer = *answers.borrow_and_update();
         {
             let mut taken = taken.lock();
             taken.requests += 1;
+            taken.heads.push(head);
             if answer == Answer::Takes {
                 take(&mut taken, &path, body);
             }
@@ -239,8 +251,7 @@ async fn request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
             return None;
         }
     }
-    let path = head.split(' ').nth(1).unwrap().to_owned();
-    Some((path, read[end..end + length].to_vec()))
+    Some((head, read[end..end + length].to_vec()))
 }
 
 fn shown(value: Option<&AnyValue>) -> String {

@@ -1,81 +1,95 @@
-//! The standard variables of OpenTelemetry.
+//! The exporter that the standard variables of OpenTelemetry describe.
 
-use std::{env, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use opentelemetry::KeyValue;
 use opentelemetry_otlp::{
     MetricExporter, OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_METRICS_ENDPOINT,
-    OTEL_EXPORTER_OTLP_METRICS_TIMEOUT, OTEL_EXPORTER_OTLP_TIMEOUT,
-    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_TIMEOUT, Protocol, RetryPolicy,
-    WithExportConfig as _, WithHttpConfig as _,
+    OTEL_EXPORTER_OTLP_METRICS_HEADERS, OTEL_EXPORTER_OTLP_METRICS_TIMEOUT,
+    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_HEADERS,
+    OTEL_EXPORTER_OTLP_TRACES_TIMEOUT, Protocol, RetryPolicy, WithExportConfig as _,
+    WithHttpConfig as _,
 };
 use opentelemetry_sdk::{
     Resource,
     metrics::{PeriodicReader, SdkMeterProvider},
-    trace::{Config, IdGenerator as _, RandomIdGenerator, ShouldSample, SpanExporter as _},
+    resource::TelemetryResourceDetector,
+    trace::{IdGenerator as _, RandomIdGenerator, Sampler, SpanExporter as _},
 };
 
 use crate::{
     error::OpenTelemetryError,
     exporting::{Exporting, OverHttp},
     http::Poster,
+    variables::{Variables, below, check_address, wrong},
 };
 
-/// The time limit of a request where no variable sets one.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const DISABLED: &str = "OTEL_SDK_DISABLED";
 const CONTENTS: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 
 /// What the variables say.
 pub(crate) struct Read {
     pub(crate) spans: Option<Arc<dyn Exporting>>,
     pub(crate) meter_provider: Option<SdkMeterProvider>,
-    pub(crate) sampler: Box<dyn ShouldSample>,
+    pub(crate) sampler: Sampler,
     pub(crate) has_contents: bool,
 }
 
 /// Whether an endpoint is given and the SDK is not disabled.
-pub(crate) fn is_configured() -> bool {
+pub(crate) fn is_configured(variables: &Variables<'_>) -> bool {
     let endpoints = [
         OTEL_EXPORTER_OTLP_ENDPOINT,
         OTEL_EXPORTER_OTLP_TRACES_ENDPOINT,
         OTEL_EXPORTER_OTLP_METRICS_ENDPOINT,
     ];
-    !is_disabled() && endpoints.iter().any(|name| variable(name).is_some())
+    let is_given = |name: &&str| variables.get(name).is_some();
+    !variables.is_true(DISABLED) && endpoints.iter().any(is_given)
 }
 
 /// Reads the variables. An endpoint that is given goes before theirs.
-pub(crate) fn read(endpoint: Option<&str>) -> Result<Read, OpenTelemetryError> {
+pub(crate) fn read(
+    variables: &Variables<'_>,
+    endpoint: Option<&str>,
+) -> Result<Read, OpenTelemetryError> {
     let is_wanted = |name| {
-        let exporter = variable(name).unwrap_or_else(|| "otlp".to_owned());
+        let exporter = variables.get(name).unwrap_or_else(|| "otlp".to_owned());
         match exporter.as_str() {
-            "otlp" => Ok(!is_disabled()),
+            "otlp" => Ok(!variables.is_true(DISABLED)),
             "none" => Ok(false),
             _ => Err(wrong(name, exporter, "there are otlp and none")),
         }
     };
-    check_protocol()?;
-    let resource = resource();
-    let spans = is_wanted("OTEL_TRACES_EXPORTER")?.then(|| spans(&resource, endpoint));
-    let meters = is_wanted("OTEL_METRICS_EXPORTER")?.then(|| meters(resource, endpoint));
+    variables.check_spoken()?;
+    if let Some(endpoint) = endpoint {
+        check_address("the endpoint", endpoint)?;
+    }
+    let resource = resource(variables)?;
+    let spans = is_wanted("OTEL_TRACES_EXPORTER")?.then(|| spans(variables, &resource, endpoint));
+    let meters =
+        is_wanted("OTEL_METRICS_EXPORTER")?.then(|| meters(variables, resource.clone(), endpoint));
     Ok(Read {
         spans: spans.transpose()?,
         meter_provider: meters.transpose()?,
-        sampler: Config::default().sampler,
-        has_contents: is_true(CONTENTS),
+        sampler: variables.sampler()?,
+        has_contents: variables.is_true(CONTENTS),
     })
 }
 
 fn spans(
+    variables: &Variables<'_>,
     resource: &Resource,
     endpoint: Option<&str>,
 ) -> Result<Arc<dyn Exporting>, OpenTelemetryError> {
-    let poster = Poster::new("traces", timeout(OTEL_EXPORTER_OTLP_TRACES_TIMEOUT)?)?;
+    let timeout = variables.timeout(OTEL_EXPORTER_OTLP_TRACES_TIMEOUT)?;
+    let poster = Poster::new("traces", timeout)?;
     let status = poster.status.clone();
+    let (of_signal, path) = (OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, "/v1/traces");
     let mut builder = opentelemetry_otlp::SpanExporter::builder().with_http();
-    if let Some(endpoint) = endpoint {
-        builder = builder.with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')));
+    if let Some(address) = address(variables, endpoint, of_signal, path)? {
+        builder = builder.with_endpoint(address);
     }
     let mut exporter = builder
+        .with_headers(variables.headers(OTEL_EXPORTER_OTLP_TRACES_HEADERS)?)
         .with_protocol(Protocol::HttpBinary)
         // Whoever exports tries again, and knows for how long.
         .with_retry_policy(RetryPolicy::disabled())
@@ -87,102 +101,69 @@ fn spans(
 }
 
 fn meters(
+    variables: &Variables<'_>,
     resource: Resource,
     endpoint: Option<&str>,
 ) -> Result<SdkMeterProvider, OpenTelemetryError> {
-    let poster = Poster::new("metrics", timeout(OTEL_EXPORTER_OTLP_METRICS_TIMEOUT)?)?;
+    let timeout = variables.timeout(OTEL_EXPORTER_OTLP_METRICS_TIMEOUT)?;
+    let poster = Poster::new("metrics", timeout)?;
+    let (of_signal, path) = (OTEL_EXPORTER_OTLP_METRICS_ENDPOINT, "/v1/metrics");
     let mut builder = MetricExporter::builder().with_http();
-    if let Some(endpoint) = endpoint {
-        builder = builder.with_endpoint(format!("{}/v1/metrics", endpoint.trim_end_matches('/')));
+    if let Some(address) = address(variables, endpoint, of_signal, path)? {
+        builder = builder.with_endpoint(address);
     }
     let exporter = builder
+        .with_headers(variables.headers(OTEL_EXPORTER_OTLP_METRICS_HEADERS)?)
+        .with_temporality(variables.temporality()?)
         .with_protocol(Protocol::HttpBinary)
         .with_retry_policy(RetryPolicy::disabled())
         .with_http_client(poster)
         .build()
         .map_err(unmade)?;
+    let mut reader = PeriodicReader::builder(exporter);
+    if let Some(interval) = variables.interval()? {
+        reader = reader.with_interval(interval);
+    }
     let provider = SdkMeterProvider::builder()
         .with_resource(resource)
-        .with_reader(PeriodicReader::builder(exporter).build());
+        .with_reader(reader.build());
     Ok(provider.build())
 }
 
+/// Where a signal goes; `None` for where the SDK sends it by itself.
+fn address(
+    variables: &Variables<'_>,
+    endpoint: Option<&str>,
+    of_signal: &'static str,
+    path: &str,
+) -> Result<Option<String>, OpenTelemetryError> {
+    match endpoint {
+        Some(endpoint) => Ok(Some(below(endpoint, path))),
+        None => variables.endpoint(of_signal, path),
+    }
+}
+
 /// The program, as `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` describe it.
-fn resource() -> Resource {
-    let attributes = variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
-    let has = |name: &str| {
-        let names = attributes
-            .split(',')
-            .filter_map(|pair| pair.split_once('='));
-        names.into_iter().any(|(found, _)| found.trim() == name)
-    };
-    let mut builder = Resource::builder();
-    if variable("OTEL_SERVICE_NAME").is_none() && !has("service.name") {
-        builder = builder.with_service_name("ghostlight");
-    }
-    if !has("service.version") {
-        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-        builder = builder.with_attribute(version);
-    }
-    if !has("service.instance.id") {
-        let id = RandomIdGenerator::default().new_trace_id().to_string();
-        builder = builder.with_attribute(KeyValue::new("service.instance.id", id));
-    }
-    builder.build()
-}
-
-fn check_protocol() -> Result<(), OpenTelemetryError> {
-    let variables = [
-        "OTEL_EXPORTER_OTLP_PROTOCOL",
-        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
-        "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+fn resource(variables: &Variables<'_>) -> Result<Resource, OpenTelemetryError> {
+    let id = RandomIdGenerator::default().new_trace_id().to_string();
+    let by_itself = [
+        KeyValue::new("service.name", "ghostlight"),
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+        KeyValue::new("service.instance.id", id),
     ];
-    for name in variables {
-        if let Some(protocol) = variable(name).filter(|protocol| protocol != "http/protobuf") {
-            let reason = "http/protobuf is spoken, which collectors take at port 4318";
-            return Err(wrong(name, protocol, reason));
-        }
-    }
-    Ok(())
-}
-
-fn timeout(of_signal: &'static str) -> Result<Duration, OpenTelemetryError> {
-    for name in [of_signal, OTEL_EXPORTER_OTLP_TIMEOUT] {
-        if let Some(given) = variable(name) {
-            return match given.parse() {
-                Ok(ms) if ms > 0 => Ok(Duration::from_millis(ms)),
-                _ => Err(wrong(name, given, "give a number of milliseconds above 0")),
-            };
-        }
-    }
-    Ok(TIMEOUT)
+    let name = variables.get("OTEL_SERVICE_NAME");
+    let name = name.map(|name| KeyValue::new("service.name", name));
+    // Later ones go before earlier ones.
+    let resource = Resource::builder_empty()
+        .with_detector(Box::new(TelemetryResourceDetector))
+        .with_attributes(by_itself)
+        .with_attributes(variables.resource()?)
+        .with_attributes(name);
+    Ok(resource.build())
 }
 
 fn unmade(error: opentelemetry_otlp::ExporterBuildError) -> OpenTelemetryError {
     OpenTelemetryError::Exporter {
         reason: error.to_string(),
     }
-}
-
-fn wrong(name: &str, value: String, reason: &str) -> OpenTelemetryError {
-    OpenTelemetryError::Variable {
-        variable: name.to_owned(),
-        value,
-        reason: reason.to_owned(),
-    }
-}
-
-/// A variable that is set, and not to nothing.
-fn variable(name: &str) -> Option<String> {
-    let value = env::var(name).ok()?;
-    let value = value.trim();
-    (!value.is_empty()).then(|| value.to_owned())
-}
-
-fn is_true(name: &str) -> bool {
-    variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
-}
-
-fn is_disabled() -> bool {
-    is_true("OTEL_SDK_DISABLED")
 }

@@ -36,6 +36,7 @@ mod places;
 mod prometheus;
 mod telemetry;
 mod tree;
+mod variables;
 mod words;
 
 pub use error::OpenTelemetryError;

@@ -1,6 +1,6 @@
 //! The exporter of one program.
 
-use std::{fmt, sync::Arc};
+use std::{env, fmt, sync::Arc};
 
 use ghostlight_actors::{actor::System, contract::StoreError};
 use opentelemetry::{InstrumentationScope, metrics::MeterProvider};
@@ -16,6 +16,7 @@ use crate::{
     following::Following,
     metrics::Metrics,
     places::Purpose,
+    variables::Variables,
 };
 
 /// The name under which spans and metrics are made.
@@ -65,7 +66,8 @@ impl OpenTelemetry {
     ///   `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`; without an endpoint `http://localhost:4318`.
     /// * `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`; the service is `ghostlight` without them.
     /// * `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`, which decide about whole trees.
-    /// * `OTEL_METRIC_EXPORT_INTERVAL` (milliseconds); a minute without it.
+    /// * `OTEL_METRIC_EXPORT_INTERVAL` (milliseconds), a minute without it, and
+    ///   `OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE`.
     /// * `OTEL_TRACES_EXPORTER=none` and `OTEL_METRICS_EXPORTER=none`, which leave out a signal, and
     ///   `OTEL_SDK_DISABLED=true`, which leaves out both.
     /// * `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true`, which [opts in](Self::contents) to contents.
@@ -73,7 +75,23 @@ impl OpenTelemetry {
     /// # Errors
     /// A variable that cannot be used; outside of a tokio runtime.
     pub fn from_environment() -> Result<Self, OpenTelemetryError> {
-        environment::read(None).map(Self::of)
+        let variables = Variables(&of_process);
+        environment::read(&variables, None).map(Self::of)
+    }
+
+    /// The exporter by the same variables, where they say where to export to: `None` without an endpoint, and where the SDK
+    /// is disabled. Each variable is looked up by `look_up`, which may know more than the process's environment, such as a
+    /// file with settings, but is to give what the process has: the SDK sends the headers that it finds there as well.
+    ///
+    /// # Errors
+    /// As [`from_environment`](Self::from_environment).
+    pub fn where_configured(
+        look_up: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<Self>, OpenTelemetryError> {
+        let variables = Variables(&look_up);
+        environment::is_configured(&variables)
+            .then(|| environment::read(&variables, None).map(Self::of))
+            .transpose()
     }
 
     /// The same exporter to this address, such as `http://localhost:4318`, whatever the variables of endpoints say.
@@ -81,7 +99,8 @@ impl OpenTelemetry {
     /// # Errors
     /// As [`from_environment`](Self::from_environment).
     pub fn over_http(endpoint: &str) -> Result<Self, OpenTelemetryError> {
-        environment::read(Some(endpoint)).map(Self::of)
+        let variables = Variables(&of_process);
+        environment::read(&variables, Some(endpoint)).map(Self::of)
     }
 
     fn of(read: environment::Read) -> Self {
@@ -93,17 +112,11 @@ impl OpenTelemetry {
         Self(Arc::new(Inner {
             spans: read.spans,
             metrics,
-            sampler: read.sampler,
+            sampler: Box::new(read.sampler),
             has_contents: read.has_contents,
             purpose: Purpose::Export,
             provider: provider.map(|provider| Arc::new(OwnProvider(provider))),
         }))
-    }
-
-    /// Whether the environment says where to export to: an endpoint is given, and the SDK is not disabled. The command
-    /// exports then.
-    pub fn is_configured() -> bool {
-        environment::is_configured()
     }
 
     /// An exporter to these receivers of the caller's. The ids of spans are computed, which no tracer allows, so spans go
@@ -183,6 +196,11 @@ impl OpenTelemetry {
     pub(crate) fn provider(&self) -> Option<&SdkMeterProvider> {
         self.0.provider.as_ref().map(|own| &own.0)
     }
+}
+
+/// A variable of the process's environment.
+fn of_process(name: &str) -> Option<String> {
+    env::var(name).ok()
 }
 
 impl fmt::Debug for OpenTelemetry {
