@@ -1,14 +1,20 @@
 //! A team that others reach by A2A, and a second team with an agent that stands for the first: the second asks, the
-//! first answers.
+//! first answers. The first signs its card, and the second trusts no card of another key.
 //!
 //! `cargo run --example a2a --features a2a,server`
 #![allow(clippy::print_stdout)]
+
+/// The key of RFC 8037, which everybody knows. A key of your own is made by `openssl genpkey -algorithm ed25519`.
+#[cfg(all(feature = "a2a", feature = "server"))]
+const KEY: &str = "-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g
+-----END PRIVATE KEY-----";
 
 #[cfg(all(feature = "a2a", feature = "server"))]
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     use ghostlight::{
-        a2a::{A2aClient, ClientSettings, RemoteAgent},
+        a2a::{A2aClient, CardKey, CardSigner, ClientSettings, RemoteAgent},
         prelude::*,
         server::Server,
     };
@@ -28,18 +34,26 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .start()
         .await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let at = format!("http://{}/a2a/clerk", listener.local_addr()?);
+    let address = format!("http://{}", listener.local_addr()?);
+    let at = format!("{address}/a2a/clerk");
     let (stop, stopped) = oneshot::channel::<()>();
-    let served = tokio::spawn(Server::new(elsewhere.clone()).serve(listener, stopped));
+    let signer = CardSigner::from_pem(KEY)?;
+    // What the operator of the clerk gives to others.
+    let public_key = signer.public_key().jwk().to_string();
+    let server = Server::new(elsewhere.clone())
+        .address(address)
+        .card_signer(signer);
+    let served = tokio::spawn(server.serve(listener, stopped));
 
-    let card = A2aClient::new(ClientSettings::new(&at))?.card().await?;
+    let settings = ClientSettings::new(&at).signed_by(CardKey::read(&public_key)?);
+    let card = A2aClient::new(settings.clone())?.card().await?;
     println!(
         "{} {}, by {}",
         card.name, card.description, card.supported_interfaces[0].protocol_binding
     );
 
     // Here: a desk, one of whose agents is the clerk.
-    let clerk = RemoteAgent::new("clerk", ClientSettings::new(&at)).into_agent()?;
+    let clerk = RemoteAgent::new("clerk", settings).into_agent()?;
     let desk = Agent::from_fn("desk", |cx: RunContext| async move {
         let order = cx.delegate("clerk", "a chair").await?;
         Ok(Outcome::answer(format!("Ordered {}.", order.text)))

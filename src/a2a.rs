@@ -30,8 +30,19 @@ struct RemoteSettings {
     binding: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
+    signed_by: Option<Vec<TrustedKey>>,
     request_timeout_s: Option<f64>,
     task_timeout_s: Option<f64>,
+}
+
+/// A public key in a team file.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum TrustedKey {
+    /// PEM, or a JSON Web Key as text.
+    Text(String),
+    /// A JSON Web Key.
+    Jwk(Map<String, Value>),
 }
 
 fn toolset(name: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
@@ -55,6 +66,17 @@ fn toolset(name: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, Stri
             let text = text.map_err(|error| error.to_string())?;
             Ok(text.expose_secret().to_owned())
         });
+    }
+    if given.signed_by.as_ref().is_some_and(Vec::is_empty) {
+        // An empty list would trust every card.
+        return Err("signed_by: it names no key: name one, or remove it".to_owned());
+    }
+    for key in given.signed_by.into_iter().flatten() {
+        let key = match key {
+            TrustedKey::Text(text) => CardKey::read(&text),
+            TrustedKey::Jwk(jwk) => CardKey::of_jwk(&jwk),
+        };
+        settings = settings.signed_by(key.map_err(|error| format!("signed_by: {error}"))?);
     }
     if let Some(time) = seconds("request_timeout_s", given.request_timeout_s)? {
         settings = settings.request_timeout(time);

@@ -36,6 +36,10 @@ pub(super) struct HttpArguments {
     #[cfg(feature = "anp")]
     #[arg(long, value_name = "HOST=SCOPE,…", value_parser = role, requires_all = ["listen", "address"])]
     pub(super) did: Vec<(String, Vec<Scope>)>,
+    /// The private key (PEM, PKCS#8, Ed25519 or P-256) that signs the cards of the team (Agent2Agent)
+    #[cfg(feature = "a2a")]
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "address"])]
+    pub(super) card_key: Option<PathBuf>,
     /// A name under which the server answers; may be given several times
     #[arg(long, value_name = "NAME", requires = "listen")]
     pub(super) host: Vec<String>,

@@ -47,6 +47,7 @@ fn with_templates(schema: &mut Value) {
             "card": { "type": "string" },
             "binding": { "enum": ["JSONRPC", "HTTP+JSON", "GRPC"] },
             "headers": texts,
+            "signed_by": { "type": "array", "items": { "type": ["string", "object"] }, "minItems": 1 },
             "request_timeout_s": seconds,
             "command": { "type": "array", "items": { "type": "string" }, "minItems": 1 },
             "env": texts,

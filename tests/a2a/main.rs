@@ -8,6 +8,8 @@
     missing_docs
 )]
 
+mod signed;
+
 use std::{
     path::{Path, PathBuf},
     process::{Child, Command},
@@ -57,6 +59,10 @@ struct Elsewhere {
 
 impl Elsewhere {
     async fn start() -> Self {
+        Self::serve(|server| server).await
+    }
+
+    async fn serve(set_up: impl FnOnce(Server) -> Server) -> Self {
         let team = Agent::from_fn("obedient", obey).into_team().unwrap();
         let system = System::builder(InMemoryStore::new())
             .team(team)
@@ -64,8 +70,10 @@ impl Elsewhere {
             .await
             .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let at = format!("http://{}/a2a/obedient", listener.local_addr().unwrap());
-        tokio::spawn(Server::new(system.clone()).serve(listener, std::future::pending::<()>()));
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let at = format!("{address}/a2a/obedient");
+        let server = set_up(Server::new(system.clone()).address(address));
+        tokio::spawn(server.serve(listener, std::future::pending::<()>()));
         Self { system, at }
     }
 
@@ -272,6 +280,11 @@ impl Drop for Peer {
 
 impl Peer {
     async fn start(binding: &str, folder: &Path) -> Option<Self> {
+        Self::start_with(binding, folder, &[]).await
+    }
+
+    /// With the file of a private key that signs its card, the algorithm, and the key's id.
+    async fn start_with(binding: &str, folder: &Path, key: &[&str]) -> Option<Self> {
         if std::env::var_os("GHOSTLIGHT_SKIP_SDKS").is_some_and(|skip| skip == "1") {
             println!("GHOSTLIGHT_SKIP_SDKS=1: the official SDK of A2A was not tried");
             return None;
@@ -288,6 +301,7 @@ impl Peer {
             .arg(&log)
             .arg(binding)
             .arg(grpc.to_string())
+            .args(key)
             .spawn()
             .unwrap();
         until(|| async {

@@ -1,4 +1,6 @@
-"""An agent on the official A2A SDK for Python. It does what it is told, wants a header, and writes what it does to argv[2]."""
+"""An agent on the official A2A SDK for Python. It does what it is told, wants a header, and writes what it does to argv[2].
+
+The key in the file argv[5], where there is one, signs its card."""
 import asyncio
 import sys
 
@@ -71,6 +73,16 @@ card = t.AgentCard(
         )
     ],
 )
+if sys.argv[5:]:
+    from a2a.utils.signing import create_agent_card_signer
+
+    file, algorithm, key_id = sys.argv[5:]
+    card.name = "peer, \u00fcberall"
+    # What clients of all versions read alike, whether or not the signer leaves out what is empty.
+    card.skills[0].tags[:] = []
+    card.capabilities.extensions.add(uri="urn:x").params.update({"n": 2, "x": 0.5, "empty": ""})
+    with open(file) as key:
+        card = create_agent_card_signer(key.read(), {"kid": key_id, "alg": algorithm, "typ": "JOSE"})(card)
 handler = DefaultRequestHandler(agent_executor=Executor(), task_store=InMemoryTaskStore(), agent_card=card)
 routes = create_agent_card_routes(card)
 routes += create_jsonrpc_routes(handler, rpc_url="/") if BINDING == "JSONRPC" else create_rest_routes(handler)

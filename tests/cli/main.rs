@@ -3,6 +3,8 @@
 
 mod answering;
 mod asking;
+#[cfg(all(unix, feature = "a2a", feature = "server"))]
+mod cards;
 #[cfg(unix)]
 mod chatting;
 mod copying;

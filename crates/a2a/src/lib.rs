@@ -5,6 +5,8 @@
 //! `ghostlight-server` serves them over HTTP. The protocol keeps nothing that the journal does not hold.
 //!
 //! In the other direction [`RemoteAgent`] makes an agent that speaks the protocol a member of a team.
+//!
+//! A [`CardSigner`] signs the cards of agents, and a [`CardKey`] is a key whose signatures a client demands.
 
 pub mod grpc;
 pub mod protocol;
@@ -12,6 +14,8 @@ pub mod translation;
 
 mod client;
 mod remote;
+mod signing;
 
 pub use client::{A2aClient, ClientError, ClientSettings, Sent, SettingsError};
 pub use remote::{RemoteAgent, RemoteBehavior, RemoteToolset};
+pub use signing::{CardError, CardKey, CardSigner, KeyError, verify_card};

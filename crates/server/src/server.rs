@@ -14,6 +14,8 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{MethodRouter, get},
 };
+#[cfg(feature = "a2a")]
+use ghostlight_a2a::CardSigner;
 use ghostlight_actors::{actor::System, definition::TeamSpec};
 use ring::hmac;
 use rustls::ServerConfig;
@@ -71,6 +73,8 @@ pub(crate) struct State {
     issuers: Vec<Issuer>,
     #[cfg(feature = "anp")]
     pub(crate) identities: Option<Identities>,
+    #[cfg(feature = "a2a")]
+    pub(crate) card_signer: Option<CardSigner>,
     /// The services that announced themselves.
     #[cfg(feature = "anp")]
     pub(crate) services: ghostlight_anp::Registry,
@@ -204,6 +208,8 @@ pub struct Server {
     issuers: Vec<Issuer>,
     #[cfg(feature = "anp")]
     identities: Option<Identities>,
+    #[cfg(feature = "a2a")]
+    card_signer: Option<CardSigner>,
     token: Option<Token>,
     page: &'static [PageFile],
     limits: ServerLimits,
@@ -233,6 +239,8 @@ impl Server {
             issuers: Vec::new(),
             #[cfg(feature = "anp")]
             identities: None,
+            #[cfg(feature = "a2a")]
+            card_signer: None,
             token: None,
             page: &[],
             limits: ServerLimits::default(),
@@ -273,6 +281,15 @@ impl Server {
     #[must_use]
     pub fn identities(mut self, identities: Identities) -> Self {
         self.identities = Some(identities);
+        self
+    }
+
+    /// Signs the cards of its agents (Agent2Agent). The server must know its own [address](Self::address), since a client
+    /// could otherwise have any address signed.
+    #[cfg(feature = "a2a")]
+    #[must_use]
+    pub fn card_signer(mut self, signer: CardSigner) -> Self {
+        self.card_signer = Some(signer);
         self
     }
 
@@ -466,6 +483,8 @@ impl Server {
             issuers: self.issuers.clone(),
             #[cfg(feature = "anp")]
             identities: self.identities.clone(),
+            #[cfg(feature = "a2a")]
+            card_signer: self.card_signer.clone(),
             #[cfg(feature = "anp")]
             services: ghostlight_anp::Registry::default(),
             token: self.token.clone(),

@@ -16,6 +16,10 @@ use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 use super::key;
+#[cfg(feature = "a2a")]
+use crate::a2a::CardSigner;
+#[cfg(feature = "a2a")]
+use crate::files;
 #[cfg(feature = "opentelemetry")]
 use crate::opentelemetry::Prometheus;
 #[cfg(feature = "anp")]
@@ -39,6 +43,9 @@ use crate::{
 /// The longest time for fetching the keys of an identity provider or a DID document, and the most bytes of them.
 const FETCH_TIME: Duration = Duration::from_secs(10);
 const FETCH_BYTES: usize = 1 << 20;
+/// The most bytes of a file with a private key.
+#[cfg(feature = "a2a")]
+const KEY_BYTES: u64 = 16 << 10;
 
 /// The settings of the server, checked before anything starts.
 pub(super) struct Served {
@@ -46,6 +53,8 @@ pub(super) struct Served {
     keys: Option<KeyFile>,
     issuer: Option<Issuer>,
     tls: Option<Arc<ServerConfig>>,
+    #[cfg(feature = "a2a")]
+    card_signer: Option<CardSigner>,
     schema: Value,
 }
 
@@ -74,12 +83,16 @@ impl Served {
             _ => None,
         };
         let issuer = issuer(&arguments)?;
+        #[cfg(feature = "a2a")]
+        let card_signer = arguments.card_key.as_deref().map(card_signer).transpose()?;
         let schema = config::schema_for(registry);
         Ok(Self {
             arguments,
             keys,
             issuer,
             tls,
+            #[cfg(feature = "a2a")]
+            card_signer,
             schema,
         })
     }
@@ -162,6 +175,16 @@ fn tls(certificate: &Path, key: &Path) -> Result<ServerConfig, Failure> {
         .with_safe_default_protocol_versions()
         .and_then(|config| config.with_no_client_auth().with_single_cert(chain, secret))
         .map_err(|error| failed(certificate, &error))
+}
+
+/// The signer of cards with the private key in this file.
+#[cfg(feature = "a2a")]
+fn card_signer(file: &Path) -> Result<CardSigner, Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::Usage(format!("{} cannot sign cards: {error}", file.display()))
+    };
+    let pem = files::read_text(file, KEY_BYTES).map_err(|error| failed(&error))?;
+    CardSigner::from_pem(&pem).map_err(|error| failed(&error))
 }
 
 /// Whether any model of a team costs something.
@@ -265,6 +288,10 @@ fn server_of(system: &System, served: &Served) -> Result<Server, Failure> {
     if let Some(identities) = identities(arguments) {
         server = server.identities(identities);
     }
+    #[cfg(feature = "a2a")]
+    if let Some(signer) = &served.card_signer {
+        server = server.card_signer(signer.clone());
+    }
     if let Some(issuer) = &served.issuer {
         server = server.issuer(issuer.clone());
     }
@@ -352,6 +379,11 @@ fn announce(system: &System, served: &Served, at: SocketAddr) {
     super::note(&format!(
         "listens at {scheme}://{at} (a page for browsers is there), {guarded}"
     ));
+    #[cfg(feature = "a2a")]
+    if let Some(signer) = &served.card_signer {
+        let key = signer.public_key().jwk();
+        super::note(&format!("signs its agent cards; their public key is {key}"));
+    }
     for team in teams {
         if !team.notifications.is_empty() && !cfg!(feature = "tools") {
             super::note(

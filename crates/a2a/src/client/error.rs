@@ -1,6 +1,9 @@
 //! The errors of a request to a remote agent.
 
-use crate::protocol::{ErrorCode, ProtocolError};
+use crate::{
+    protocol::{ErrorCode, ProtocolError},
+    signing::CardError,
+};
 
 /// Why a request to a remote agent failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -34,6 +37,9 @@ pub enum ClientError {
         "the agent offers {0:?}; spoken here are JSONRPC, HTTP+JSON and GRPC in version 1.0, or the one that its settings name"
     )]
     NotSpoken(String),
+    /// The card is not signed by a trusted key, although the settings name [keys](crate::ClientSettings::signed_by).
+    #[error("the agent's card is not trusted: {0}")]
+    Untrusted(CardError),
     /// The card names the agent at another origin, to which the headers must not be sent.
     #[error(
         "the card at {card} names the agent at {agent}, which is another origin: give the agent's own address as `url`"

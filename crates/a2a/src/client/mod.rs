@@ -16,9 +16,12 @@ pub use error::ClientError;
 pub use settings::{ClientSettings, SettingsError};
 
 use self::exchange::Exchange;
-use crate::protocol::{
-    AgentCard, Binding, CARD_PATH, ListTasks, ListTasksResponse, Message, Method,
-    SendConfiguration, SendMessage, SendResponse, StreamResponse, Task,
+use crate::{
+    protocol::{
+        AgentCard, Binding, CARD_PATH, ListTasks, ListTasksResponse, Message, Method,
+        SendConfiguration, SendMessage, SendResponse, StreamResponse, Task,
+    },
+    signing::verify_card,
 };
 
 /// The answer to a message: the task that it began or continued, or a message if there is no task.
@@ -202,8 +205,12 @@ impl A2aClient {
             return Ok(reached.clone());
         }
         let at = self.exchange.card_address();
-        let card: AgentCard = serde_json::from_value(self.exchange.fetch(at.clone()).await?)
-            .map_err(|error| ClientError::Malformed(format!("its card: {error}")))?;
+        let card = self.exchange.fetch(at.clone()).await?;
+        let card = match self.exchange.settings.trusted.as_slice() {
+            [] => serde_json::from_value(card)
+                .map_err(|error| ClientError::Malformed(format!("its card: {error}")))?,
+            keys => verify_card(&card, keys).map_err(ClientError::Untrusted)?,
+        };
         let wanted = self.exchange.settings.binding;
         let spoken = card
             .spoken()

@@ -8,6 +8,7 @@ use reqwest::{
 };
 
 use super::{Binding, ClientError};
+use crate::signing::CardKey;
 
 /// Gets the value of a header when it is sent; the error gives the reason of a failure, without the value.
 type Reveal = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
@@ -19,6 +20,7 @@ pub struct ClientSettings {
     card: Option<String>,
     pub(super) binding: Option<Binding>,
     headers: Vec<(String, Reveal)>,
+    pub(super) trusted: Vec<CardKey>,
     pub(crate) request_timeout: Duration,
     pub(crate) task_timeout: Duration,
 }
@@ -56,6 +58,7 @@ impl ClientSettings {
             card: None,
             binding: None,
             headers: Vec::new(),
+            trusted: Vec::new(),
             request_timeout: Duration::from_secs(30),
             task_timeout: Duration::from_secs(600),
         }
@@ -90,6 +93,14 @@ impl ClientSettings {
         value: impl Fn() -> Result<String, String> + Send + Sync + 'static,
     ) -> Self {
         self.headers.push((name.into(), Arc::new(value)));
+        self
+    }
+
+    /// Trusts the agent's card only if this key, or another that is named so, signed it. Nothing is sent to an agent whose
+    /// card is not trusted but the requests for its card. Without a key any card is trusted.
+    #[must_use]
+    pub fn signed_by(mut self, key: CardKey) -> Self {
+        self.trusted.push(key);
         self
     }
 
@@ -164,6 +175,7 @@ impl fmt::Debug for ClientSettings {
             .field("card", &self.card)
             .field("binding", &self.binding)
             .field("headers", &headers)
+            .field("trusted", &self.trusted)
             .field("request_timeout", &self.request_timeout)
             .field("task_timeout", &self.task_timeout)
             .finish()

@@ -32,6 +32,9 @@ pub struct AgentCard {
     pub default_output_modes: Vec<String>,
     /// Its skills, described in words.
     pub skills: Vec<AgentSkill>,
+    /// The signatures of all other fields.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub signatures: Vec<AgentCardSignature>,
 }
 
 impl AgentCard {
@@ -143,6 +146,19 @@ pub struct AgentSkill {
     /// Example requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
+}
+
+/// A signature of a card, as a JSON Web Signature (RFC 7515) without its payload, which is the card.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct AgentCardSignature {
+    /// The header that is signed, as a JSON object in base64url.
+    pub protected: String,
+    /// The signature, in base64url.
+    pub signature: String,
+    /// The header that is not signed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<Map<String, Value>>,
 }
 
 /// Authentication schemes that are required together.

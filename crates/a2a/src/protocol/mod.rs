@@ -11,8 +11,8 @@ mod rpc;
 mod task;
 
 pub use card::{
-    AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill, Binding,
-    SecurityRequirement,
+    AgentCapabilities, AgentCard, AgentCardSignature, AgentExtension, AgentInterface, AgentSkill,
+    Binding, SecurityRequirement,
 };
 pub use error::{ErrorCode, ProtocolError};
 pub use message::{Message, Part, Role};

@@ -49,7 +49,7 @@ pub(super) async fn one(
     let found = teams.find(|known| known.name == team);
     let found = found
         .ok_or_else(|| Problem::not_found(format!("agent {team:?}, or none without a key")))?;
-    Ok(shown(&state, &found, &headers))
+    shown(&state, &found, &headers)
 }
 
 pub(super) async fn only(
@@ -58,7 +58,7 @@ pub(super) async fn only(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     match visible(&state, &caller).as_slice() {
-        [team] => Ok(shown(&state, team, &headers)),
+        [team] => shown(&state, team, &headers),
         [] => Err(Problem::not_found("agent here, or none without a key")),
         _ => Err(Problem::not_found(
             "one agent that is meant: /a2a lists them, each with its card",
@@ -87,10 +87,14 @@ fn address(base: &str, team: &TeamSpec) -> String {
     format!("{base}/a2a/{}", escaped(&team.name))
 }
 
-fn shown(state: &ServerState, team: &TeamSpec, headers: &HeaderMap) -> Response {
-    let card = card(state, team, headers, Shown::ToAll);
+fn shown(state: &ServerState, team: &TeamSpec, headers: &HeaderMap) -> Result<Response, Problem> {
+    let mut card = card(state, team, headers, Shown::ToAll);
+    // Each signature by ES256 is another one, so the tag is that of what is signed, and of the key.
+    let key = state.card_signer.as_ref().map(|signer| signer.key_id());
+    let tagged = serde_json::to_vec(&(&card, key)).unwrap_or_default();
+    let tag = format!("W/\"{:.16}\"", Digest::of(&tagged).to_string());
+    sign(state, &mut card)?;
     let body = serde_json::to_vec(&card).unwrap_or_default();
-    let tag = format!("\"{:.16}\"", Digest::of(&body).to_string());
     let known = headers
         .get(header::IF_NONE_MATCH)
         .and_then(|known| known.to_str().ok());
@@ -112,7 +116,27 @@ fn shown(state: &ServerState, team: &TeamSpec, headers: &HeaderMap) -> Response 
             headers.insert(name, value);
         }
     }
-    response
+    Ok(response)
+}
+
+/// Signs a card, if the server has a key for it.
+fn sign(state: &ServerState, card: &mut AgentCard) -> Result<(), Problem> {
+    let Some(signer) = &state.card_signer else {
+        return Ok(());
+    };
+    if state.address.is_none() {
+        let detail =
+            "the server signs its cards and does not know its own address: its operator sets it";
+        return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "address", detail));
+    }
+    signer.sign(card).map_err(|error| {
+        tracing::error!(agent = %card.name, %error, "a card is not signed");
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            error.to_string(),
+        )
+    })
 }
 
 /// The card that a caller gets who has authenticated: with all agents of the team, also those that it does not show.
@@ -125,7 +149,11 @@ pub(super) fn extended(agent: &Agent, headers: &HeaderMap) -> Result<AgentCard, 
         );
     }
     match state.team(&agent.team) {
-        Some(team) => Ok(card(state, &team, headers, Shown::ToCallers)),
+        Some(team) => {
+            let mut card = card(state, &team, headers, Shown::ToCallers);
+            sign(state, &mut card).map_err(|problem| super::refused(&problem))?;
+            Ok(card)
+        }
         None => refused("the agent is gone"),
     }
 }
@@ -196,6 +224,7 @@ fn card(state: &ServerState, team: &TeamSpec, headers: &HeaderMap, shown: Shown)
         default_input_modes: modes(&["text/plain", "application/json", "application/octet-stream"]),
         default_output_modes: modes(&["text/plain", "application/json"]),
         skills: skills(&team.agent, shown),
+        signatures: Vec::new(),
     }
 }
 

@@ -71,6 +71,7 @@ impl Binding {
                     "ListTasks" => ("GET", format!("/tasks?{}", query(&params)), None),
                     "CancelTask" => ("POST", format!("/tasks/{id}:cancel"), None),
                     "SubscribeToTask" => ("GET", format!("/tasks/{id}:subscribe"), None),
+                    "GetExtendedAgentCard" => ("GET", "/extendedAgentCard".to_owned(), None),
                     "CreateTaskPushNotificationConfig" => {
                         let path = format!(
                             "/tasks/{}/pushNotificationConfigs",

@@ -32,6 +32,15 @@ async fn told(mut command: Command) -> Output {
     output
 }
 
+/// Whether a script beside this file was run, with these arguments; it must succeed.
+pub(crate) async fn told_by(script: &str, arguments: &[&str]) -> bool {
+    let Some(python) = python() else { return false };
+    let mut command = Command::new(python);
+    command.arg(beside(script)).args(arguments);
+    told(command).await;
+    true
+}
+
 fn beside(name: &str) -> String {
     format!("{}/tests/server/{name}", env!("CARGO_MANIFEST_DIR"))
 }

@@ -11,6 +11,8 @@ mod a2a_grpc;
 mod a2a_peers;
 #[cfg(feature = "a2a")]
 mod a2a_pushes;
+#[cfg(feature = "a2a")]
+mod a2a_signed;
 mod agui;
 #[cfg(feature = "anp")]
 mod anp;
