@@ -62,8 +62,9 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
             continue;
         };
         let buckets = text.lines().filter(|line| line.starts_with(of));
-        let values = buckets.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap());
-        assert!(values.clone().is_sorted() && values.last() == Some(*all));
+        let mut values =
+            buckets.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap());
+        assert!(values.clone().is_sorted() && values.next_back() == Some(*all));
         let count = format!("{}}}", of.replacen("_bucket", "_count", 1));
         assert_eq!(series.get(&count), Some(all), "{count}");
     }

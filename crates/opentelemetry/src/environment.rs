@@ -59,7 +59,7 @@ pub(crate) fn read(
             _ => Err(wrong(name, exporter, "there are otlp and none")),
         }
     };
-    variables.check_spoken()?;
+    variables.check_protocol()?;
     if let Some(endpoint) = endpoint {
         check_address("the endpoint", endpoint)?;
     }

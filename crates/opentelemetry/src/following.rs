@@ -246,6 +246,10 @@ impl Follower {
     /// Exports what is new; with `all`, of all trees.
     async fn look(&mut self, all: bool) -> Result<(), FlushError> {
         let looked = self.looked(all).await;
+        if matches!(looked, Err(Halt::Lost)) && self.counted.take().is_some() {
+            // Another process counts them now, and they are to be counted once.
+            self.telemetry.metrics().open(&OpenRuns::default());
+        }
         if looked.is_err() {
             // The entries that were read and not exported are read again.
             self.trees.clear();

@@ -5,9 +5,9 @@ use std::{collections::HashMap, time::Duration};
 use http::{HeaderName, HeaderValue, Uri};
 use opentelemetry::KeyValue;
 use opentelemetry_otlp::{
-    OTEL_EXPORTER_OTLP_COMPRESSION, OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS,
+    OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_METRICS_PROTOCOL,
     OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE, OTEL_EXPORTER_OTLP_PROTOCOL,
-    OTEL_EXPORTER_OTLP_TIMEOUT,
+    OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,
 };
 use opentelemetry_sdk::{metrics::Temporality, trace::Sampler};
 
@@ -19,8 +19,7 @@ const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 const RATIO: &str = "OTEL_TRACES_SAMPLER_ARG";
 const INTERVAL: &str = "OTEL_METRIC_EXPORT_INTERVAL";
 const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
-/// The variables that name no values but those that are spoken.
-const SPOKEN: [(&str, &str); 2] = [("PROTOCOL", "http/protobuf"), ("COMPRESSION", "none")];
+const SPOKEN: &str = "http/protobuf";
 
 /// Where variables are looked up.
 pub(crate) struct Variables<'a>(pub(crate) &'a dyn Fn(&str) -> Option<String>);
@@ -136,24 +135,17 @@ impl Variables<'_> {
         attributes.ok_or_else(|| wrong(RESOURCE, list, "give a list such as team=desk,zone=b"))
     }
 
-    /// Checks that nothing else is asked for than what is spoken.
-    pub(crate) fn check_spoken(&self) -> Result<(), OpenTelemetryError> {
-        let prefix = OTEL_EXPORTER_OTLP_PROTOCOL.trim_end_matches("PROTOCOL");
-        debug_assert!(OTEL_EXPORTER_OTLP_COMPRESSION.starts_with(prefix));
-        for ((what, spoken), signal) in SPOKEN
-            .into_iter()
-            .flat_map(|one| ["", "TRACES_", "METRICS_"].map(|signal| (one, signal)))
-        {
-            let name = format!("{prefix}{signal}{what}");
-            if let Some(given) = self.get(&name).filter(|given| given != spoken) {
-                let reason = match what {
-                    "PROTOCOL" => {
-                        "it is not spoken here: set it to http/protobuf, and the endpoint to the collector's port for \
-                         HTTP, which is 4318 where nobody changed it"
-                    }
-                    _ => "what is exported is not compressed: leave it out",
-                };
-                return Err(wrong(&name, given, reason));
+    /// Checks that no other protocol is asked for than the one that is spoken.
+    pub(crate) fn check_protocol(&self) -> Result<(), OpenTelemetryError> {
+        for name in [
+            OTEL_EXPORTER_OTLP_PROTOCOL,
+            OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,
+            OTEL_EXPORTER_OTLP_METRICS_PROTOCOL,
+        ] {
+            if let Some(given) = self.get(name).filter(|given| given != SPOKEN) {
+                let reason = "it is not spoken here: set it to http/protobuf, and the endpoint to the collector's port for \
+                              HTTP, which is 4318 where nobody changed it";
+                return Err(wrong(name, given, reason));
             }
         }
         Ok(())
@@ -291,12 +283,8 @@ mod tests {
         assert!(sampler("xray").is_err());
         assert!(of(&[(INTERVAL, "0")], |of| of.interval()).is_err());
         assert!(of(&[(RESOURCE, "alone")], |of| of.resource()).is_err());
-        for name in [
-            "OTEL_EXPORTER_OTLP_COMPRESSION",
-            "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
-        ] {
-            let told = of(&[(name, "gzip")], |of| of.check_spoken()).unwrap_err();
-            assert!(told.to_string().starts_with(name), "{told}");
-        }
+        let name = OTEL_EXPORTER_OTLP_METRICS_PROTOCOL;
+        let told = of(&[(name, "grpc")], |of| of.check_protocol()).unwrap_err();
+        assert!(told.to_string().starts_with(name), "{told}");
     }
 }
