@@ -2,6 +2,16 @@
 //! registry.
 //!
 //! It is the package `ghostlight-anp`. Teams are served by [`Server`](crate::server::Server), with the callers that
-//! [`Identities`](crate::server::Identities) lets in.
+//! [`Identities`](crate::server::Identities) lets in. A [`RegistrySearch`] is a tool that asks a registry.
+
+mod registry_search;
+
+use ghostlight_actors::run::Registry as Names;
 
 pub use ghostlight_anp::*;
+pub use registry_search::{RegistrySearch, RegistrySearchError};
+
+/// Registers the kind of tool `anp_registry`.
+pub(crate) fn register(names: Names) -> Names {
+    names.tool_kind("anp_registry", registry_search::of_settings)
+}

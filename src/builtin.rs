@@ -34,7 +34,7 @@ use crate::{
 /// [interceptors](crate::interceptors); and the providers `offline` and `fallback`. The features
 /// `anthropic`, `gemini` and `openai` add the providers of these names, and each of them the kind
 /// of tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`. The feature `a2a`
-/// adds the behavior `remote` and the kind of tool `a2a`; `acp` the behavior `remote_process` and the kind
+/// adds the behavior `remote` and the kind of tool `a2a`; `anp` the kind of tool `anp_registry`; `acp` the behavior `remote_process` and the kind
 /// of tool `acp`; `code` the behavior `code` (on Unix);
 /// `mcp` the kind of tool `mcp`; `memory` the policy `memory`; `retrieval` the kind of tool
 /// `document_search` and the policy `recall_documents`; and `tools` the kinds of tools `files`,
@@ -59,6 +59,8 @@ pub fn builtin() -> Registry {
     let registry = crate::a2a::register(registry);
     #[cfg(feature = "acp")]
     let registry = crate::acp::register(registry);
+    #[cfg(feature = "anp")]
+    let registry = crate::anp::register(registry);
     #[cfg(feature = "mcp")]
     let registry = crate::mcp::register(registry);
     #[cfg(feature = "http")]

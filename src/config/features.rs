@@ -1,12 +1,13 @@
 //! Names that a cargo feature of this package brings, for programs that were built without it.
 
 /// What is named, its name in a team file, and the cargo feature that registers it.
-const BROUGHT: [(&str, &str, &str); 18] = [
+const BROUGHT: [(&str, &str, &str); 19] = [
     ("behavior", "code", "code"),
     ("behavior", "remote", "a2a"),
     ("behavior", "remote_process", "acp"),
     ("kind of tool", "a2a", "a2a"),
     ("kind of tool", "acp", "acp"),
+    ("kind of tool", "anp_registry", "anp"),
     ("kind of tool", "approval_webhook", "http"),
     ("kind of tool", "document_search", "retrieval"),
     ("kind of tool", "files", "tools"),
@@ -23,9 +24,10 @@ const BROUGHT: [(&str, &str, &str); 18] = [
 ];
 
 /// The features of `BROUGHT`, and whether this program was built with them.
-const BUILT: [(&str, bool); 11] = [
+const BUILT: [(&str, bool); 12] = [
     ("a2a", cfg!(feature = "a2a")),
     ("acp", cfg!(feature = "acp")),
+    ("anp", cfg!(feature = "anp")),
     ("anthropic", cfg!(feature = "anthropic")),
     ("code", cfg!(feature = "code")),
     ("gemini", cfg!(feature = "gemini")),

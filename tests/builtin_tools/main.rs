@@ -6,6 +6,8 @@ mod code;
 mod each_tool;
 mod files;
 mod openapi;
+#[cfg(all(feature = "anp", feature = "server"))]
+mod registry;
 mod small;
 mod tool_search;
 mod toolsets;

@@ -93,7 +93,7 @@ const TOPICS: [(&str, May); 27] = [
     // Secrets in its headers are those of models.
     ("a2a", May::Name(&["models"])),
     ("acp", May::Name(&["models"])),
-    ("anp", May::Name(&[])),
+    ("anp", May::Name(&["models"])),
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),

@@ -183,6 +183,10 @@ pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
         "an agent in a process, for a member with `remote: { command }`",
     ),
     (
+        "anp_registry",
+        "asks a registry of the Agent Network Protocol for services",
+    ),
+    (
         "approval_webhook",
         "asks a server for approval, and waits for its answer",
     ),

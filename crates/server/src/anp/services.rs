@@ -20,6 +20,8 @@ pub(super) struct Wanted {
     r#type: Option<String>,
     /// What it can do, all of it; several words are separated by commas.
     capabilities: Option<String>,
+    /// The most services of a list, which are then those with the highest scores, the best first.
+    limit: Option<usize>,
 }
 
 impl Wanted {
@@ -45,7 +47,12 @@ impl From<RegistryError> for Problem {
 
 pub(super) async fn discover(asked: Asked, Query(wanted): Query<Wanted>) -> Json<Vec<Service>> {
     let services = &asked.state.services;
-    Json(services.discover(wanted.r#type.as_deref(), &wanted.capabilities()))
+    let mut found = services.discover(wanted.r#type.as_deref(), &wanted.capabilities());
+    if let Some(limit) = wanted.limit {
+        found.sort_by(|a, b| b.score.total_cmp(&a.score));
+        found.truncate(limit);
+    }
+    Json(found)
 }
 
 pub(super) async fn best(

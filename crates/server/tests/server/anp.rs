@@ -396,6 +396,12 @@ async fn services_announce_themselves_and_are_found_and_nobody_speaks_for_anothe
         .map(|service| &service["id"])
         .collect();
     assert_eq!(ids, ["a", "b"]);
+    let found = reader.get(&format!("{services}?type=poet&limit=1")).await;
+    let found = found.is(200).json();
+    assert_eq!(
+        (found.as_array().unwrap().len(), &found[0]["id"]),
+        (1, &json!("b"))
+    );
     let best = reader
         .get("/anp-registry/best?type=poet")
         .await
