@@ -355,6 +355,12 @@ impl AgentState {
             Ok(loaded) if self.is_news_to_session(run, &loaded) => {
                 self.forget(run);
                 self.wake_in_reloaded_session(loaded.row.run, reply);
+                // Nobody heard how the journal was closed, so what came for it was not dealt with then.
+                if loaded.recorded.parked.is_some() {
+                    self.look_for_unread(run);
+                } else {
+                    self.pass_on(run);
+                }
             }
             Ok(loaded) => {
                 let taken = self.answer_when_recovered(reply, loaded.row.run);

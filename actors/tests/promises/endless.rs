@@ -6,12 +6,12 @@ use ghostlight_actors::{
     actor::System,
     run::{Agent, RunContext, Task, operations::AgentMessage},
     session::Turn,
-    testing::{CrashOptions, Scenario, crash_everywhere},
+    testing::{CrashOptions, Fault, FaultyStore, Harm, Scenario, Strike, crash_everywhere},
     vocabulary::{AgentError, Effect, Entry, Outcome, ParentPolicy, Resource},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::stage::{Stage, ask, pause, silent, text};
+use crate::stage::{SlowStore, Stage, ask, pause, silent, text};
 
 #[derive(Serialize, Deserialize)]
 struct Tick(u32);
@@ -239,4 +239,43 @@ async fn a_child_that_goes_on_in_other_journals_is_waited_for_wherever_a_crash_s
             assert!(report.violations.is_empty(), "{report}");
         }
     }
+}
+
+/// The write that closes a journal fails for its run, and is durable nevertheless.
+#[tokio::test(start_paused = true)]
+async fn what_comes_while_a_journal_closes_is_received_although_that_write_is_said_to_have_failed()
+{
+    let mut told = 0;
+    for (call, moment) in (2..5).flat_map(|call| (0..300).step_by(12).map(move |at| (call, at))) {
+        let mut stage = Stage::new();
+        // What is posted is looked for also while the journal is being closed.
+        stage.limits.look = Duration::from_millis(2);
+        let agent = Agent::from_fn("a", |cx: RunContext| async move {
+            let heard = cx.input().content();
+            if heard.len() > 8 {
+                return Ok(Outcome::answer(heard));
+            }
+            let told = cx.timeout(Duration::from_millis(20), cx.receive::<Tick>());
+            let word = told
+                .await
+                .map_or_else(|_| "-".to_owned(), |told| told.unwrap().0.to_string());
+            Ok(cx.continue_as(format!("{heard}{word}")))
+        });
+        let (strike, harm) = (Strike::After, Harm::Fail);
+        let store = SlowStore::to_commit(stage.store.clone().keeping(usize::MAX));
+        let store = FaultyStore::at_commit(store, Fault { call, strike, harm });
+        let system = System::builder(store).limits(stage.limits);
+        let system = system.model("default", silent());
+        let system = system.team(agent.into_team().unwrap());
+        let system = system.start().await.unwrap();
+        let run = ask(&system, "a", "-").await;
+        pause(moment).await;
+        if run.tell(&Tick(7)).await.is_ok() {
+            told += 1;
+            let heard = text(&run).await;
+            let place = format!("{heard}, told after {moment} ms, commit {call} failed");
+            assert_eq!(heard.matches('7').count(), 1, "{place}");
+        }
+    }
+    assert!(told > 50, "{told}");
 }

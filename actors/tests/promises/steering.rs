@@ -275,3 +275,52 @@ async fn what_was_said_to_a_run_that_is_parked_for_crashing_is_heard_by_the_next
         assert_eq!(times, 1, "{heard:?}");
     }
 }
+
+/// A write that fails may be durable nevertheless.
+#[tokio::test(start_paused = true)]
+async fn what_was_acknowledged_is_heard_once_whichever_write_fails() {
+    let crashing = || {
+        Agent::from_fn("worker", |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(1)).await?;
+            assert_ne!(cx.input().content(), "one", "it is poison");
+            talk(&cx).await
+        })
+    };
+    for how in ["hears", "is deaf", "is parked"] {
+        for call in 2.. {
+            let disk = InMemoryStore::new();
+            let fault = Fault {
+                call: call / 2,
+                strike: [Strike::Before, Strike::After][call as usize % 2],
+                harm: Harm::Fail,
+            };
+            let store = FaultyStore::at_commit(disk.clone(), fault);
+            let agent = match how {
+                "is parked" => crashing(),
+                _ => worker(how == "is deaf"),
+            };
+            let system = start(store.clone(), agent).await;
+            let (session, mut heard) = (system.session("worker", "s"), Vec::new());
+            for (text, wait) in [("one", 900), ("two", 600), ("three", 20_000)] {
+                if session.send(Turn::text(text).id(text)).await.is_ok() {
+                    heard.push(text);
+                }
+                pause(wait).await;
+            }
+            let (there, what) = (said(&disk).await, format!("it {how}, {fault:?}"));
+            heard.retain(|word| how != "is parked" || *word != "one");
+            for word in &heard {
+                let times = there.iter().filter(|said| said == word).count();
+                assert_eq!(times, 1, "{word} of {there:?}, {what}");
+            }
+            for run in system.runs(Default::default()).await.unwrap() {
+                assert_eq!(disk.inbox(run.run).await.unwrap(), [], "{what}");
+            }
+            if store.calls() < fault.call {
+                assert!(fault.call > 5, "{what}");
+                break;
+            }
+            system.stop().await.unwrap();
+        }
+    }
+}

@@ -289,6 +289,10 @@ impl AgentState {
                     session.early.push((turn, begun.reply));
                 }
                 _ => {
+                    // A turn that was said to an ended run is still in the inbox of that run.
+                    if let Some(said_to) = session.unread.remove(&begun.turn.turn) {
+                        self.shared.wake_again(said_to, &error);
+                    }
                     let _ = begun.reply.send(Err(SystemError::Store(error)));
                 }
             }
@@ -372,6 +376,7 @@ impl AgentState {
         if found_ended {
             // The session's fold was made before that end, or by an earlier life.
             self.reload_session();
+            self.look_for_unread(run);
             return;
         }
         self.turn_is_over(run, Entry::TurnEnded(Box::new(end)));
