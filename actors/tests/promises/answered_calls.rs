@@ -299,3 +299,50 @@ async fn a_confirmation_that_nobody_gives_is_a_no() {
     run.answer(operation, json!(true)).await.unwrap();
     assert_eq!(text(&run).await, "true false");
 }
+
+/// Gives each result another text, and the id of another call.
+struct Rewrites(Arc<Mutex<Vec<String>>>);
+
+impl Policy for Rewrites {
+    async fn after_tool(
+        &mut self,
+        _: &PolicyContext<'_>,
+        call: &ToolCall,
+        _: &ToolResult,
+    ) -> Result<Option<ToolResult>, AgentError> {
+        let mut other = ToolResult::new(call, ToolStatus::Success, format!("{} again", call.id));
+        other.call_id = "another".to_owned();
+        Ok(Some(other))
+    }
+
+    async fn after_tools(
+        &mut self,
+        _: &PolicyContext<'_>,
+        _: &[ToolCall],
+        results: &[ToolResult],
+    ) -> Result<(), AgentError> {
+        let ids = results.iter().map(|result| result.call_id.clone());
+        self.0.lock().extend(ids);
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_replaces_a_result_leaves_it_with_its_call() {
+    let (stage, told) = (Stage::new(), Arc::<Mutex<Vec<String>>>::default());
+    let noted = told.clone();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let calls = ["1", "2"].map(|id| ToolCall::new(id, "look", json!({})));
+        let results = cx.tools(calls).await?;
+        let texts = results
+            .into_iter()
+            .map(|r| format!("{}: {}", r.call_id, r.text));
+        Ok(Outcome::answer(texts.collect::<Vec<_>>().join(", ")))
+    })
+    .tool(stage.tool("look", Effect::Read, 5))
+    .policy("rewrites", move || Rewrites(noted.clone()));
+    let system = stage.start(agent).await;
+    let run = ask(&system, "a", "go").await;
+    assert_eq!(text(&run).await, "1: 1 again, 2: 2 again");
+    assert_eq!(*told.lock(), ["1", "2"], "so the other policies see them");
+}

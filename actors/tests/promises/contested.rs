@@ -33,6 +33,8 @@ pub(crate) struct Contested {
     pub(crate) posts_wait: watch::Sender<bool>,
     /// Whether claims that are made together wait.
     pub(crate) claims_wait: watch::Sender<bool>,
+    /// Whether claims of runs below other runs wait.
+    pub(crate) claims_below_wait: watch::Sender<bool>,
     /// How many values were written at most in one commit.
     pub(crate) most_writes: Arc<AtomicUsize>,
     /// How often a journal was claimed, or asked for.
@@ -58,6 +60,7 @@ impl Contested {
             reads_wait: watch::channel(false).0,
             posts_wait: watch::channel(false).0,
             claims_wait: watch::channel(false).0,
+            claims_below_wait: watch::channel(false).0,
             most_writes: Arc::default(),
             claims: Arc::default(),
             lookups: Arc::default(),
@@ -153,6 +156,17 @@ impl Store for Contested {
     async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
         self.claims.fetch_add(1, Ordering::SeqCst);
         self.inner.claim(journal, take_over).await
+    }
+
+    async fn claim_below(
+        &self,
+        journal: JournalId,
+        above: JournalId,
+        epoch: u64,
+    ) -> Result<Claim, StoreError> {
+        self.claims.fetch_add(1, Ordering::SeqCst);
+        go(&self.claims_below_wait).await;
+        self.inner.claim_below(journal, above, epoch).await
     }
 
     async fn claim_all(

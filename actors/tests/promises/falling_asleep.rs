@@ -1,14 +1,21 @@
 //! What comes while a tree of runs falls asleep, or while its process dies, wakes it.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
     contract::RunRow,
-    run::{Agent, RunContext},
+    run::{Agent, RunContext, operations::AgentMessage},
     testing::{Fault, FaultyStore, Harm, Strike},
     vocabulary::{Outcome, Question},
 };
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::stage::{SlowStore, Stage, ask, pause, silent, text};
@@ -202,4 +209,66 @@ async fn a_process_that_dies_at_any_commit_is_followed_by_one_that_goes_on_by_it
         let text = text.unwrap_or_else(|_| panic!("after a crash at commit {call} it hangs"));
         assert_eq!(text, "\"yes\"");
     }
+}
+
+/// Tells that it is in memory.
+struct InMemory(Arc<AtomicU32>);
+
+impl Drop for InMemory {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Tick;
+
+impl AgentMessage for Tick {
+    const NAME: &'static str = "tick";
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_falls_asleep_although_a_run_below_closed_its_journal_while_it_was_told_something() {
+    let mut told = 0;
+    for moment in (100..320).step_by(3) {
+        let (mut stage, in_memory) = (Stage::alone(), Arc::new(AtomicU32::new(0)));
+        stage.limits.linger = Duration::from_millis(LINGER_MS);
+        let below = Agent::from_fn("below", |cx: RunContext| async move {
+            if cx.input().content() == "go" {
+                cx.sleep(Duration::from_millis(100)).await?;
+                return Ok(cx.continue_as("on"));
+            }
+            cx.sleep(Duration::from_secs(600)).await?;
+            Ok(Outcome::answer("slept"))
+        });
+        let counted = in_memory.clone();
+        let above = Agent::from_fn("above", move |cx: RunContext| {
+            counted.fetch_add(1, SeqCst);
+            let in_memory = InMemory(counted.clone());
+            async move {
+                let slept = cx.delegate("below", "go").await?;
+                drop(in_memory);
+                Ok(Outcome::answer(slept.text))
+            }
+        });
+        let store = SlowStore::to_commit(stage.store.clone());
+        let system = System::builder(store)
+            .limits(stage.limits)
+            .model("default", silent())
+            .team(above.agent(below).into_team().unwrap())
+            .start()
+            .await
+            .unwrap();
+        let run = ask(&system, "above", "go").await;
+        pause(moment).await;
+        let rows = stage.rows().await;
+        if let Some(below) = rows.iter().find(|row| row.agent == "below") {
+            let below = system.run(below.run);
+            told += u32::from(below.tell(&Tick).await.is_ok());
+        }
+        pause(10_000).await;
+        assert_eq!(in_memory.load(SeqCst), 0, "told after {moment} ms");
+        assert_eq!(text(&run).await, "slept");
+    }
+    assert!(told > 20, "{told}");
 }

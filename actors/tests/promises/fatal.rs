@@ -9,6 +9,7 @@ use ghostlight_actors::{
     session::Turn,
     vocabulary::{AgentError, Arguments, Effect, Entry, Outcome, ToolDefinition},
 };
+use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::stage::{Stage, ask, call, pause, silent, text};
@@ -252,4 +253,46 @@ async fn a_run_that_waits_or_that_this_process_takes_up_again_is_not_suspected()
     }
     assert_eq!(text(&system.run(above)).await, "done");
     assert_eq!(text(&system.run(waits)).await, "waited");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_gets_further_in_every_process_is_not_suspected() {
+    let mut machine = Machine::new(4);
+    let mut system = machine.start().await;
+    let run = say(&system, "s", "work").await.id();
+    let began = tokio::time::Instant::now();
+    for _ in 0..9 {
+        pause(600).await;
+        machine.stage.crash(&system).await;
+        system = machine.start().await;
+    }
+    assert_eq!(text(&system.run(run)).await, "done");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(6), "it paused: {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_whenever_its_process_ends_is_not_suspected() {
+    let mut stage = Stage::alone();
+    let agent = || {
+        Agent::from_fn("a", |cx: RunContext| async move {
+            let answer = cx.ask("Well?").await?;
+            Ok(Outcome::answer(answer.to_string()))
+        })
+    };
+    let mut system = stage.start(agent()).await;
+    let run = ask(&system, "a", "go").await.id();
+    for _ in 0..12 {
+        // It is taken up for what it does not wait for.
+        system.run(run).steer("hurry").await.unwrap();
+        pause(100).await;
+        let status = system.run(run).status().await.unwrap().status;
+        assert_eq!(status, RunStatus::Waiting);
+        stage.crash(&system).await;
+        system = stage.start(agent()).await;
+    }
+    let run = system.run(run);
+    let (_, operation, _) = run.questions().await.unwrap().remove(0);
+    run.answer(operation, json!("yes")).await.unwrap();
+    assert_eq!(text(&run).await, "\"yes\"");
 }

@@ -1,12 +1,15 @@
 //! A decision that is remembered covers what the person meant, and only the engine writes it down.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::{System, recording},
     contract::{Tool, ToolContext, ToolError, ToolOutput},
     definition::ApprovalRule,
-    run::{Agent, Recording, RunContext, operations::covers, replay},
+    run::{
+        Agent, Attempt, Begin, Changes, Operation, OperationContext, Recording, RunContext, Write,
+        operations::covers, replay,
+    },
     vocabulary::{
         AgentError, Arguments, CallDigest, Digest, Effect, ErrorKind, Outcome, Scope, ToolCall,
         ToolDefinition,
@@ -195,4 +198,57 @@ async fn a_run_of_an_older_version_replays_what_it_remembered_then() {
     let team = agent(&stage).into_team().unwrap();
     let replayed = replay(&old, &team.registry, None).unwrap();
     assert!(replayed.is_faithful(), "{replayed}");
+}
+
+/// Writes a value, and then a remembered decision, as an operation from outside of the engine may try to.
+struct Forges(&'static str);
+
+impl Operation for Forges {
+    type Output = ();
+
+    fn kind(&self) -> &'static str {
+        "forges"
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(self.0.as_bytes())
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<()> {
+        let state = cx.state(&Scope::Session).unwrap();
+        let place = (state.stored_as().to_owned(), self.0.to_owned());
+        let attempt: Attempt<()> = Arc::new(move || {
+            let (state, mut changes) = (state.clone(), Changes::none());
+            Box::pin(async move {
+                let forged = json!([{ "like": {}, "decision": { "approved": true } }]);
+                changes.set(cx.id, &state, "harmless", (Some(json!(1)), 0))?;
+                changes.set(cx.id, &state, self.0, (Some(forged), 0))?;
+                Ok(((), changes))
+            })
+        });
+        Begin::Write(Write::new(place, attempt))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_from_outside_that_names_a_key_of_the_engine_changes_nothing() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let mut refused = 0;
+        for key in ["approval:wipe", "topic:news", "passed_on:"] {
+            let forged = cx.perform(Forges(key)).await;
+            let kind = forged.as_ref().err().and_then(AgentError::kind);
+            let state = cx.state(Scope::Session);
+            let harmless: Option<Value> = state.get("harmless").await?;
+            let there: Option<Value> = state.get(key).await?;
+            let is_unchanged = harmless.is_none() && there.is_none();
+            refused += usize::from(kind == Some(&ErrorKind::InvalidInput) && is_unchanged);
+        }
+        // What only looks like one is anybody's.
+        cx.perform(Forges("approval")).await?;
+        let harmless: Option<u32> = cx.state(Scope::Session).get("harmless").await?;
+        Ok(Outcome::answer(format!("{refused} {harmless:?}")))
+    });
+    let system = stage.start(agent).await;
+    assert_eq!(text(&ask(&system, "a", "go").await).await, "3 Some(1)");
 }

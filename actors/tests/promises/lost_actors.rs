@@ -11,6 +11,7 @@ use std::{
 use ghostlight_actors::{
     actor::{System, supervisor::Supervisor},
     contract::{RunRow, RunStatus},
+    definition::WhileBusy,
     ractor::ActorCell,
     run::{Agent, RunContext, Task},
     testing::ScriptedModel,
@@ -409,4 +410,82 @@ async fn a_parked_child_that_is_given_up_ends() {
     assert_eq!(text(&system.run(run.id())).await, "true");
     let rows = stage.rows().await;
     assert!(rows.iter().all(|row| row.status.is_ended()), "{rows:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_to_a_run_that_ended_without_hearing_it_is_a_turn_although_its_agent_is_killed()
+ {
+    for moment in 950..1_150 {
+        let stage = Stage::new();
+        let agent = Agent::from_fn("busy", |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(1)).await?;
+            Ok(Outcome::answer(cx.input().content()))
+        });
+        let team = agent.into_team().unwrap();
+        let team = team.define(|team| team.while_busy = WhileBusy::Steer);
+        let system = System::builder(SlowStore::new(stage.store.clone()))
+            .model("default", always())
+            .team(team)
+            .start()
+            .await
+            .unwrap();
+        let run = ask(&system, "busy", "one").await;
+        pause(500).await;
+        assert_eq!(ask(&system, "busy", "two").await.id(), run.id());
+        pause(moment - 500).await;
+        find(&system, "session").await.unwrap().kill();
+        pause(20_000).await;
+        let rows = stage.rows().await;
+        let answered = |row: &&RunRow| row.status == RunStatus::Answered;
+        assert_eq!(
+            rows.iter().filter(answered).count(),
+            2,
+            "killed after {moment} ms"
+        );
+        system.stop().await.unwrap();
+    }
+}
+
+/// The claim of a child fails, since its parent was killed meanwhile and goes on with a later claim of its own.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_its_parents_next_life_claims_does_not_break_off_what_the_parent_does() {
+    let (mut stage, paid) = (Stage::new(), Arc::<AtomicU32>::default());
+    let agent = || {
+        let paid = Arc::clone(&paid);
+        let helper = Agent::from_fn("helper", |cx: RunContext| async move {
+            cx.sleep(Duration::from_secs(1)).await?;
+            Ok(Outcome::answer("helped"))
+        });
+        let agent = Agent::from_fn("busy", move |cx: RunContext| {
+            let paid = Arc::clone(&paid);
+            async move {
+                let pays = async {
+                    cx.sleep(Duration::from_secs(10)).await?;
+                    let paying = async move {
+                        pause(20_000).await;
+                        Ok::<_, AgentError>(paid.fetch_add(1, Ordering::SeqCst))
+                    };
+                    cx.step("pay", Effect::Once, paying).await
+                };
+                let (helped, paid) = futures_util::join!(cx.delegate("helper", "help"), pays);
+                Ok(Outcome::answer(format!("{} {paid:?}", helped?.text)))
+            }
+        });
+        agent.agent(helper)
+    };
+    let first = stage.start(agent()).await;
+    let run = ask(&first, "busy", "go").await.id();
+    pause(100).await;
+    stage.crash(&first).await;
+    let store = Contested::over(stage.store.clone());
+    store.claims_below_wait.send_replace(true);
+    let claims_wait = store.claims_below_wait.clone();
+    let system = start(&stage, store, agent()).await;
+    pause(1_000).await;
+    find(&system, "run").await.unwrap().kill();
+    // The parent is paying by now.
+    pause(15_000).await;
+    claims_wait.send_replace(false);
+    assert_eq!(text(&system.run(run)).await, "helped Ok(0)");
+    assert_eq!(stage.ends(run).await, 1);
 }

@@ -22,6 +22,7 @@ mod clarify;
 mod clock_jumps;
 mod contested;
 mod contested_writes;
+mod continued_calls;
 mod copying;
 mod crash_everywhere;
 mod cut_off_calls;

@@ -1,0 +1,89 @@
+//! A call that goes on in parts: which of them are made again after a crash.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering::SeqCst},
+};
+
+use ghostlight_actors::{
+    contract::{Tool, ToolContext, ToolError, ToolOutput},
+    run::{Agent, RunContext},
+    vocabulary::{Arguments, Continuation, Effect, Outcome, ToolDefinition},
+};
+
+use crate::stage::{Stage, ask, call, pause, text};
+
+/// Pays in parts of a second each. The process may die in a part that only reads, or in one that may not be repeated.
+#[derive(Clone)]
+struct Pays {
+    effect: Effect,
+    /// Which of the further parts are marked as ones that only read.
+    reads: &'static [bool],
+    /// How often a part was begun.
+    begun: Arc<AtomicU32>,
+}
+
+impl Pays {
+    /// The call goes on with this part, or has come to its end.
+    fn goes_on_with(&self, part: usize) -> ToolOutput {
+        let next = Continuation::of(part.to_string());
+        match self.reads.get(part) {
+            Some(true) => ToolOutput::goes_on(next.repeatable()),
+            Some(false) => ToolOutput::goes_on(next),
+            None => ToolOutput::text("paid"),
+        }
+    }
+}
+
+impl Tool for Pays {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new("pay", "pays").effect(self.effect)
+    }
+
+    async fn call(&self, _: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let Some(part) = cx.continued() else {
+            return Ok(self.goes_on_with(0));
+        };
+        let part: usize = part.state.parse()?;
+        self.begun.fetch_add(1, SeqCst);
+        pause(1_000).await;
+        Ok(self.goes_on_with(part + 1))
+    }
+}
+
+fn agent(pays: &Pays) -> Agent {
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let results = cx.tools([call("1", "pay")]).await?;
+        Ok(Outcome::answer(format!("{:?}", results[0].status)))
+    });
+    agent.tool(pays.clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_call_that_must_not_be_made_twice_the_parts_that_only_read_are_made_again() {
+    for (effect, reads, dies_after, begun, end) in [
+        (Effect::Once, &[true][..], 500, 2, "Success"),
+        (Effect::Once, &[false], 500, 1, "Unknown"),
+        // The mark is for one part, and not for those after it.
+        (Effect::Once, &[true, false], 1_500, 2, "Unknown"),
+        (Effect::Once, &[false, true], 1_500, 3, "Success"),
+        (Effect::Idempotent, &[false], 500, 2, "Success"),
+        (Effect::Read, &[false, true], 1_500, 3, "Success"),
+    ] {
+        let mut stage = Stage::new();
+        let pays = Pays {
+            effect,
+            reads,
+            begun: Arc::default(),
+        };
+        let system = stage.start(agent(&pays)).await;
+        let run = ask(&system, "a", "go").await;
+        pause(dies_after).await;
+        stage.crash(&system).await;
+        let system = stage.start(agent(&pays)).await;
+        let told = text(&system.run(run.id())).await;
+        let place = format!("{effect:?} {reads:?}");
+        assert_eq!(told, end, "{place}");
+        assert_eq!(pays.begun.load(SeqCst), begun, "{place}");
+    }
+}
