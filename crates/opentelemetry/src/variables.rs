@@ -10,6 +10,7 @@ use opentelemetry_otlp::{
     OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,
 };
 use opentelemetry_sdk::{metrics::Temporality, trace::Sampler};
+use percent_encoding::percent_decode_str;
 
 use crate::error::OpenTelemetryError;
 
@@ -176,27 +177,9 @@ fn pairs(list: &str) -> impl Iterator<Item = Option<(String, String)>> {
     parts.map(|part| {
         let (name, value) = part.split_once('=')?;
         let (name, value) = (name.trim(), value.trim());
-        let value = decoded(value).unwrap_or_else(|| value.to_owned());
-        (!name.is_empty()).then(|| (name.to_owned(), value))
+        let value = percent_decode_str(value).decode_utf8_lossy();
+        (!name.is_empty()).then(|| (name.to_owned(), value.into_owned()))
     })
-}
-
-/// A text without its percent-encoding; `None` where it is not encoded.
-fn decoded(text: &str) -> Option<String> {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let [first, after @ ..] = rest {
-        rest = after;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let (digits, after) = rest.split_at_checked(2)?;
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        let byte = digit(digits[0])? * 16 + digit(digits[1])?;
-        bytes.push(u8::try_from(byte).ok()?);
-        rest = after;
-    }
-    String::from_utf8(bytes).ok()
 }
 
 fn milliseconds(name: &str, given: String) -> Result<Duration, OpenTelemetryError> {
