@@ -228,7 +228,13 @@ mod tests {
         let own = (TRACES, "http://t.example/in");
         assert_eq!(endpoint(&[base, own]).unwrap(), "http://t.example/in");
         assert_eq!(endpoint(&[(TRACES, " ")]), None);
-        for wrong in ["localhost:4318", "key@@:", "ftp://a", "/v1", "http://"] {
+        for wrong in [
+            "c.example:4318",
+            "key@@:",
+            "ftp://a",
+            "/v1",
+            "http:///hidden",
+        ] {
             let error = of(&[(TRACES, wrong)], |of| of.endpoint(TRACES, "")).unwrap_err();
             let told = error.to_string();
             assert!(told.contains(TRACES) && !told.contains(wrong), "{told}");
