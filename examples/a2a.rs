@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let at = format!("{address}/a2a/clerk");
     let (stop, stopped) = oneshot::channel::<()>();
     let signer = CardSigner::from_pem(KEY)?;
-    // What the operator of the clerk gives to others.
+    // The public key, which the operator of the clerk gives to others.
     let public_key = signer.public_key().jwk().to_string();
     let server = Server::new(elsewhere.clone())
         .address(address)

@@ -22,7 +22,7 @@ use crate::models::{SecretText, client::http_client};
 const PATH: &str = "/anp-registry/services";
 /// The most bytes of an answer that are read.
 const MAX_BYTES: usize = 4 << 20;
-/// How many services a call gives where it does not say, and at the most.
+/// The number of services in a result where the call names none, and the most.
 const RESULTS: (usize, usize) = (10, 50);
 /// The most characters of a result, as text for the model.
 const OUTPUT: usize = 20_000;
@@ -33,7 +33,7 @@ const WORDS: usize = 20;
 const ADDRESS: usize = 300;
 const TEXT: usize = 200;
 const METADATA: usize = 500;
-/// How many addresses and capabilities of a service are shown.
+/// The most addresses and capabilities of a service that are shown.
 const SHOWN: (usize, usize) = (8, 32);
 
 /// Looks up the value of a header when it is sent.
@@ -72,7 +72,7 @@ pub enum RegistrySearchError {
     Address {
         /// The address.
         url: String,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
     /// A header cannot be sent.
@@ -80,7 +80,7 @@ pub enum RegistrySearchError {
     Header {
         /// The header's name.
         name: String,
-        /// What is wrong with it, without its value.
+        /// The fault in it, without its value.
         reason: String,
     },
     /// The time for a request is none.
@@ -96,10 +96,10 @@ struct Wanted {
     /// The type of service, such as `translator`; any type, where it is left out.
     #[serde(default)]
     r#type: Option<String>,
-    /// What a service must be able to do: all of these words.
+    /// The abilities that a service must have: all of these words.
     #[serde(default)]
     capabilities: Vec<String>,
-    /// How many services are wanted, 10 where it is left out.
+    /// The number of services that are wanted, 10 where it is left out.
     #[serde(default = "default_results")]
     #[schemars(range(min = 1, max = 50))]
     limit: usize,

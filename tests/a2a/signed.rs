@@ -9,7 +9,7 @@ use ring::{
 
 use super::*;
 
-/// What stands before an Ed25519 key in PKCS#8.
+/// The bytes before an Ed25519 key in PKCS#8.
 const ED25519_PREFIX: [u8; 16] = [
     0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20,
 ];

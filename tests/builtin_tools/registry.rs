@@ -31,7 +31,7 @@ fn asking(arguments: Value) -> ScriptedModel {
     })
 }
 
-/// What a team of a file gets from the registry at this address.
+/// The answer that a team of a file gets from the registry at this address.
 async fn found(url: &str, more: &str, arguments: Value) -> String {
     let text = format!(
         "tools: {{ nearby: {{ kind: anp_registry, url: '{url}', {more} }} }}\n\

@@ -19,7 +19,7 @@ struct Pays {
     effect: Effect,
     /// Which of the further parts are marked as ones that only read.
     reads: &'static [bool],
-    /// How often a part was begun.
+    /// The number of times that a part was begun.
     begun: Arc<AtomicU32>,
 }
 

@@ -248,7 +248,7 @@ async fn what_comes_while_a_journal_closes_is_received_although_that_write_is_sa
     let mut told = 0;
     for (call, moment) in (2..5).flat_map(|call| (0..300).step_by(12).map(move |at| (call, at))) {
         let mut stage = Stage::new();
-        // What is posted is looked for also while the journal is being closed.
+        // Looks for posted items also happen while the journal is being closed.
         stage.limits.look = Duration::from_millis(2);
         let agent = Agent::from_fn("a", |cx: RunContext| async move {
             let heard = cx.input().content();

@@ -134,7 +134,7 @@ async fn a_function_names_no_key_of_the_engine_either() {
             };
             refused += writes.iter().filter(|written| invalid(written)).count();
         }
-        // What only looks like one is anybody's.
+        // A key that only looks like one is anybody's.
         cx.state(Scope::Session).set("approval", &1).await?;
         cx.state(Scope::Session).set("topics", &1).await?;
         Ok(Outcome::answer(refused.to_string()))

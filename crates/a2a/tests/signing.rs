@@ -92,7 +92,7 @@ fn signature(key: &Ed25519KeyPair, header: &Value) -> Value {
     json!({ "protected": protected, "signature": signature })
 }
 
-/// What a card with these signatures comes to.
+/// The verdict on a card with these signatures.
 fn verified(signatures: &Value, keys: &[CardKey]) -> Result<AgentCard, CardError> {
     let mut card = json!(card());
     card["signatures"] = signatures.clone();

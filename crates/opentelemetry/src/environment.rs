@@ -130,7 +130,7 @@ fn meters(
     Ok(provider.build())
 }
 
-/// Where a signal goes; `None` for where the SDK sends it by itself.
+/// The address of a signal; `None` for where the SDK sends it by itself.
 fn address(
     variables: &Variables<'_>,
     endpoint: Option<&str>,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 
-/// What the trees of a store are followed for. Each purpose has a right and rows of its own: what the server counts
+/// The purpose for which the trees of a store are followed. Each purpose has a right and rows of its own: what the server counts
 /// takes no spans from a process that exports, and does not wait for its collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {

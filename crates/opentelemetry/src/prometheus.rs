@@ -50,11 +50,11 @@ impl Prometheus {
         }
     }
 
-    /// What was counted up to about half a second ago, in Prometheus's text format, version 0.0.4. The runs that are open are
+    /// The counts up to about half a second ago, in Prometheus's text format, version 0.0.4. The runs that are open are
     /// counted every 30 seconds. It reads no store, but for the first time.
     ///
     /// # Errors
-    /// What the store fails with when runs begin to be followed. The next call tries it again.
+    /// The error of the store when runs begin to be followed. The next call tries it again.
     pub async fn text(&self) -> Result<String, StoreError> {
         let follow = || self.telemetry.follow(&self.system);
         self.following.get_or_try_init(follow).await?;

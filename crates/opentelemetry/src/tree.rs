@@ -36,14 +36,14 @@ pub(crate) struct Finished {
     pub(crate) measure: Measure,
 }
 
-/// What metrics count.
+/// A count for metrics.
 #[derive(Clone, Debug)]
 pub(crate) enum Measure {
     Chat {
         model: ModelName,
         seconds: f64,
         error: Option<String>,
-        /// What an answer took; `None` without one.
+        /// The use of an answer; `None` without one.
         answered: Option<Answered>,
     },
     Tool {
@@ -71,7 +71,7 @@ pub(crate) enum Measure {
     },
 }
 
-/// What a model's answer took.
+/// The use and the attempts of a model's answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answered {
     pub(crate) usage: Usage,

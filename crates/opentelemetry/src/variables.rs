@@ -22,7 +22,7 @@ const INTERVAL: &str = "OTEL_METRIC_EXPORT_INTERVAL";
 const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 const SPOKEN: &str = "http/protobuf";
 
-/// Where variables are looked up.
+/// The place where variables are looked up.
 pub(crate) struct Variables<'a>(pub(crate) &'a dyn Fn(&str) -> Option<String>);
 
 impl Variables<'_> {
@@ -88,7 +88,7 @@ impl Variables<'_> {
         }
     }
 
-    /// How often metrics are exported, where a variable says so.
+    /// The time between two exports of metrics, where a variable says so.
     pub(crate) fn interval(&self) -> Result<Option<Duration>, OpenTelemetryError> {
         let given = self.get(INTERVAL);
         given.map(|given| milliseconds(INTERVAL, given)).transpose()
@@ -127,7 +127,7 @@ impl Variables<'_> {
         ratio.ok_or_else(|| wrong(RATIO, given, "give a number from 0 to 1"))
     }
 
-    /// What the process is called besides its name.
+    /// The attributes of the process besides its name.
     pub(crate) fn resource(&self) -> Result<Vec<KeyValue>, OpenTelemetryError> {
         let list = self.get(RESOURCE).unwrap_or_default();
         let attributes =

@@ -115,7 +115,7 @@ pub(crate) async fn of_actors(system: &System) -> String {
 
 type Reading = Pin<Box<dyn Future<Output = String> + Send>>;
 
-/// What reads the metrics that another package counts.
+/// The reader of the metrics that another package counts.
 #[derive(Clone)]
 pub(crate) struct Added(Arc<dyn Fn() -> Reading + Send + Sync>);
 

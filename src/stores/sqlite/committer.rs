@@ -201,8 +201,8 @@ impl Committer {
     /// Runs this work, which claims journals and does nothing else, inside a transaction that need
     /// not be durable by itself.
     ///
-    /// What an owner writes is durable only together with its claim, which comes before it in the
-    /// log. A claim that is lost with the power had two owners that both ended then.
+    /// An entry is durable only together with its owner's claim, which comes before it in the log. A
+    /// claim that is lost with the power had two owners that both ended then.
     pub(super) async fn claim<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<T, Fault> + Send + 'static,

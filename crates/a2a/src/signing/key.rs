@@ -9,7 +9,7 @@ use super::Algorithm;
 
 /// The most bytes of a key as text.
 const MAX_BYTES: usize = 16 << 10;
-/// What stands before the key itself in an X.509 public key (SPKI): its kind, which is all that varies for these two.
+/// The bytes before the key itself in an X.509 public key (SPKI): its kind, which is all that varies for these two.
 const ED25519_PREFIX: [u8; 12] = [
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];

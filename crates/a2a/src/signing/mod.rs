@@ -35,7 +35,7 @@ impl Algorithm {
     }
 }
 
-/// What is signed: the protected header and the canonical card, each in base64url.
+/// The signed text: the protected header and the canonical card, each in base64url.
 fn message(protected: &str, card: &[u8]) -> String {
     format!("{protected}.{}", URL_SAFE_NO_PAD.encode(card))
 }

@@ -110,7 +110,7 @@ pub fn verify_card(card: &Value, keys: &[CardKey]) -> Result<AgentCard, CardErro
     Err(worst.unwrap_or(CardError::Unsigned))
 }
 
-/// How far the check of a signature came.
+/// The step to which the check of a signature came; later ones are higher.
 fn rank(error: &CardError) -> u8 {
     match error {
         CardError::Forged(_) => 2,

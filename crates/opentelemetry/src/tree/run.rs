@@ -223,7 +223,7 @@ impl RunSoFar {
         self.event(name, at, attribute.into_iter().collect());
     }
 
-    /// What an entry counts as that ends no span.
+    /// The count of an entry that ends no span.
     pub(super) fn measure(&self, entry: &Entry) -> Option<Measure> {
         let (agent, team) = (self.agent_label().to_owned(), self.team.clone());
         match entry {

@@ -1,4 +1,4 @@
-//! What all endpoints share, and what it knows of callers and teams.
+//! The state that all endpoints share: it knows callers and teams.
 
 use std::{
     collections::BTreeMap,
@@ -142,7 +142,7 @@ impl State {
         self.visibility.get(team).copied().unwrap_or_default()
     }
 
-    /// What posts messages to other programs.
+    /// The deliveries of messages to other programs.
     #[cfg(feature = "deliveries")]
     pub(crate) fn deliveries(&self) -> Result<&Deliveries, Problem> {
         self.deliveries.as_ref().ok_or_else(Problem::no_deliveries)
