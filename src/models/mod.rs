@@ -33,6 +33,7 @@ pub use openai::{OpenAi, OpenAiEmbedder, OpenAiEmbedderSettings, OpenAiSettings}
 #[cfg(any(
     feature = "a2a",
     feature = "acp",
+    feature = "anp",
     feature = "anthropic",
     feature = "gemini",
     feature = "openai",

@@ -18,7 +18,8 @@ use crate::protocol::{AgentCard, AgentCardSignature};
 /// ```
 /// use ghostlight_a2a::{CardKey, CardSigner, protocol::AgentCard, verify_card};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let pkcs8 = ring::signature::Ed25519KeyPair::generate_pkcs8(&ring::rand::SystemRandom::new())?;
+/// # let random = ring::rand::SystemRandom::new();
+/// # let pkcs8 = ring::signature::Ed25519KeyPair::generate_pkcs8(&random).map_err(|_| "no random numbers")?;
 /// # use base64::Engine as _;
 /// # let text = base64::engine::general_purpose::STANDARD.encode(pkcs8);
 /// # let pem = format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n");
