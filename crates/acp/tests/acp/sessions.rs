@@ -1,6 +1,9 @@
 //! Sessions that outlive their connection.
 
-use std::sync::atomic::Ordering::SeqCst;
+use std::{
+    sync::atomic::Ordering::SeqCst,
+    time::{Duration, Instant},
+};
 
 use ghostlight_actors::contract::RunStatus;
 use serde_json::{Value, json};
@@ -116,7 +119,17 @@ async fn a_cancel_ends_the_prompt_or_the_run_that_goes_on_after_a_load() {
 async fn sessions_are_listed_by_directory_and_in_pages() {
     let desk = Desk::by_hand().await;
     let editor = desk.editor().await;
+    // The list is in the order of milliseconds, and each of the last two has some of its own.
+    let next_millisecond = async || {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(2) {
+            tokio::task::yield_now().await;
+        }
+    };
     for number in 0..60 {
+        if number == 59 {
+            next_millisecond().await;
+        }
         let params = json!({ "cwd": format!("/home/{}", number % 2), "mcpServers": [] });
         let begun = editor.request("session/new", params).await.unwrap();
         let session = begun["sessionId"].as_str().unwrap();
@@ -125,6 +138,7 @@ async fn sessions_are_listed_by_directory_and_in_pages() {
             .await
             .unwrap();
     }
+    next_millisecond().await;
     desk.system
         .session("clerk", "customer-42")
         .ask("hello")
