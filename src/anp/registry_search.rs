@@ -43,7 +43,7 @@ type Reveal = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
 /// the best of them.
 ///
 /// The registry is the one at the given address, and no other: no redirect is followed, and nothing of what services say is
-/// fetched. What they say is bounded, loses its hidden characters, and is marked as data.
+/// fetched. Their texts are bounded, lose their hidden characters, and are marked as data.
 ///
 /// ```
 /// use ghostlight::anp::RegistrySearch;

@@ -244,7 +244,7 @@ async fn an_operation_from_outside_that_names_a_key_of_the_engine_changes_nothin
             let is_unchanged = harmless.is_none() && there.is_none();
             refused += usize::from(kind == Some(&ErrorKind::InvalidInput) && is_unchanged);
         }
-        // What only looks like one is anybody's.
+        // A key that only looks like one is anybody's.
         cx.perform(Forges("approval")).await?;
         let harmless: Option<u32> = cx.state(Scope::Session).get("harmless").await?;
         Ok(Outcome::answer(format!("{refused} {harmless:?}")))

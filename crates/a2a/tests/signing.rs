@@ -242,7 +242,7 @@ fn a_signature_by_no_algorithm_or_with_demands_is_refused() {
             Err(CardError::Extension(_))
         ));
     }
-    // What is signed is not said again, or otherwise, in what is not signed.
+    // The unsigned header may not repeat or contradict the signed one.
     for (header, more) in [
         (json!({ "typ": "JOSE" }), json!({ "alg": "EdDSA" })),
         (json!({ "alg": "EdDSA", "kid": "a" }), json!({ "kid": "b" })),

@@ -29,7 +29,7 @@ use crate::{
 /// The most characters of an id that a model's server gave.
 const ID_CHARACTERS: usize = 128;
 
-/// A span whose end is recorded, and what it counts as. What counts without an end has no span.
+/// A span whose end is recorded, with its count for metrics. A count of something that has no end comes without a span.
 #[derive(Clone, Debug)]
 pub(crate) struct Finished {
     pub(crate) span: Option<SpanData>,
