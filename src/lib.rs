@@ -142,6 +142,7 @@
 //! |---|---|
 //! | `tools` | toolsets for files, programs, the web and OpenAPI documents, each confined, and skills |
 //! | `code` | `tools::Code`: programs that a model writes, run confined, which call tools; it brings `tools` |
+//! | `evals` | `ghostlight::evals`: evaluations of teams, as durable runs |
 //! | `memory` | `ghostlight::memory`: what agents remember from one run to the next |
 //! | `opentelemetry` | `ghostlight::opentelemetry`: traces and metrics of runs, over OTLP |
 //! | `retrieval` | `retrieval::readers`, `retrieval::index`; `documents`: folders that agents search |
@@ -174,6 +175,8 @@ pub mod context;
 #[cfg(feature = "retrieval")]
 pub mod documents;
 mod environment;
+#[cfg(feature = "evals")]
+pub mod evals;
 mod files;
 pub mod instructions;
 pub mod interceptors;
@@ -259,6 +262,9 @@ mod guide {
     struct BehaviorsAndWorkflows;
     #[doc = include_str!("../docs/guide/sessions-state-artifacts.md")]
     struct SessionsStateArtifacts;
+    #[cfg(feature = "evals")]
+    #[doc = include_str!("../docs/guide/evaluation.md")]
+    struct Evaluation;
     #[cfg(feature = "memory")]
     #[doc = include_str!("../docs/guide/memory.md")]
     struct Memory;

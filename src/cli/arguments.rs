@@ -111,6 +111,9 @@ pub(super) enum Command {
     Fork(Fork),
     /// Run recorded runs again with today's code, without effects, and tell where they differ
     Replay(Replay),
+    /// Try a team on samples, score what it does, and compare variants of it
+    #[cfg(feature = "evals")]
+    Eval(super::eval_arguments::Eval),
     /// Print all that is recorded of a run, to keep it and to replay it
     Export(Export),
     /// Delete ended runs, with all runs below them

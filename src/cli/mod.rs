@@ -9,6 +9,8 @@ mod default_model;
 mod document_arguments;
 mod echo;
 mod env_file;
+#[cfg(feature = "evals")]
+mod eval_arguments;
 mod exit;
 mod follow;
 mod interrupt;

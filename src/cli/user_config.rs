@@ -52,8 +52,9 @@ pub(super) fn read_before() -> &'static UserConfig {
 
 /// The settings in this text; the error names the file and the place.
 fn read(text: &str, origin: &str) -> Result<UserConfig, String> {
-    let read: UserConfig =
+    let read: Option<UserConfig> =
         config::read_settings(text, origin).map_err(|error| error.to_string())?;
+    let read = read.unwrap_or_default();
     let is_reference = |text: &String| text.starts_with("${") && text.ends_with('}');
     if read.api_key.as_ref().is_some_and(|key| !is_reference(key)) {
         return Err(format!(

@@ -122,18 +122,19 @@ fn read_document(
     Ok((spec, document))
 }
 
-/// Reads another file of settings as a team file is read, so that its faults have their places, too.
+/// Reads another file of settings as a team file is read, so that its faults have their places, too. `None` for a file
+/// that holds nothing.
 #[cfg(feature = "cli")]
-pub(crate) fn read_settings<T: DeserializeOwned + Default>(
+pub(crate) fn read_settings<T: DeserializeOwned>(
     text: &str,
     origin: &str,
-) -> Result<T, ConfigError> {
+) -> Result<Option<T>, ConfigError> {
     let read = || {
         let document = document::read(text)
             .map_err(|(place, message)| fault::Fault::new(FaultKind::Syntax, place, message))?;
         match document.content {
-            Content::Null => Ok(T::default()),
-            _ => reading::read(&document),
+            Content::Null => Ok(None),
+            _ => reading::read(&document).map(Some),
         }
     };
     read().map_err(|fault| fault.of(origin, text))

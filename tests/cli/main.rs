@@ -11,6 +11,8 @@ mod copying;
 mod crashes;
 #[cfg(feature = "acp")]
 mod editors;
+#[cfg(feature = "evals")]
+mod evaluating;
 #[cfg(all(unix, feature = "postgres", feature = "server"))]
 mod failing_over;
 mod files;

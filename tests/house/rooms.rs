@@ -10,7 +10,7 @@ const ENGINE: &str = "ghostlight_actors";
 const FACE: &str = "ghostlight";
 
 /// The packages, each with the others that it may name.
-const PACKAGES: [(&str, &[&str]); 17] = [
+const PACKAGES: [(&str, &[&str]); 18] = [
     (
         FACE,
         &[
@@ -18,6 +18,7 @@ const PACKAGES: [(&str, &[&str]); 17] = [
             "ghostlight_a2a",
             "ghostlight_acp",
             "ghostlight_anp",
+            "ghostlight_evals",
             "ghostlight_macros",
             "ghostlight_mcp",
             "ghostlight_memory",
@@ -42,6 +43,7 @@ const PACKAGES: [(&str, &[&str]); 17] = [
     ("ghostlight_child_process", &[ENGINE]),
     // Memories are found by the same terms as documents.
     ("ghostlight_memory", &[ENGINE, "ghostlight_retrieval"]),
+    ("ghostlight_evals", &[ENGINE]),
     ("ghostlight_opentelemetry", &[ENGINE]),
     // Its files are what a server shows to browsers.
     ("ghostlight_page", &["ghostlight_server"]),
@@ -89,7 +91,7 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 27] = [
+const TOPICS: [(&str, May); 28] = [
     // Secrets in its headers are those of models.
     ("a2a", May::Name(&["models"])),
     ("acp", May::Name(&["models"])),
@@ -109,6 +111,7 @@ const TOPICS: [(&str, May); 27] = [
         May::Name(&["context", "mcp", "models", "retrieval", "tools"]),
     ),
     ("environment", May::Name(&[])),
+    ("evals", May::Name(&[])),
     ("files", May::Name(&[])),
     ("instructions", May::Name(&[])),
     ("interceptors", May::Name(&["files", "models"])),

@@ -8,6 +8,8 @@ mod catalogue;
 mod chat;
 mod copy;
 mod doctor;
+#[cfg(feature = "evals")]
+mod eval;
 mod fork;
 #[cfg(feature = "retrieval")]
 pub(super) mod index;
@@ -96,6 +98,8 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Cancel(arguments) => cancel::cancel(arguments, registry).await,
         Command::Fork(arguments) => fork::fork(arguments, registry).await,
         Command::Replay(arguments) => replay::replay(arguments, registry).await,
+        #[cfg(feature = "evals")]
+        Command::Eval(arguments) => eval::eval(arguments, registry).await,
         Command::Export(arguments) => replay::export(arguments).await,
         Command::Prune(arguments) => prune::prune(arguments).await,
         #[cfg(feature = "retrieval")]

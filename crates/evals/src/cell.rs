@@ -1,0 +1,115 @@
+//! Cells: one sample in one variant, tried once.
+
+use std::collections::BTreeMap;
+
+use ghostlight_actors::{
+    definition::TeamSpec,
+    vocabulary::{Digest, RunId, Spent},
+};
+use serde::Serialize;
+
+use crate::{scorers::Score, suite::Sample};
+
+/// A cell of an evaluation: one sample, tried once in one variant.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Cell {
+    /// The variant.
+    pub variant: String,
+    /// The sample's id.
+    pub sample: String,
+    /// The sample's cluster.
+    #[serde(skip)]
+    pub cluster: String,
+    /// The sample's tags.
+    #[serde(skip)]
+    pub tags: Vec<String>,
+    /// The number of the repeat, from 1.
+    pub repeat: u32,
+    /// How it ended.
+    #[serde(flatten)]
+    pub result: CellResult,
+    /// The runs of its turns.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<RunId>,
+    /// What it consumed.
+    pub spent: Spent,
+    /// The time from the start of each turn to its end, in milliseconds.
+    pub latency_ms: u64,
+}
+
+/// How a cell ended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CellResult {
+    /// It has an end, and scores by the names of their scorers.
+    Scored {
+        /// The scores.
+        scores: BTreeMap<String, Score>,
+    },
+    /// The agent gave no answer: it stopped, failed, or asked a person. It counts as no success.
+    AgentFailed {
+        /// What happened.
+        why: String,
+    },
+    /// A server, a network or the store failed. It says nothing about the agent, and is left out of all rates.
+    Infrastructure {
+        /// What happened.
+        why: String,
+    },
+    /// It was not tried.
+    NotRun {
+        /// The reason.
+        why: String,
+    },
+}
+
+impl Cell {
+    /// Whether it passed all scorers; `None` where it says nothing about the agent.
+    pub fn success(&self) -> Option<bool> {
+        match &self.result {
+            CellResult::Scored { scores } => Some(scores.values().all(Score::passes)),
+            CellResult::AgentFailed { .. } => Some(false),
+            CellResult::Infrastructure { .. } | CellResult::NotRun { .. } => None,
+        }
+    }
+
+    /// The value of one scorer: 0 where the agent failed, `None` where the cell says nothing about the agent.
+    pub fn value(&self, scorer: &str) -> Option<f64> {
+        match &self.result {
+            CellResult::Scored { scores } => scores.get(scorer).map(|score| score.value),
+            CellResult::AgentFailed { .. } => Some(0.0),
+            CellResult::Infrastructure { .. } | CellResult::NotRun { .. } => None,
+        }
+    }
+
+    /// The reason that a person reads first.
+    pub fn why(&self) -> String {
+        match &self.result {
+            CellResult::Scored { scores } => {
+                let failed = scores.iter().filter(|(_, score)| !score.passes());
+                let reasons: Vec<String> = failed
+                    .map(|(name, score)| format!("{name}: {}", score.why))
+                    .collect();
+                reasons.join("; ")
+            }
+            CellResult::AgentFailed { why }
+            | CellResult::Infrastructure { why }
+            | CellResult::NotRun { why } => why.clone(),
+        }
+    }
+}
+
+/// The key of a cell's session, and of its turns: it covers all that the turns depend on, and no scorer. So a cell is
+/// tried again after a change of its team or its texts, and only then.
+pub(crate) fn key(evaluation: &str, team: &TeamSpec, sample: &Sample, repeat: u32) -> String {
+    let definition = serde_json::to_vec(team).unwrap_or_default();
+    let texts = serde_json::to_vec(&sample.texts()).unwrap_or_default();
+    let digest = Digest::of_parts(&[&definition, &texts]);
+    format!(
+        "{evaluation}/{}/{repeat}/{:016x}",
+        sample.id,
+        digest.short()
+    )
+}

@@ -1,0 +1,16 @@
+#![doc = include_str!("../README.md")]
+
+mod cell;
+mod evaluation;
+mod recording;
+mod report;
+pub mod scorers;
+pub mod statistics;
+pub mod suite;
+
+pub use self::{
+    cell::{Cell, CellResult},
+    evaluation::{Evaluation, EvaluationFault},
+    recording::{End, RecordedCall, Recording},
+    report::{ComparisonReport, Counts, GateReport, Repeats, Report, VariantReport},
+};

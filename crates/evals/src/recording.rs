@@ -1,0 +1,130 @@
+//! What was recorded of a cell, as scorers see it.
+
+use std::collections::BTreeSet;
+
+use ghostlight_actors::vocabulary::{
+    AgentError, AnsweredBy, Arguments, Event, EventRecord, RunId, RunResult, Spent, StopReason,
+    Timestamp, ToolStatus,
+};
+
+/// What was recorded of a cell: the runs of all its turns, with all runs below them.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Recording {
+    /// The runs of its turns, in their order.
+    pub runs: Vec<RunId>,
+    /// How the last of them ended; `None` while it has not.
+    pub end: Option<End>,
+    /// The tool calls of all agents, in the order of their results.
+    pub calls: Vec<RecordedCall>,
+    /// The tools of which a call that must not be repeated began.
+    pub once_tools: BTreeSet<String>,
+    /// The steps of all agents: model calls with the tool calls that they ask for.
+    pub steps: u64,
+    /// What it consumed.
+    pub spent: Spent,
+    /// The time from the start of each turn to its end, in milliseconds, waits included.
+    pub latency_ms: u64,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum End {
+    /// With this answer.
+    Answered(String),
+    /// Before its task was done.
+    Stopped(StopReason),
+    /// With an error.
+    Failed(AgentError),
+}
+
+/// A tool call that has a result.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RecordedCall {
+    /// The tool.
+    pub tool: String,
+    /// The arguments with which it was made, without secrets.
+    pub arguments: Arguments,
+    /// How it ended.
+    pub status: ToolStatus,
+    /// Who gave the result.
+    pub by: AnsweredBy,
+}
+
+impl RecordedCall {
+    /// A call of this tool with these arguments, how it ended, and who gave its result.
+    pub fn new(
+        tool: impl Into<String>,
+        arguments: Arguments,
+        status: ToolStatus,
+        by: AnsweredBy,
+    ) -> Self {
+        Self {
+            tool: tool.into(),
+            arguments,
+            status,
+            by,
+        }
+    }
+}
+
+impl Recording {
+    /// The answer, if the cell has one.
+    pub fn answer(&self) -> Option<&str> {
+        match &self.end {
+            Some(End::Answered(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Adds a turn, whose root is this run, with the recorded events of its tree.
+    pub fn add_turn(&mut self, run: RunId, events: &[EventRecord]) {
+        self.runs.push(run);
+        self.end = None;
+        let (mut current, mut started) = (run, None::<Timestamp>);
+        for record in events {
+            match &record.event {
+                Event::RunStarted { .. } if record.run == run => started = Some(record.at),
+                Event::StepStarted { .. } => self.steps += 1,
+                Event::ToolStarted { tool, .. } => drop(self.once_tools.insert(tool.clone())),
+                Event::ToolCalled { result, call, .. } => {
+                    let (arguments, by) = match call {
+                        Some(report) => (report.arguments.clone(), report.by.clone()),
+                        None => (Arguments::from_text(""), AnsweredBy::Engine),
+                    };
+                    self.calls.push(RecordedCall::new(
+                        &result.name,
+                        arguments,
+                        result.status,
+                        by,
+                    ));
+                }
+                Event::RunEnded { end, spent } if record.run == current => {
+                    if let RunResult::Continued(next) = end {
+                        current = *next;
+                        continue;
+                    }
+                    self.end_turn(end, *spent);
+                    let since = started.unwrap_or(record.at);
+                    let elapsed = record.at.0.saturating_sub(since.0);
+                    self.latency_ms = self.latency_ms.saturating_add(elapsed);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn end_turn(&mut self, end: &RunResult, spent: Spent) {
+        self.end = match end {
+            RunResult::Answered(text) => Some(End::Answered(text.clone())),
+            RunResult::Stopped(reason) => Some(End::Stopped(reason.clone())),
+            RunResult::Failed(error) => Some(End::Failed(error.clone())),
+            _ => None,
+        };
+        self.spent.model_calls = self.spent.model_calls.saturating_add(spent.model_calls);
+        self.spent.tool_calls = self.spent.tool_calls.saturating_add(spent.tool_calls);
+        self.spent.usage += spent.usage;
+    }
+}

@@ -1,0 +1,380 @@
+//! What an evaluation says: rates with their intervals, comparisons, and whether its gate passes.
+
+mod junit;
+mod text;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::{
+    cell::{Cell, CellResult},
+    evaluation::Evaluation,
+    statistics::{
+        Clustered, Comparison, Interval, Mean, Pair, Verdict, holm, pass_at_k, pass_hat_k,
+    },
+    suite::{GateSpec, TagGate},
+};
+
+/// The result of an evaluation.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// The evaluation.
+    pub evaluation: String,
+    /// The variants, in their order.
+    pub variants: Vec<VariantReport>,
+    /// The comparisons of the other variants with the first one, or with that of the gate.
+    pub comparisons: Vec<ComparisonReport>,
+    /// What the gate says; `None` without a gate.
+    pub gate: Option<GateReport>,
+    /// The cells, in the order of variants, samples and repeats.
+    pub cells: Vec<Cell>,
+}
+
+/// The figures of one variant.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct VariantReport {
+    /// The variant.
+    pub variant: String,
+    /// How many cells ended how.
+    pub counts: Counts,
+    /// The share of the cells that passed all scorers, of those that say something about the agent.
+    pub success: Option<Mean>,
+    /// The bounds of that share over all cells: as if each cell without a verdict had failed, and as if it had passed.
+    pub success_bounds: Option<Interval>,
+    /// The mean of each scorer.
+    pub scorers: BTreeMap<String, Option<Mean>>,
+    /// The rates over the repeats of a sample, where there are several.
+    pub repeats: Option<Repeats>,
+    /// What all cells consumed.
+    pub cost_micros: u64,
+    /// The tokens of all cells.
+    pub tokens: u64,
+    /// The model calls of all cells.
+    pub model_calls: u64,
+    /// The median time of a cell, in milliseconds.
+    pub median_latency_ms: u64,
+}
+
+/// How many cells ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Cells with scores.
+    pub scored: usize,
+    /// Cells in which the agent gave no answer.
+    pub agent_failed: usize,
+    /// Cells in which a server, a network or the store failed.
+    pub infrastructure: usize,
+    /// Cells that were not tried.
+    pub not_run: usize,
+}
+
+/// Rates over the repeats of a sample, as means over the samples whose repeats all have a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Repeats {
+    /// The number of repeats.
+    pub k: u32,
+    /// The probability that one of them succeeds.
+    pub pass_at_k: f64,
+    /// The probability that all of them succeed.
+    pub pass_hat_k: f64,
+    /// The samples that were left out, because a repeat has no verdict.
+    pub left_out: usize,
+}
+
+/// A variant compared with another one, by success.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ComparisonReport {
+    /// The variant that is compared with.
+    pub base: String,
+    /// The other variant.
+    pub other: String,
+    /// The comparison; `None` where no sample has a verdict in both.
+    pub comparison: Option<Comparison>,
+    /// Its p-value, adjusted for the number of variants (Holm).
+    pub adjusted_p: Option<f64>,
+    /// The verdict, with the loss that the gate allows.
+    pub verdict: Verdict,
+}
+
+/// What a gate says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct GateReport {
+    /// Whether everything holds.
+    pub passes: bool,
+    /// What does not hold, for people.
+    pub faults: Vec<String>,
+}
+
+impl Report {
+    /// The report of these cells.
+    pub fn new(evaluation: &Evaluation, cells: Vec<Cell>) -> Self {
+        let suite = evaluation.suite();
+        let names = suite.variant_names();
+        let by_name = |name: &str| -> Vec<&Cell> {
+            cells.iter().filter(|cell| cell.variant == name).collect()
+        };
+        let variants = names
+            .iter()
+            .map(|name| VariantReport::new(name, &by_name(name), evaluation));
+        let variants = variants.collect();
+        let against = suite.gate.as_ref().and_then(|gate| gate.against.clone());
+        let base = against.unwrap_or_else(|| names[0].clone());
+        let margin = suite
+            .gate
+            .as_ref()
+            .and_then(|gate| gate.success)
+            .map_or(0.0, |success| success.not_worse_by);
+        let others = names.iter().filter(|name| **name != base);
+        let comparisons = compare(
+            &base,
+            others.map(|name| (name.as_str(), by_name(name))),
+            &by_name(&base),
+            margin,
+        );
+        let gate = suite
+            .gate
+            .as_ref()
+            .map(|gate| judge(gate, &comparisons, &cells));
+        Self {
+            evaluation: suite.evaluation.clone(),
+            variants,
+            comparisons,
+            gate,
+            cells,
+        }
+    }
+
+    /// Whether the gate lets the evaluation pass; true without a gate.
+    pub fn passes(&self) -> bool {
+        self.gate.as_ref().is_none_or(|gate| gate.passes)
+    }
+
+    /// The report for a person, as plain text of this many columns at most for reasons.
+    pub fn text(&self) -> String {
+        text::plain(self)
+    }
+
+    /// The report as Markdown, for a comment on a change.
+    pub fn markdown(&self) -> String {
+        text::markdown(self)
+    }
+
+    /// The report in the form of JUnit, for a build server: a test case for each cell.
+    ///
+    /// # Errors
+    /// What writing XML fails with.
+    pub fn junit(&self) -> Result<String, std::io::Error> {
+        junit::write(self)
+    }
+}
+
+impl VariantReport {
+    fn new(name: &str, cells: &[&Cell], evaluation: &Evaluation) -> Self {
+        let mut counts = Counts::default();
+        for cell in cells {
+            *match cell.result {
+                CellResult::Scored { .. } => &mut counts.scored,
+                CellResult::AgentFailed { .. } => &mut counts.agent_failed,
+                CellResult::Infrastructure { .. } => &mut counts.infrastructure,
+                CellResult::NotRun { .. } => &mut counts.not_run,
+            } += 1;
+        }
+        let scorers = evaluation.scorer_names().into_iter().map(|scorer| {
+            let mean = mean_of(cells, |cell| cell.value(&scorer));
+            (scorer, mean)
+        });
+        let mut latencies: Vec<u64> = cells
+            .iter()
+            .filter(|cell| !cell.runs.is_empty())
+            .map(|cell| cell.latency_ms)
+            .collect();
+        latencies.sort_unstable();
+        let sum = |of: fn(&Cell) -> u64| {
+            cells
+                .iter()
+                .map(|cell| of(cell))
+                .fold(0, u64::saturating_add)
+        };
+        Self {
+            variant: name.to_owned(),
+            counts,
+            success: mean_of(cells, value),
+            success_bounds: bounds(cells),
+            scorers: scorers.collect(),
+            repeats: repeats(cells, evaluation.suite().repeat),
+            cost_micros: sum(|cell| cell.spent.usage.cost_micros),
+            tokens: sum(|cell| cell.spent.usage.total_tokens()),
+            model_calls: sum(|cell| cell.spent.model_calls),
+            median_latency_ms: latencies.get(latencies.len() / 2).copied().unwrap_or(0),
+        }
+    }
+}
+
+/// The success of a cell as a number.
+fn value(cell: &Cell) -> Option<f64> {
+    cell.success()
+        .map(|success| if success { 1.0 } else { 0.0 })
+}
+
+/// The mean over the cells that have this value, by clusters.
+fn mean_of(cells: &[&Cell], value: impl Fn(&Cell) -> Option<f64>) -> Option<Mean> {
+    let mut clusters = BTreeMap::<&str, Vec<f64>>::new();
+    for cell in cells {
+        if let Some(value) = value(cell) {
+            clusters.entry(&cell.cluster).or_default().push(value);
+        }
+    }
+    Clustered::new(clusters.into_values()).mean()
+}
+
+/// The share of successes, if every cell without a verdict had failed, and if it had passed.
+fn bounds(cells: &[&Cell]) -> Option<Interval> {
+    if cells.is_empty() {
+        return None;
+    }
+    let passed = cells
+        .iter()
+        .filter(|cell| cell.success() == Some(true))
+        .count() as f64;
+    let unknown = cells.iter().filter(|cell| cell.success().is_none()).count() as f64;
+    let all = cells.len() as f64;
+    Some(Interval {
+        lower: passed / all,
+        upper: (passed + unknown) / all,
+    })
+}
+
+fn repeats(cells: &[&Cell], k: u32) -> Option<Repeats> {
+    if k < 2 {
+        return None;
+    }
+    let mut samples = BTreeMap::<&str, (u64, u64)>::new();
+    for cell in cells {
+        let (tried, passed) = samples.entry(&cell.sample).or_default();
+        if let Some(success) = cell.success() {
+            *tried += 1;
+            *passed += u64::from(success);
+        }
+    }
+    let rates: Vec<(f64, f64)> = samples
+        .values()
+        .filter_map(|(tried, passed)| {
+            let k = u64::from(k);
+            Some((
+                pass_at_k(*tried, *passed, k)?,
+                pass_hat_k(*tried, *passed, k)?,
+            ))
+        })
+        .collect();
+    if rates.is_empty() {
+        return None;
+    }
+    let mean =
+        |rate: fn(&(f64, f64)) -> f64| rates.iter().map(rate).sum::<f64>() / rates.len() as f64;
+    Some(Repeats {
+        k,
+        pass_at_k: mean(|rate| rate.0),
+        pass_hat_k: mean(|rate| rate.1),
+        left_out: samples.len() - rates.len(),
+    })
+}
+
+fn compare<'a>(
+    base: &str,
+    others: impl Iterator<Item = (&'a str, Vec<&'a Cell>)>,
+    cells: &[&Cell],
+    margin: f64,
+) -> Vec<ComparisonReport> {
+    let mut comparisons: Vec<ComparisonReport> = others
+        .map(|(other, of_other)| {
+            let comparison = Comparison::of(&pairs(cells, &of_other));
+            let interval = comparison
+                .as_ref()
+                .and_then(|comparison| comparison.interval);
+            ComparisonReport {
+                base: base.to_owned(),
+                other: other.to_owned(),
+                verdict: Verdict::of(interval, margin),
+                comparison,
+                adjusted_p: None,
+            }
+        })
+        .collect();
+    let p = |report: &ComparisonReport| {
+        report
+            .comparison
+            .as_ref()
+            .and_then(|comparison| comparison.p)
+    };
+    let known: Vec<f64> = comparisons.iter().filter_map(p).collect();
+    let mut adjusted = holm(&known).into_iter();
+    for report in &mut comparisons {
+        report.adjusted_p = p(report).and_then(|_| adjusted.next());
+    }
+    comparisons
+}
+
+/// The successes of each sample in two variants.
+fn pairs(base: &[&Cell], other: &[&Cell]) -> Vec<Pair> {
+    let mut pairs = BTreeMap::<&str, Pair>::new();
+    for (cells, is_base) in [(base, true), (other, false)] {
+        for cell in cells {
+            let pair = pairs.entry(&cell.sample).or_insert_with(|| Pair {
+                cluster: cell.cluster.clone(),
+                base: Vec::new(),
+                other: Vec::new(),
+            });
+            let scores = if is_base {
+                &mut pair.base
+            } else {
+                &mut pair.other
+            };
+            scores.extend(value(cell));
+        }
+    }
+    pairs.into_values().collect()
+}
+
+fn judge(gate: &GateSpec, comparisons: &[ComparisonReport], cells: &[Cell]) -> GateReport {
+    let mut faults = Vec::new();
+    if gate.success.is_some() {
+        for report in comparisons {
+            if !matches!(report.verdict, Verdict::Better | Verdict::NotWorse) {
+                let (other, verdict, base) = (&report.other, report.verdict.as_str(), &report.base);
+                faults.push(format!("{other}: {verdict} against {base}"));
+            }
+        }
+    }
+    for (tag, TagGate::All) in &gate.tags {
+        let tagged: Vec<&Cell> = cells
+            .iter()
+            .filter(|cell| cell.tags.contains(tag))
+            .collect();
+        if tagged.is_empty() {
+            faults.push(format!("no sample has the tag {tag:?}"));
+        }
+        for cell in tagged
+            .into_iter()
+            .filter(|cell| cell.success() != Some(true))
+        {
+            faults.push(format!(
+                "{tag}: {} in {}, repeat {}: {}",
+                cell.sample,
+                cell.variant,
+                cell.repeat,
+                cell.why()
+            ));
+        }
+    }
+    GateReport {
+        passes: faults.is_empty(),
+        faults,
+    }
+}

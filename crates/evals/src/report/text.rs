@@ -1,0 +1,236 @@
+//! A report as text.
+
+use std::fmt::Write as _;
+
+use ghostlight_actors::safety;
+
+use super::{ComparisonReport, Report, VariantReport};
+use crate::statistics::Mean;
+
+/// How many cells that did not succeed are listed.
+const LISTED: usize = 10;
+/// The longest reason that is listed, in characters.
+const REASON: usize = 160;
+
+pub(super) fn plain(report: &Report) -> String {
+    let rows = table(report);
+    let widths: Vec<usize> = (0..rows[0].len())
+        .map(|column| {
+            rows.iter()
+                .map(|row| row[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    let paragraphs = [differences(report), worst(report, "  "), gate(report)];
+    for paragraph in paragraphs.iter().filter(|paragraph| !paragraph.is_empty()) {
+        text.push('\n');
+        text.push_str(paragraph);
+    }
+    text
+}
+
+pub(super) fn markdown(report: &Report) -> String {
+    let mut text = format!("## Evaluation {}\n\n", cell_text(&report.evaluation));
+    for (index, row) in table(report).iter().enumerate() {
+        let cells: Vec<String> = row.iter().map(|cell| cell_text(cell)).collect();
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+        if index == 0 {
+            let _ = writeln!(text, "|{}", "---|".repeat(row.len()));
+        }
+    }
+    let paragraphs = [differences(report), worst(report, "- "), gate(report)];
+    for paragraph in paragraphs.iter().filter(|paragraph| !paragraph.is_empty()) {
+        text.push('\n');
+        text.push_str(paragraph);
+    }
+    text
+}
+
+/// A text as it may stand in a cell of a table: a model's words make neither columns nor lines.
+fn cell_text(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn table(report: &Report) -> Vec<Vec<String>> {
+    let mut head = vec![String::from("variant"), String::from("success")];
+    let scorers: Vec<&String> = report
+        .variants
+        .iter()
+        .flat_map(|v| v.scorers.keys())
+        .collect();
+    let mut names: Vec<&String> = Vec::new();
+    for scorer in scorers {
+        if !names.contains(&scorer) {
+            names.push(scorer);
+        }
+    }
+    head.extend(names.iter().map(|name| (*name).clone()));
+    let repeats = report
+        .variants
+        .iter()
+        .any(|variant| variant.repeats.is_some());
+    if repeats {
+        head.extend([String::from("pass@k"), String::from("pass^k")]);
+    }
+    head.extend(["cells", "model calls", "tokens", "cost_micros", "median ms"].map(String::from));
+    let mut rows = vec![head];
+    rows.extend(
+        report
+            .variants
+            .iter()
+            .map(|variant| row(variant, &names, repeats)),
+    );
+    rows
+}
+
+fn row(variant: &VariantReport, scorers: &[&String], repeats: bool) -> Vec<String> {
+    let mut row = vec![variant.variant.clone(), share(variant.success.as_ref())];
+    let means = scorers
+        .iter()
+        .map(|name| variant.scorers.get(*name).and_then(Option::as_ref));
+    row.extend(means.map(|mean| {
+        mean.map_or_else(|| String::from("-"), |mean| format!("{:.2}", mean.estimate))
+    }));
+    if repeats {
+        let rate =
+            |rate: Option<f64>| rate.map_or_else(|| String::from("-"), |rate| format!("{rate:.2}"));
+        row.push(rate(variant.repeats.map(|repeats| repeats.pass_at_k)));
+        row.push(rate(variant.repeats.map(|repeats| repeats.pass_hat_k)));
+    }
+    row.push(counts(variant));
+    row.extend(
+        [
+            variant.model_calls,
+            variant.tokens,
+            variant.cost_micros,
+            variant.median_latency_ms,
+        ]
+        .map(|n| n.to_string()),
+    );
+    row
+}
+
+/// A share with its interval, in percent.
+fn share(mean: Option<&Mean>) -> String {
+    let Some(mean) = mean else {
+        return String::from("-");
+    };
+    let percent = |value: f64| format!("{:.0}", 100.0 * value);
+    match mean.interval {
+        Some(interval) => {
+            let (lower, upper) = (
+                percent(interval.lower.max(0.0)),
+                percent(interval.upper.min(1.0)),
+            );
+            format!("{} % [{lower}, {upper}]", percent(mean.estimate))
+        }
+        None => format!("{} %", percent(mean.estimate)),
+    }
+}
+
+fn counts(variant: &VariantReport) -> String {
+    let counts = &variant.counts;
+    let mut text = (counts.scored + counts.agent_failed).to_string();
+    let others = [
+        (counts.agent_failed, "without an answer"),
+        (counts.infrastructure, "left out"),
+        (counts.not_run, "not run"),
+    ];
+    let others = others.iter().filter(|(count, _)| *count > 0);
+    let others: Vec<String> = others
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if !others.is_empty() {
+        let _ = write!(text, " ({})", others.join(", "));
+    }
+    text
+}
+
+fn differences(report: &Report) -> String {
+    report.comparisons.iter().map(difference).collect()
+}
+
+fn difference(report: &ComparisonReport) -> String {
+    let (other, base, verdict) = (&report.other, &report.base, report.verdict.as_str());
+    let Some(comparison) = &report.comparison else {
+        return format!("{other} against {base}: no sample has a verdict in both\n");
+    };
+    let points = |value: f64| format!("{:+.1}", 100.0 * value);
+    let mut text = format!(
+        "{other} against {base}: {verdict}; {} points",
+        points(comparison.difference)
+    );
+    if let Some(interval) = comparison.interval {
+        let _ = write!(
+            text,
+            " [{}, {}]",
+            points(interval.lower),
+            points(interval.upper)
+        );
+    }
+    let _ = write!(text, " over {} samples", comparison.samples);
+    if let Some(p) = report.adjusted_p {
+        let _ = write!(text, ", p = {p:.3}");
+    }
+    if let Some(detectable) = comparison.detectable {
+        let _ = write!(
+            text,
+            "; differences below {:.1} points would be missed one time in five or more",
+            100.0 * detectable
+        );
+    }
+    text.push('\n');
+    text
+}
+
+/// The first cells that did not succeed, each with its run.
+fn worst(report: &Report, bullet: &str) -> String {
+    let failed: Vec<_> = report
+        .cells
+        .iter()
+        .filter(|cell| cell.success() != Some(true))
+        .collect();
+    let mut text = String::new();
+    for cell in failed.iter().take(LISTED) {
+        let why: String = safety::printable_line(&cell.why(), REASON);
+        let _ = write!(
+            text,
+            "{bullet}{} in {}, repeat {}: {why}",
+            cell.sample, cell.variant, cell.repeat
+        );
+        if let Some(run) = cell.runs.last() {
+            let _ = write!(text, " (`ghostlight show {}`)", run.short());
+        }
+        text.push('\n');
+    }
+    if failed.len() > LISTED {
+        let _ = writeln!(text, "{bullet}and {} more", failed.len() - LISTED);
+    }
+    text
+}
+
+fn gate(report: &Report) -> String {
+    match &report.gate {
+        None => String::new(),
+        Some(gate) if gate.passes => String::from("gate: passes\n"),
+        Some(gate) => {
+            let faults: Vec<String> = gate
+                .faults
+                .iter()
+                .map(|fault| safety::printable_line(fault, 4 * REASON))
+                .collect();
+            format!("gate: does not pass: {}\n", faults.join("; "))
+        }
+    }
+}

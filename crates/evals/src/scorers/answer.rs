@@ -1,0 +1,320 @@
+//! The comparison of an answer with the expected one.
+
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Score, Scorer, ScorerFault};
+use crate::{recording::Recording, suite::Sample};
+
+/// The comparison of an answer with the expected one.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct AnswerSpec {
+    /// Its name; `answer` where it is left out.
+    pub name: Option<String>,
+    /// What the answer is read as.
+    #[serde(rename = "as")]
+    pub form: AnswerForm,
+    /// For `number`: by how much the answer may differ.
+    pub tolerance: f64,
+    /// The expected answer of samples that have none of their own.
+    pub expected: Option<Value>,
+    /// For `json`: the JSON Schema that the answer must fit.
+    pub schema: Option<Value>,
+}
+
+/// What an answer is read as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AnswerForm {
+    /// A text that is the same, but for case, white space at its ends and repeated white space.
+    #[default]
+    Exact,
+    /// A text that contains the expected one, or each of a list, as whole words, whatever their case.
+    Contains,
+    /// A text that a regular expression matches.
+    Pattern,
+    /// A number. It is the only one of the answer, or the last one.
+    Number,
+    /// JSON, which is compared field by field: the score is the share of the expected fields that are equal.
+    Json,
+}
+
+pub(super) struct AnswerScorer {
+    name: String,
+    spec: AnswerSpec,
+    schema: Option<jsonschema::Validator>,
+}
+
+impl AnswerScorer {
+    pub(super) fn new(spec: &AnswerSpec) -> Result<Self, ScorerFault> {
+        let name = spec.name.clone().unwrap_or_else(|| String::from("answer"));
+        let fault = |reason: String| {
+            let scorer = name.clone();
+            Err(ScorerFault { scorer, reason })
+        };
+        if !spec.tolerance.is_finite() || spec.tolerance < 0.0 {
+            return fault(format!(
+                "`tolerance` is {}; it must be at least 0",
+                spec.tolerance
+            ));
+        }
+        if spec.tolerance > 0.0 && spec.form != AnswerForm::Number {
+            return fault(String::from(
+                "`tolerance` has no effect unless the answer is read `as: number`",
+            ));
+        }
+        if spec.schema.is_some() && spec.form != AnswerForm::Json {
+            return fault(String::from(
+                "`schema` has no effect unless the answer is read `as: json`",
+            ));
+        }
+        let schema = match spec
+            .schema
+            .as_ref()
+            .map(jsonschema::validator_for)
+            .transpose()
+        {
+            Ok(schema) => schema,
+            Err(error) => return fault(format!("`schema` is no JSON Schema: {error}")),
+        };
+        if let (AnswerForm::Pattern, Some(Value::String(pattern))) = (spec.form, &spec.expected)
+            && let Err(error) = Regex::new(pattern)
+        {
+            return fault(format!("`expected` is no regular expression: {error}"));
+        }
+        Ok(Self {
+            name,
+            spec: spec.clone(),
+            schema,
+        })
+    }
+}
+
+impl Scorer for AnswerScorer {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn score(&self, recording: &Recording, sample: &Sample) -> Score {
+        let Some(answer) = recording.answer() else {
+            return Score::fail("there is no answer");
+        };
+        let expected = sample.expected.as_ref().or(self.spec.expected.as_ref());
+        match (self.spec.form, expected) {
+            (AnswerForm::Json, expected) => self.json(answer, expected),
+            (_, None) => Score::fail("the sample has no `expected`, and neither has the scorer"),
+            (AnswerForm::Exact, Some(expected)) => exact(answer, expected),
+            (AnswerForm::Contains, Some(expected)) => contains(answer, expected),
+            (AnswerForm::Pattern, Some(expected)) => pattern(answer, expected),
+            (AnswerForm::Number, Some(expected)) => number(answer, expected, self.spec.tolerance),
+        }
+    }
+}
+
+impl AnswerScorer {
+    fn json(&self, answer: &str, expected: Option<&Value>) -> Score {
+        let found: Value = match serde_json::from_str(answer.trim()) {
+            Ok(found) => found,
+            Err(error) => return Score::fail(format!("the answer is not JSON: {error}")),
+        };
+        if let Some(error) = self
+            .schema
+            .as_ref()
+            .and_then(|schema| schema.validate(&found).err())
+        {
+            let place = error.instance_path().to_string();
+            return Score::fail(format!(
+                "the answer does not fit the schema at {place:?}: {error}"
+            ));
+        }
+        match (expected, &self.schema) {
+            (Some(expected), _) => fields(&found, expected),
+            (None, Some(_)) => Score::pass("the answer fits the schema"),
+            (None, None) => Score::fail("there is neither an expected answer nor a schema"),
+        }
+    }
+}
+
+/// A text for comparison: lower case, with single spaces.
+fn folded(text: &str) -> String {
+    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    words.join(" ")
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn exact(answer: &str, expected: &Value) -> Score {
+    let expected = text_of(expected);
+    match folded(answer) == folded(&expected) {
+        true => Score::pass("the answer is the expected one"),
+        false => Score::fail(format!("the answer is not {expected:?}")),
+    }
+}
+
+fn contains(answer: &str, expected: &Value) -> Score {
+    let wanted: Vec<String> = match expected {
+        Value::Array(all) => all.iter().map(text_of).collect(),
+        one => vec![text_of(one)],
+    };
+    if wanted.iter().all(|text| text.trim().is_empty()) {
+        return Score::fail("the expected text is empty, so every answer would contain it");
+    }
+    let answer = folded(answer);
+    let missing: Vec<&String> = wanted
+        .iter()
+        .filter(|text| !holds_words(&answer, &folded(text)))
+        .collect();
+    let share = 1.0 - missing.len() as f64 / wanted.len() as f64;
+    match missing.as_slice() {
+        [] => Score::pass("the answer contains what is expected"),
+        missing => Score::of(share, format!("the answer lacks {missing:?}")),
+    }
+}
+
+/// Whether a text stands in another one as whole words: "17" is not in "2017".
+fn holds_words(text: &str, wanted: &str) -> bool {
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    text.match_indices(wanted).any(|(start, found)| {
+        let (before, after) = (
+            text[..start].chars().next_back(),
+            text[start + found.len()..].chars().next(),
+        );
+        let joins_before = is_word(before) && is_word(found.chars().next());
+        let joins_after = is_word(after) && is_word(found.chars().next_back());
+        !joins_before && !joins_after
+    })
+}
+
+fn pattern(answer: &str, expected: &Value) -> Score {
+    let pattern = text_of(expected);
+    match Regex::new(&pattern) {
+        Ok(regex) if regex.is_match(answer) => Score::pass("the answer fits the pattern"),
+        Ok(_) => Score::fail(format!("the answer does not fit the pattern {pattern:?}")),
+        Err(error) => Score::fail(format!(
+            "the sample's `expected` is no regular expression: {error}"
+        )),
+    }
+}
+
+fn number(answer: &str, expected: &Value, tolerance: f64) -> Score {
+    let wanted = expected
+        .as_f64()
+        .or_else(|| numbers(&text_of(expected)).last().copied());
+    let Some(wanted) = wanted else {
+        return Score::fail("the sample's `expected` is no number");
+    };
+    let Some(found) = numbers(answer).last().copied() else {
+        return Score::fail("the answer holds no number");
+    };
+    // A sum such as 0.1 + 0.2 differs from 0.3 in its last bits.
+    let noise = wanted.abs().max(found.abs()) * 4.0 * f64::EPSILON;
+    match (found - wanted).abs() <= tolerance + noise {
+        true => Score::pass(format!("the answer's number is {found}")),
+        false => Score::fail(format!("the answer's number is {found}, and not {wanted}")),
+    }
+}
+
+/// The numbers of a text, with `,` between groups of three digits. A hyphen behind a letter or a digit is no sign.
+fn numbers(text: &str) -> Vec<f64> {
+    let (mut found, mut from) = (Vec::new(), 0);
+    while let Some(offset) = text[from..].find(|c: char| c.is_ascii_digit()) {
+        let start = from + offset;
+        let unsigned = text[..start].strip_suffix('-');
+        let negative = unsigned.is_some_and(|before| !before.ends_with(char::is_alphanumeric));
+        let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '_');
+        let digits = &text[start..];
+        let length = digits.find(|c| !is_part(c)).unwrap_or(digits.len());
+        let length = length + exponent(&digits[length..]);
+        let written = digits[..length].trim_end_matches(['.', ',', '_']);
+        let plain: String = written
+            .chars()
+            .filter(|c| !matches!(c, ',' | '_'))
+            .collect();
+        if let Ok(value) = plain.parse::<f64>() {
+            found.push(if negative { -value } else { value });
+        }
+        from = start + length;
+    }
+    found
+}
+
+/// The length of an exponent at the beginning of a text, such as `e-3`.
+fn exponent(text: &str) -> usize {
+    let Some(after) = text.strip_prefix(['e', 'E']) else {
+        return 0;
+    };
+    let digits = after.strip_prefix(['+', '-']).unwrap_or(after);
+    let count = digits.chars().take_while(char::is_ascii_digit).count();
+    match count {
+        0 => 0,
+        count => text.len() - digits.len() + count,
+    }
+}
+
+/// The share of the expected fields that are equal.
+fn fields(found: &Value, expected: &Value) -> Score {
+    let mut count = Count::default();
+    count.compare(found, expected, "");
+    match (count.all, count.wrong.as_slice()) {
+        (_, []) => Score::pass("the answer has the expected fields"),
+        (all, wrong) => {
+            let share = 1.0 - wrong.len() as f64 / all as f64;
+            Score::of(share, format!("the answer differs at {}", wrong.join(", ")))
+        }
+    }
+}
+
+#[derive(Default)]
+struct Count {
+    all: usize,
+    wrong: Vec<String>,
+}
+
+impl Count {
+    fn compare(&mut self, found: &Value, expected: &Value, place: &str) {
+        match (found, expected) {
+            (found, Value::Object(fields)) if !fields.is_empty() => {
+                for (name, expected) in fields {
+                    let place = format!("{place}/{name}");
+                    self.compare(found.get(name).unwrap_or(&Value::Null), expected, &place);
+                }
+            }
+            (found, expected) => {
+                self.all += 1;
+                if !equal(found, expected) {
+                    self.wrong.push(if place.is_empty() {
+                        String::from("/")
+                    } else {
+                        place.to_owned()
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Whether two values are equal; numbers are compared by value, so that `2` equals `2.0`.
+pub(super) fn equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len()
+                && a.iter()
+                    .all(|(key, a)| b.get(key).is_some_and(|b| equal(a, b)))
+        }
+        (a, b) => a == b,
+    }
+}

@@ -1,0 +1,224 @@
+//! Comparisons of two variants over the same samples.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{
+    Binomial, ContinuousCDF as _, Discrete as _, DiscreteCDF as _, Normal, StudentsT,
+};
+
+use super::mean::{Clustered, Interval, t_quantile};
+
+/// The scores of one sample in two variants, one for each repeat.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pair {
+    /// The cluster that the sample belongs to.
+    pub cluster: String,
+    /// The scores of the variant that is compared with.
+    pub base: Vec<f64>,
+    /// The scores of the other variant.
+    pub other: Vec<f64>,
+}
+
+/// Whether a variant is better than another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Verdict {
+    /// The whole interval of the difference is above zero.
+    Better,
+    /// The whole interval is above the allowed loss.
+    NotWorse,
+    /// The whole interval is below zero.
+    Worse,
+    /// The interval allows for both: more samples or repeats would tell.
+    Undecided,
+}
+
+impl Verdict {
+    /// The verdict for a difference within this interval, where a loss of `margin` is allowed.
+    pub fn of(interval: Option<Interval>, margin: f64) -> Self {
+        match interval {
+            None => Self::Undecided,
+            Some(interval) if interval.upper < 0.0 => Self::Worse,
+            Some(interval) if interval.lower > 0.0 => Self::Better,
+            Some(interval) if interval.lower > -margin => Self::NotWorse,
+            Some(_) => Self::Undecided,
+        }
+    }
+
+    /// The verdict in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::NotWorse => "not worse",
+            Self::Worse => "worse",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+/// McNemar's test of two variants whose samples were tried once each.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct McNemar {
+    /// The samples in which the base alone succeeded.
+    pub base_only: u64,
+    /// The samples in which the other variant alone succeeded.
+    pub other_only: u64,
+    /// The two-sided p-value of the exact test, which rejects too seldom.
+    pub exact: f64,
+    /// The two-sided mid-p-value, which keeps its level better (Fagerland, Lydersen, Laake 2013).
+    pub mid: f64,
+}
+
+/// McNemar's test for these numbers of discordant samples.
+pub fn mcnemar(base_only: u64, other_only: u64) -> McNemar {
+    let (discordant, least) = (base_only + other_only, base_only.min(other_only));
+    let (exact, mid) = match Binomial::new(0.5, discordant) {
+        Ok(binomial) if discordant > 0 => {
+            let exact = (2.0 * binomial.cdf(least)).min(1.0);
+            (
+                exact,
+                (2.0 * binomial.cdf(least) - binomial.pmf(least)).min(1.0),
+            )
+        }
+        _ => (1.0, 1.0),
+    };
+    McNemar {
+        base_only,
+        other_only,
+        exact,
+        mid,
+    }
+}
+
+/// The difference between two variants, sample by sample.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Comparison {
+    /// The mean over the samples of the other variant's mean score minus the base's.
+    pub difference: f64,
+    /// Its 95 % interval, by clusters; `None` for fewer than two clusters.
+    pub interval: Option<Interval>,
+    /// The two-sided p-value of no difference; McNemar's mid-p where each sample was tried once and is a plain success
+    /// or failure.
+    pub p: Option<f64>,
+    /// The samples that both variants have scores of.
+    pub samples: usize,
+    /// McNemar's test, where it applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcnemar: Option<McNemar>,
+    /// The smallest true difference that a comparison of this size finds in four of five trials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detectable: Option<f64>,
+}
+
+impl Comparison {
+    /// The comparison of these pairs; samples that one of the variants has no score of are left out. `None` where none
+    /// is left.
+    pub fn of(pairs: &[Pair]) -> Option<Self> {
+        let both = |pair: &&Pair| !pair.base.is_empty() && !pair.other.is_empty();
+        let pairs: Vec<&Pair> = pairs.iter().filter(both).collect();
+        let mut clusters = BTreeMap::<&str, Vec<f64>>::new();
+        for pair in &pairs {
+            let difference = mean(&pair.other) - mean(&pair.base);
+            clusters.entry(&pair.cluster).or_default().push(difference);
+        }
+        if pairs.is_empty() {
+            return None;
+        }
+        let clustered = Clustered::new(clusters.into_values());
+        Some(Self::finish(&pairs, &clustered))
+    }
+
+    fn finish(pairs: &[&Pair], clustered: &Clustered) -> Self {
+        let (samples, clusters) = (pairs.len(), clustered.len());
+        let differences = pairs
+            .iter()
+            .map(|pair| mean(&pair.other) - mean(&pair.base));
+        let difference = differences.sum::<f64>() / samples as f64;
+        let error = clustered.standard_error(difference, samples);
+        let interval = error.and_then(|error| {
+            let half = error * t_quantile(clusters - 1)?;
+            Some(Interval {
+                lower: (difference - half).max(-1.0),
+                upper: (difference + half).min(1.0),
+            })
+        });
+        let mcnemar = plain(pairs);
+        let p = match (mcnemar, error) {
+            (Some(test), _) => Some(test.mid),
+            (None, Some(error)) => p_of(difference, error, clusters - 1),
+            (None, None) => None,
+        };
+        Self {
+            difference,
+            interval,
+            p,
+            samples,
+            mcnemar,
+            detectable: detectable_difference(pairs),
+        }
+    }
+}
+
+/// McNemar's test, where every sample was tried once in both variants and scored 0 or 1.
+fn plain(pairs: &[&Pair]) -> Option<McNemar> {
+    let (mut base_only, mut other_only) = (0, 0);
+    for pair in pairs {
+        match (pair.base.as_slice(), pair.other.as_slice()) {
+            ([1.0], [0.0]) => base_only += 1,
+            ([0.0], [1.0]) => other_only += 1,
+            ([0.0], [0.0]) | ([1.0], [1.0]) => {}
+            _ => return None,
+        }
+    }
+    Some(mcnemar(base_only, other_only))
+}
+
+/// The two-sided p-value of a difference with this standard error.
+fn p_of(difference: f64, error: f64, degrees: usize) -> Option<f64> {
+    if error == 0.0 {
+        return Some(if difference == 0.0 { 1.0 } else { 0.0 });
+    }
+    let t = StudentsT::new(0.0, 1.0, degrees as f64).ok()?;
+    Some(2.0 * t.sf((difference / error).abs()))
+}
+
+/// The smallest true difference that a comparison of this size finds with a power of 80 % at a level of 5 %:
+/// (z.975 + z.8) · s/√n, with s² the variance of the samples' differences, in which the noise of the repeats is
+/// contained. `None` for fewer than two samples.
+fn detectable_difference(pairs: &[&Pair]) -> Option<f64> {
+    let differences = pairs
+        .iter()
+        .map(|pair| mean(&pair.other) - mean(&pair.base));
+    let variance = variance(&differences.collect::<Vec<f64>>())?;
+    let standard = Normal::standard();
+    let z = standard.inverse_cdf(0.975) + standard.inverse_cdf(0.8);
+    Some(z * (variance / pairs.len() as f64).sqrt())
+}
+
+/// Holm's adjustment of p-values for testing several at once (Holm 1979), in the order of the input.
+pub fn holm(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let (mut adjusted, mut highest) = (vec![0.0; values.len()], 0.0_f64);
+    for (rank, index) in order.into_iter().enumerate() {
+        highest = highest.max(values[index] * (values.len() - rank) as f64);
+        adjusted[index] = highest.min(1.0);
+    }
+    adjusted
+}
+
+fn mean(scores: &[f64]) -> f64 {
+    scores.iter().sum::<f64>() / scores.len() as f64
+}
+
+fn variance(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let center = mean(values);
+    let squares = values.iter().map(|value| (value - center).powi(2));
+    Some(squares.sum::<f64>() / (values.len() - 1) as f64)
+}

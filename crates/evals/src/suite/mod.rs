@@ -1,0 +1,206 @@
+//! Suites: what is evaluated, on which samples, and how it is scored.
+
+mod data;
+mod sample;
+mod variant;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use self::{
+    data::{DataFault, DataSpec, Samples, load},
+    sample::Sample,
+    variant::{VariantFault, VariantSpec, team_of},
+};
+use crate::scorers::ScorerSpec;
+
+/// An evaluation as plain data: what a suite's file holds.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SuiteSpec {
+    /// The name of the evaluation. It is a part of the ids of its turns.
+    pub evaluation: String,
+    /// The team file; a relative path starts from the suite's folder.
+    pub team: PathBuf,
+    /// The samples.
+    pub data: Vec<DataSpec>,
+    /// What is compared, by name: changes of the team. The team alone, as `base`, where it is left out.
+    #[serde(default)]
+    pub variants: BTreeMap<String, VariantSpec>,
+    /// How often each sample is tried in each variant.
+    #[serde(default = "one")]
+    pub repeat: u32,
+    /// How many cells are under way at once.
+    #[serde(default = "four")]
+    pub concurrency: u32,
+    /// How each cell is scored. A cell succeeds when it passes all of them.
+    pub scorers: Vec<ScorerSpec>,
+    /// What becomes of a cell whose agents ask a person.
+    #[serde(default)]
+    pub questions: WhenAsked,
+    /// What must hold for the evaluation to pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<GateSpec>,
+    /// What all cells together may consume. No cell starts once a bound is reached.
+    #[serde(default)]
+    pub budget: SuiteBudget,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+const fn four() -> u32 {
+    4
+}
+
+/// What becomes of a cell whose agents ask a person.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WhenAsked {
+    /// The run is cancelled, and the cell counts as one in which the agent failed.
+    #[default]
+    Fail,
+    /// Approvals are given. Any other question fails the cell.
+    Approve,
+    /// Approvals are refused. Any other question fails the cell.
+    Deny,
+}
+
+/// What must hold for the evaluation to pass.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct GateSpec {
+    /// The variant that the others are compared with.
+    pub against: Option<String>,
+    /// The success that each other variant must show.
+    pub success: Option<SuccessGate>,
+    /// By tag: of the samples with this tag, which must succeed.
+    pub tags: BTreeMap<String, TagGate>,
+}
+
+/// The success that a variant must show against the one that it is compared with.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SuccessGate {
+    /// The loss of success that is allowed, from 0 to 1. The gate passes only where the whole interval of the difference
+    /// lies above this loss.
+    pub not_worse_by: f64,
+}
+
+/// Which samples with a tag must succeed.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TagGate {
+    /// All of them, in every repeat of every variant.
+    All,
+}
+
+/// What all cells together may consume; a bound that is left out does not bind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SuiteBudget {
+    /// Money, in millionths of the currency of the models' prices.
+    pub cost_micros: Option<u64>,
+    /// Tokens of requests and answers together.
+    pub tokens: Option<u64>,
+    /// Model calls.
+    pub model_calls: Option<u64>,
+}
+
+/// A fault in a suite.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SuiteFault {
+    /// A setting has a value that makes no sense.
+    #[error("the evaluation's `{setting}` {reason}")]
+    Setting {
+        /// The setting.
+        setting: String,
+        /// What is wrong, and what is possible.
+        reason: String,
+    },
+}
+
+impl SuiteSpec {
+    /// The most repeats of a sample.
+    pub const MAX_REPEAT: u32 = 1_000;
+
+    /// Checks the settings that their types leave open.
+    ///
+    /// # Errors
+    /// The first setting that makes no sense.
+    pub fn check(&self) -> Result<(), SuiteFault> {
+        let fault = |setting: &str, reason: String| {
+            let setting = setting.to_owned();
+            Err(SuiteFault::Setting { setting, reason })
+        };
+        if self.evaluation.trim().is_empty() {
+            return fault("evaluation", String::from("is empty: give it a name"));
+        }
+        if !(1..=Self::MAX_REPEAT).contains(&self.repeat) {
+            let most = Self::MAX_REPEAT;
+            return fault(
+                "repeat",
+                format!("is {}; it must be 1 to {most}", self.repeat),
+            );
+        }
+        if self.concurrency == 0 {
+            return fault(
+                "concurrency",
+                String::from("is 0, so no cell would ever start"),
+            );
+        }
+        if self.scorers.is_empty() {
+            return fault("scorers", String::from("is empty: name at least one"));
+        }
+        let Some(gate) = &self.gate else {
+            return Ok(());
+        };
+        if let Some(name) = &gate.against
+            && !self.variant_names().contains(name)
+        {
+            let known = self.variant_names().join(", ");
+            return fault(
+                "gate.against",
+                format!("names the variant {name:?}; there are: {known}"),
+            );
+        }
+        match gate.success {
+            Some(success) if !(0.0..1.0).contains(&success.not_worse_by) => fault(
+                "gate.success.not_worse_by",
+                format!(
+                    "is {}; it must be at least 0 and below 1",
+                    success.not_worse_by
+                ),
+            ),
+            Some(_) if gate.against.is_none() => fault(
+                "gate.success",
+                String::from("compares with no variant: name one in `gate.against`"),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// The names of the variants, in their order.
+    pub fn variant_names(&self) -> Vec<String> {
+        match self.variants.is_empty() {
+            true => vec![String::from("base")],
+            false => self.variants.keys().cloned().collect(),
+        }
+    }
+
+    /// The change that a variant makes.
+    pub fn variant(&self, name: &str) -> VariantSpec {
+        self.variants.get(name).cloned().unwrap_or_default()
+    }
+}

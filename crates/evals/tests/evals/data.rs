@@ -1,0 +1,63 @@
+//! Samples are read line by line, and a line that cannot be read is named.
+
+use std::fs;
+
+use ghostlight_evals::suite::{DataSpec, Sample, load};
+
+fn written(text: &str) -> (tempfile::TempDir, Vec<DataSpec>) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("cases.jsonl"), text).unwrap();
+    (folder, vec![DataSpec::File("cases.jsonl".into())])
+}
+
+#[test]
+fn a_bad_line_is_named_and_the_others_stay() {
+    let lines = [
+        r#"{"input": "one"}"#,
+        r#"{"input": "#,
+        "",
+        r#"{"id": "three", "inputs": "a misspelt field"}"#,
+        r#"{"id": "four"}"#,
+        r#"{"id": "five", "turns": ["a", " "]}"#,
+        r#"{"id": "six", "turns": ["a", "b"]}"#,
+    ];
+    let (folder, data) = written(&lines.join("\n"));
+    let found = load(&data, folder.path()).unwrap();
+    let ids: Vec<&str> = found
+        .samples
+        .iter()
+        .map(|sample| sample.id.as_str())
+        .collect();
+    assert_eq!(ids, ["cases-1", "six"]);
+    let left_out: Vec<String> = found.left_out.iter().map(ToString::to_string).collect();
+    assert_eq!(left_out.len(), 4);
+    for (fault, line) in left_out.iter().zip([
+        "cases.jsonl:2",
+        "cases.jsonl:4",
+        "cases.jsonl:5",
+        "cases.jsonl:6",
+    ]) {
+        assert!(fault.contains(line), "{fault}");
+    }
+}
+
+#[test]
+fn an_id_that_two_samples_have_is_refused_with_both_places() {
+    let (folder, mut data) = written("{\"id\": \"a\", \"input\": \"one\"}\n");
+    data.push(DataSpec::Inline(vec![Sample::new("a", "two")]));
+    let told = load(&data, folder.path()).unwrap_err().to_string();
+    assert!(
+        told.contains("inline sample 1") && told.contains("cases.jsonl:1"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_line_without_an_end_is_not_read_into_memory() {
+    let (folder, data) = written(&"x".repeat((16 << 20) + 2));
+    let told = load(&data, folder.path()).unwrap_err().to_string();
+    assert!(
+        told.contains("cases.jsonl:1") && told.contains("bytes"),
+        "{told}"
+    );
+}

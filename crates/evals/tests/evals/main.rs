@@ -1,0 +1,8 @@
+//! What evaluations promise, one file a promise.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod data;
+mod evaluating;
+mod scoring;
+mod statistics;
+mod variants;

@@ -1,0 +1,163 @@
+//! Statistics agree with values from other implementations, and keep their bounds.
+
+use ghostlight_evals::statistics::{
+    Clustered, Comparison, Interval, Pair, Verdict, holm, mcnemar, pass_at_k, pass_hat_k, wilson,
+};
+use proptest::prelude::*;
+
+fn close(a: f64, b: f64) {
+    assert!((a - b).abs() < 5e-7, "{a} is not {b}");
+}
+
+#[test]
+fn known_values_of_rates_and_tests_are_met() {
+    close(pass_at_k(10, 3, 5).unwrap(), 0.916_667);
+    close(pass_hat_k(4, 3, 2).unwrap(), 0.5);
+    let interval = wilson(8, 10).unwrap();
+    close(interval.lower, 0.490_162);
+    close(interval.upper, 0.943_318);
+    let test = mcnemar(10, 3);
+    close(test.exact, 0.092_285);
+    close(test.mid, 0.057_373);
+    assert_eq!(mcnemar(0, 0).mid, 1.0);
+    // Holm 1979: 0.01·3, then 0.02·2, then 0.03, never less than one before.
+    let adjusted = holm(&[0.03, 0.01, 0.02]);
+    for (value, expected) in adjusted.into_iter().zip([0.04, 0.03, 0.04]) {
+        close(value, expected);
+    }
+}
+
+#[test]
+fn a_mean_of_clusters_has_the_interval_of_students_t() {
+    // Two clusters of two: the deviations sum to 0.5 and -0.5, so SE = sqrt(2/1 · 0.5)/4 = 0.25, and t(1) = 12.7062.
+    let clustered = Clustered::new([vec![1.0, 0.5], vec![0.5, 0.5]]);
+    let mean = clustered.mean().unwrap();
+    close(mean.estimate, 0.625);
+    // The half width is above 1, and a share has bounds.
+    assert_eq!(
+        mean.interval,
+        Some(Interval {
+            lower: 0.0,
+            upper: 1.0
+        })
+    );
+    let clusters = (0..30).map(|i| vec![if i % 3 == 0 { 0.25 } else { 0.75 }; 2]);
+    let mean = Clustered::new(clusters).mean().unwrap();
+    // From scipy: mean 0.5833, sem of the thirty cluster means 0.0437688, t(29) = 2.0452296.
+    close(mean.estimate, 0.583_333_3);
+    close(
+        mean.interval.unwrap().upper,
+        0.583_333_3 + 2.045_229_6 * 0.043_768_8,
+    );
+}
+
+#[test]
+fn equal_scores_never_claim_certainty() {
+    let mean = Clustered::new((0..10).map(|_| vec![1.0; 4]))
+        .mean()
+        .unwrap();
+    let interval = mean.interval.unwrap();
+    assert!(
+        interval.lower < 0.75 && interval.upper == 1.0,
+        "{interval:?}"
+    );
+    assert_eq!(
+        Clustered::new([vec![0.5, 0.7]]).mean().unwrap().interval,
+        None
+    );
+    assert!(Clustered::new([]).mean().is_none());
+}
+
+#[test]
+fn a_verdict_needs_the_whole_interval() {
+    let within = |lower, upper| Some(Interval { lower, upper });
+    assert_eq!(Verdict::of(within(0.01, 0.2), 0.0), Verdict::Better);
+    assert_eq!(Verdict::of(within(-0.02, 0.2), 0.03), Verdict::NotWorse);
+    assert_eq!(Verdict::of(within(-0.2, -0.01), 0.03), Verdict::Worse);
+    assert_eq!(Verdict::of(within(-0.2, 0.2), 0.03), Verdict::Undecided);
+    assert_eq!(Verdict::of(None, 1.0), Verdict::Undecided);
+}
+
+#[test]
+fn samples_without_a_score_in_both_variants_are_left_out_of_a_comparison() {
+    let pair = |name: &str, base: &[f64], other: &[f64]| Pair {
+        cluster: name.to_owned(),
+        base: base.to_vec(),
+        other: other.to_vec(),
+    };
+    let pairs = [
+        pair("a", &[0.0], &[1.0]),
+        pair("b", &[1.0], &[1.0]),
+        pair("c", &[1.0], &[]),
+    ];
+    let comparison = Comparison::of(&pairs).unwrap();
+    assert_eq!((comparison.samples, comparison.difference), (2, 0.5));
+    assert_eq!(comparison.mcnemar.unwrap().other_only, 1);
+    assert!(Comparison::of(&pairs[2..]).is_none());
+}
+
+/// How often a gate without an allowed loss says "better" or "worse" of two variants that are equally good. Drawn with a
+/// generator of its own, so that the figure is the same each time.
+#[test]
+fn false_alarms_are_rare() {
+    let mut state = 7_u64;
+    let mut draw = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / (1_u64 << 31) as f64
+    };
+    let trials = 2_000;
+    let mut alarms = 0;
+    for _ in 0..trials {
+        let pairs: Vec<Pair> = (0..50)
+            .map(|sample| {
+                let p = draw();
+                let mut tries = || (0..4).map(|_| if draw() < p { 1.0 } else { 0.0 }).collect();
+                Pair {
+                    cluster: sample.to_string(),
+                    base: tries(),
+                    other: tries(),
+                }
+            })
+            .collect();
+        let interval = Comparison::of(&pairs).unwrap().interval;
+        alarms += u32::from(
+            Verdict::of(interval, 0.0) != Verdict::Undecided
+                && interval.is_some_and(|i| i.lower > 0.0 || i.upper < 0.0),
+        );
+    }
+    let share = f64::from(alarms) / f64::from(trials);
+    assert!((0.03..0.06).contains(&share), "{share}");
+}
+
+proptest! {
+    #[test]
+    fn rates_and_intervals_keep_their_bounds(trials in 1_u64..60, successes in 0_u64..60, k in 1_u64..60) {
+        let successes = successes.min(trials);
+        let share = successes as f64 / trials as f64;
+        let interval = wilson(successes, trials).unwrap();
+        prop_assert!(0.0 <= interval.lower && interval.lower <= share + 1e-12);
+        prop_assert!(share <= interval.upper + 1e-12 && interval.upper <= 1.0);
+        match (pass_at_k(trials, successes, k), pass_hat_k(trials, successes, k)) {
+            (Some(any), Some(all)) => {
+                prop_assert!(k <= trials);
+                prop_assert!((-1e-12..=share + 1e-12).contains(&all) && (share - 1e-12..=1.0 + 1e-12).contains(&any));
+            }
+            (any, all) => prop_assert!(k > trials && any.is_none() && all.is_none()),
+        }
+    }
+
+    #[test]
+    fn adjusted_values_are_never_smaller_and_keep_their_order(values in prop::collection::vec(0.0_f64..=1.0, 0..12)) {
+        let adjusted = holm(&values);
+        for (a, b) in values.iter().zip(&adjusted) {
+            prop_assert!(b >= a && *b <= 1.0);
+        }
+        for (i, a) in values.iter().enumerate() {
+            for (j, b) in values.iter().enumerate() {
+                prop_assert!(a > b || adjusted[i] <= adjusted[j]);
+            }
+        }
+    }
+}

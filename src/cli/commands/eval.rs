@@ -1,0 +1,151 @@
+//! `ghostlight eval`.
+
+use std::{
+    cell::Cell,
+    io::{self, IsTerminal as _, Write as _},
+    path::Path,
+};
+
+use ghostlight_actors::{
+    actor::System,
+    definition::TeamSpec,
+    run::{Registry, Team},
+};
+
+use crate::{
+    cli::{
+        default_model,
+        eval_arguments::Eval,
+        exit::{Exit, Failure},
+        interrupt::Interrupt,
+        keeping::Keeping,
+    },
+    config,
+    evals::{
+        Evaluation, Report,
+        suite::{Sample, SuiteSpec, load},
+    },
+    files,
+};
+
+/// The largest suite that is read, in bytes.
+const MAX_BYTES: u64 = 4 << 20;
+
+pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Failure> {
+    let mut suite = read(&arguments.file)?;
+    if let Some(concurrency) = arguments.concurrency {
+        suite.concurrency = concurrency;
+    }
+    let folder = arguments.file.parent().unwrap_or(Path::new("")).to_owned();
+    let samples = samples(&suite, &folder, &arguments)?;
+    let mut file = config::load(folder.join(&suite.team))?;
+    default_model::define(file.spec_mut(), &registry, &arguments.model)?;
+    let model = default_model::describe(file.spec(), &registry);
+    let evaluation = Evaluation::new(suite, file.spec(), samples).map_err(usage)?;
+    super::note(&format!(
+        "evaluation {}: {} cells, model {model}",
+        evaluation.suite().evaluation,
+        evaluation.cells(),
+    ));
+    if arguments.dry_run {
+        return Ok(Exit::Done);
+    }
+    let keeping = Keeping::open(&arguments.store).await?;
+    let system = start(&keeping, evaluation.teams().cloned(), &registry).await?;
+    let mut interrupt = Interrupt::new()?;
+    let carried = tokio::select! {
+        cells = carry_out(&evaluation, &system) => cells,
+        () = interrupt.fired() => Ok(None),
+    };
+    let result = match carried {
+        Ok(Some(report)) => tell(&report, &arguments),
+        Ok(None) => {
+            super::note(
+                "interrupted: the same command goes on with the cells that are not recorded yet",
+            );
+            Ok(Exit::Interrupted)
+        }
+        Err(failure) => Err(failure),
+    };
+    super::stop(&system, &mut interrupt, result).await
+}
+
+fn read(path: &Path) -> Result<SuiteSpec, Failure> {
+    let text = files::read_text(path, MAX_BYTES)
+        .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    let read: Option<SuiteSpec> = config::read_settings(&text, &path.display().to_string())?;
+    read.ok_or_else(|| Failure::Usage(format!("{}: the file holds no evaluation", path.display())))
+}
+
+/// The samples of the suite that the arguments choose. Lines that cannot be read are named.
+fn samples(suite: &SuiteSpec, folder: &Path, arguments: &Eval) -> Result<Vec<Sample>, Failure> {
+    let found = load(&suite.data, folder).map_err(usage)?;
+    if arguments.strict
+        && let Some(fault) = found.left_out.first()
+    {
+        return Err(usage(fault));
+    }
+    for fault in &found.left_out {
+        super::note(&format!("warning: left out: {fault}"));
+    }
+    let only = arguments.only.as_deref().unwrap_or("");
+    let chosen = found
+        .samples
+        .into_iter()
+        .filter(|sample| sample.id.contains(only));
+    let most = arguments.limit.map_or(usize::MAX, usize::from);
+    Ok(chosen.take(most).collect())
+}
+
+fn usage(fault: impl ToString) -> Failure {
+    Failure::Usage(fault.to_string())
+}
+
+/// Starts a System of the teams of all variants, which carries only the turns that it is given.
+async fn start(
+    keeping: &Keeping,
+    teams: impl Iterator<Item = TeamSpec>,
+    registry: &Registry,
+) -> Result<System, Failure> {
+    let mut system = System::builder(keeping.store.clone()).recover(false);
+    for spec in teams {
+        let registry = registry.clone();
+        system = system.team(Team { spec, registry });
+    }
+    Ok(system.start().await?.as_operator())
+}
+
+async fn carry_out(evaluation: &Evaluation, system: &System) -> Result<Option<Report>, Failure> {
+    let (done, all) = (Cell::new(0), evaluation.cells());
+    let progress = io::stderr().is_terminal();
+    let cells = evaluation.run(system, |_| {
+        done.set(done.get() + 1);
+        if progress {
+            let _ = write!(io::stderr(), "\r{} of {all} cells", done.get());
+        }
+    });
+    let cells = cells.await?;
+    if progress {
+        let _ = writeln!(io::stderr());
+    }
+    Ok(Some(Report::new(evaluation, cells)))
+}
+
+/// Prints the report, writes its files, and says by the exit code whether the gate lets it pass.
+fn tell(report: &Report, arguments: &Eval) -> Result<Exit, Failure> {
+    if let Some(path) = &arguments.markdown {
+        std::fs::write(path, report.markdown())?;
+    }
+    if let Some(path) = &arguments.junit {
+        std::fs::write(path, report.junit()?)?;
+    }
+    let text = match arguments.show.json {
+        true => serde_json::to_string_pretty(report).map_err(io::Error::other)?,
+        false => report.text(),
+    };
+    super::print(text.trim_end())?;
+    Ok(match report.passes() {
+        true => Exit::Done,
+        false => Exit::Failed,
+    })
+}

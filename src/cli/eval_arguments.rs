@@ -1,0 +1,43 @@
+//! The arguments of `ghostlight eval`.
+
+use std::{num::NonZeroUsize, path::PathBuf};
+
+use clap::Args;
+
+use super::{
+    arguments::{ShowArguments, StoreArguments},
+    default_model::ModelArguments,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct Eval {
+    /// The file of the evaluation
+    pub(super) file: PathBuf,
+    /// Say what would be tried, and try nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Only samples whose id contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(super) only: Option<String>,
+    /// At most so many samples, the first ones
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) limit: Option<NonZeroUsize>,
+    /// How many cells are under way at once, instead of what the file says
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) concurrency: Option<u32>,
+    /// Refuse data with a line that cannot be read, instead of leaving the line out
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Write the report as Markdown, too
+    #[arg(long, value_name = "FILE")]
+    pub(super) markdown: Option<PathBuf>,
+    /// Write a test case for each cell in the form of JUnit, too
+    #[arg(long, value_name = "FILE")]
+    pub(super) junit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) model: ModelArguments,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
+}
