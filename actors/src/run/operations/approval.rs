@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jsonschema::ValidationError;
 use serde_json::{Value, json};
 
-use super::{Ask, CallTool, Decision, repeated::repeated_name, toolset::Answered};
+use super::{Ask, CallTool, Decision, toolset::Answered};
 use crate::{
     definition::{ApprovalRule, OnExpiry},
     run::{OperationContext, RunContext, answers},
@@ -239,7 +239,7 @@ impl RunContext {
                 result.text
             )));
         }
-        match serde_json::from_str::<Value>(&result.text) {
+        match safety::unambiguous_json(&result.text) {
             Ok(answer) if answers(&question, &answer) => Ok(Decision::from(answer)),
             _ => Ok(Decision::denied(format!("{approver} gave no decision"))),
         }
@@ -282,10 +282,6 @@ pub(super) fn fits(definition: &ToolDefinition, arguments: &Arguments) -> Result
     let value = arguments
         .value()
         .map_err(|fault| format!("The arguments are not valid JSON ({fault})."))?;
-    if let Some(name) = repeated_name(arguments.text()) {
-        let name = safety::printable_line(&name, 64);
-        return Err(format!("The arguments name {name} twice."));
-    }
     match misfit(&definition.parameters, value) {
         None => Ok(()),
         Some(fault) => Err(format!("The arguments do not fit the tool: {fault}.")),
