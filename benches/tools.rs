@@ -107,7 +107,7 @@ async fn steps(cx: RunContext) -> Result<Outcome, AgentError> {
 
 async fn calls(cx: RunContext) -> Result<Outcome, AgentError> {
     for number in 0..CALLS {
-        cx.tool(stepping::call(number.into())).await?;
+        cx.tool_unasked(stepping::call(number.into())).await?;
     }
     Ok(Outcome::answer("done"))
 }
@@ -232,7 +232,7 @@ where
 /// An agent that calls the server's tool over and over.
 async fn at_server(cx: RunContext) -> Result<Outcome, AgentError> {
     for number in 0..EXCHANGES {
-        let result = cx.tool(stepping::call(number.into())).await?;
+        let result = cx.tool_unasked(stepping::call(number.into())).await?;
         assert_eq!(result.text, "95.19999999999999");
     }
     Ok(Outcome::answer("done"))

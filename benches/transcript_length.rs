@@ -44,7 +44,7 @@ async fn steps_behind(length: usize, steps: u32) -> f64 {
                 let answer = cx.model(cx.model_request(conversation.clone())).await?;
                 conversation.push(answer.message.clone());
                 for call in answer.calls() {
-                    conversation.push(Message::results([cx.tool(call).await?]));
+                    conversation.push(Message::results([cx.tool_unasked(call).await?]));
                 }
             }
             *clock.lock() = began.elapsed().as_secs_f64() * 1e6 / f64::from(steps);

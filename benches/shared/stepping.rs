@@ -134,7 +134,7 @@ async fn work(cx: RunContext, most: u32) -> Result<Outcome, AgentError> {
             return Ok(Outcome::answer(answer.content()));
         }
         for call in calls {
-            let result = cx.tool(call).await?;
+            let result = cx.tool_unasked(call).await?;
             conversation.push(Message::results([result]));
         }
     }

@@ -273,7 +273,7 @@ impl Tool for RegistrySearch {
     }
 
     async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        let wanted: Wanted = serde_json::from_str(arguments.text())?;
+        let wanted: Wanted = arguments.parse()?;
         check(&wanted)?;
         let limit = wanted.limit.clamp(1, RESULTS.1);
         let mut found = self.found(&wanted, limit).await?;

@@ -116,6 +116,10 @@ impl Policy for Throttle {
         let Some(way) = self.tools.get(&call.name) else {
             return Ok(BeforeTool::Go);
         };
+        // The call has kept its place since it was first asked about.
+        if cx.is_asked_again() {
+            return Ok(BeforeTool::Go);
+        }
         let arguments = call.arguments.value().ok();
         let to = arguments.and_then(|arguments| arguments.get(way));
         let to = to.map_or_else(String::new, |to| match to.as_str() {

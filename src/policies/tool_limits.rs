@@ -56,6 +56,10 @@ impl Policy for ToolLimits {
         let Some(most) = self.calls.get(&call.name).copied() else {
             return Ok(BeforeTool::Go);
         };
+        // The call was counted when it was first asked about.
+        if cx.is_asked_again() {
+            return Ok(BeforeTool::Go);
+        }
         let key = format!("tool_limits:{}", call.name);
         let count = move |calls: Option<u32>| calls.unwrap_or(0).saturating_add(1);
         let calls = cx.state(Scope::Run).update(key, count).await?;

@@ -56,19 +56,19 @@ async fn act(cx: RunContext) -> Ended {
         }
         "spawned" => {
             let child = cx.spawn("helper", "beside").await?;
-            let looked = cx.tool(call("1", "look")).await?.text;
+            let looked = cx.tool_unasked(call("1", "look")).await?.text;
             Ok(Outcome::answer(looked + &cx.join(&child).await?.text))
         }
         "transfer" => {
-            cx.tool(call("1", "look")).await?;
+            cx.tool_unasked(call("1", "look")).await?;
             Ok(Outcome::Transfer(Transfer::to("closing").request("close")))
         }
         "approval" => {
-            let result = cx.tool(call("1", "delete")).await?;
+            let result = cx.tool_unasked(call("1", "delete")).await?;
             Ok(Outcome::answer(result.text))
         }
         "cancelled" => {
-            cx.tool(call("1", "look")).await?;
+            cx.tool_unasked(call("1", "look")).await?;
             cx.on_cancel(call("2", "pay"));
             cx.sleep(Duration::from_secs(3600)).await?;
             Ok(Outcome::answer("slept"))
@@ -105,7 +105,7 @@ async fn act(cx: RunContext) -> Ended {
 }
 
 async fn help(cx: RunContext) -> Ended {
-    let looked = cx.tool(call("h", "look")).await?;
+    let looked = cx.tool_unasked(call("h", "look")).await?;
     Ok(Outcome::answer(format!(
         "{} {}",
         cx.input().content(),

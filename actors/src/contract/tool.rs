@@ -464,7 +464,7 @@ impl ToolOutput {
     /// No result yet: first a person is asked or some time passes, and then the tool is called again with this
     /// continuation ([`ToolContext::continued`]). The question and the continuation are recorded, so this may take
     /// days and survive restarts. It works for calls of a model; code that calls the tool itself by
-    /// [`RunContext::tool`](crate::run::RunContext::tool) gets
+    /// [`RunContext::tool_unasked`](crate::run::RunContext::tool_unasked) gets
     /// [`ErrorKind::Continues`](crate::vocabulary::ErrorKind::Continues).
     pub fn goes_on(continuation: Continuation) -> Self {
         Self {

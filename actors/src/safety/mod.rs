@@ -23,6 +23,7 @@ mod secrets;
 mod showing;
 #[cfg(test)]
 mod tries;
+mod unambiguous;
 
 pub use deciding::visible_value;
 pub use keys::{is_path_key, is_secret_key};
@@ -33,6 +34,7 @@ pub use redaction::{
 };
 pub use sanitizing::{FILTERED, sanitize, sanitize_line};
 pub use showing::{printable, printable_line, screened, visible};
+pub use unambiguous::unambiguous_json;
 
 /// The first characters of a text, so many at most; where some are cut off, `…` is the last.
 pub(crate) fn cut(text: &str, characters: usize) -> std::borrow::Cow<'_, str> {

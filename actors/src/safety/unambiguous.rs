@@ -1,17 +1,34 @@
-//! Names that stand twice in one JSON object. Readers differ in which of the two counts, so one
-//! reader may show another value than a second reader uses.
+//! JSON that all readers understand in the same way.
 
 use std::{collections::HashSet, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, SeqAccess, Visitor},
+    de::{Error as _, MapAccess, SeqAccess, Visitor},
 };
+use serde_json::Value;
 
-/// The first name that stands twice in an object of this JSON, at any depth.
-pub(super) fn repeated_name(json: &str) -> Option<String> {
-    serde_json::from_str::<Repeated>(json).ok()?.0
+use super::printable_line;
+
+/// Parses JSON in which no object has a name twice. Readers differ in which of the two values counts, so one reader may
+/// show or check another value than a second reader uses. Whatever decides something, or asks for something to be done,
+/// is read by this function.
+///
+/// # Errors
+/// What is wrong with the text, or the first name that stands twice.
+pub fn unambiguous_json(text: &str) -> Result<Value, serde_json::Error> {
+    match serde_json::from_str::<Repeated>(text)?.0 {
+        None => serde_json::from_str(text),
+        Some(name) => {
+            let name = printable_line(&name, 64);
+            Err(serde_json::Error::custom(format!(
+                "{name} stands twice in one object"
+            )))
+        }
+    }
 }
+
+/// The first name that stands twice in an object, at any depth.
 
 struct Repeated(Option<String>);
 

@@ -14,6 +14,7 @@ use serde::{
 use serde_json::Value;
 
 use super::{Digest, UnknownPart, canonical};
+use crate::safety;
 
 /// The role of a message's author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -251,7 +252,8 @@ impl Arguments {
         &self.text
     }
 
-    /// The parsed value; blank text is an empty object.
+    /// The parsed value; blank text is an empty object. A text that names something twice in one object has no value, so
+    /// that no reader acts on another value than the one that was checked, shown or approved.
     ///
     /// # Errors
     /// What is wrong with the text, and where.
@@ -260,7 +262,7 @@ impl Arguments {
             if self.text.trim().is_empty() {
                 return Ok(Value::Object(serde_json::Map::new()));
             }
-            serde_json::from_str(&self.text).map_err(|error| error.to_string())
+            safety::unambiguous_json(&self.text).map_err(|error| error.to_string())
         });
         parsed.as_ref().map_err(String::as_str)
     }

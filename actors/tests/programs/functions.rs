@@ -161,7 +161,7 @@ async fn take(cx: &RunContext, leaf: Leaf, work: &Work) -> Said {
     let number = leaf.number;
     let id = format!("c{number}");
     Ok(match leaf.act {
-        Act::Tool(name) => cx.tool(call(&id, name)).await?.text,
+        Act::Tool(name) => cx.tool_unasked(call(&id, name)).await?.text,
         Act::Batch => {
             let names = ["charge", "look", "wipe", "put", "nothing"];
             let calls = names.iter().map(|name| call(&format!("{id}-{name}"), name));
@@ -201,7 +201,7 @@ async fn take(cx: &RunContext, leaf: Leaf, work: &Work) -> Said {
         }
         Act::Added => {
             if work.is_changed && cx.version(format!("added {number}"), 1).await? > 0 {
-                cx.tool(call(&id, "look")).await?.text
+                cx.tool_unasked(call(&id, "look")).await?.text
             } else {
                 "as it was".to_owned()
             }
@@ -218,7 +218,7 @@ async fn take(cx: &RunContext, leaf: Leaf, work: &Work) -> Said {
             }
         }
         Act::Unpolled => {
-            drop(cx.tool(call(&id, "charge")));
+            drop(cx.tool_unasked(call(&id, "charge")));
             "not polled".to_owned()
         }
         Act::Yield => {

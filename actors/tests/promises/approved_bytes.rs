@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     definition::ApprovalRule,
-    vocabulary::{Event, ToolDefinition},
+    vocabulary::{Effect, Event, ToolDefinition},
 };
 use serde_json::{Value, json};
 
@@ -155,6 +155,20 @@ async fn arguments_that_name_something_twice_are_not_asked_about() {
             .tool(stage.log.tool(shell(), Duration::ZERO))
             .approval("shell", ApprovalRule::required());
         let system = stage.start(agent).await;
+        let result = results(&ask(&system, "a", "go").await).await.remove(0);
+        assert!(result.text.contains("twice"), "{}", result.text);
+        assert_eq!(stage.log.count("shell"), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_that_name_something_twice_are_run_by_no_tool_that_needs_no_approval_either() {
+    for effect in [Effect::Read, Effect::Idempotent, Effect::Once] {
+        let stage = Stage::new();
+        let text = r#"{"command":"ls","command":"reboot"}"#;
+        let call = ghostlight_actors::vocabulary::ToolCall::new("1", "shell", text);
+        let tool = stage.log.tool(shell().effect(effect), Duration::ZERO);
+        let system = stage.start(caller(vec![call]).tool(tool)).await;
         let result = results(&ask(&system, "a", "go").await).await.remove(0);
         assert!(result.text.contains("twice"), "{}", result.text);
         assert_eq!(stage.log.count("shell"), 0);

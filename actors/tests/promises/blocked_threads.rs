@@ -119,7 +119,7 @@ async fn a_tool_that_was_quick_and_was_seen_to_block_keeps_no_run_from_being_can
     );
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
         for _ in 0..12 {
-            cx.tool(call("1", "slowing")).await?;
+            cx.tool_unasked(call("1", "slowing")).await?;
         }
         Ok(Outcome::answer("never"))
     })
@@ -171,7 +171,7 @@ async fn a_run_that_commits_while_a_tool_blocks_a_thread_is_cancelled() {
     let (tool, called, released) = blocking();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
         cx.sleep(Duration::from_millis(5)).await?;
-        cx.tool(call("1", "slowing")).await?;
+        cx.tool_unasked(call("1", "slowing")).await?;
         Ok(Outcome::answer("never"))
     })
     .tool(tool);
@@ -183,10 +183,10 @@ async fn a_run_that_commits_beside_another_call_while_a_tool_blocks_a_thread_is_
     let stage = Stage::new();
     let (tool, called, released) = blocking();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
-        let look = cx.tool(call("1", "look"));
+        let look = cx.tool_unasked(call("1", "look"));
         let slowing = async {
             cx.sleep(Duration::from_millis(20)).await?;
-            cx.tool(call("2", "slowing")).await
+            cx.tool_unasked(call("2", "slowing")).await
         };
         futures_util::future::try_join(look, slowing).await?;
         Ok(Outcome::answer("never"))
@@ -201,7 +201,7 @@ async fn a_run_that_makes_way_while_a_tool_blocks_a_thread_is_cancelled() {
     let stage = Stage::new();
     let (tool, called, released) = blocking();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
-        let slowing = cx.tool(call("1", "slowing"));
+        let slowing = cx.tool_unasked(call("1", "slowing"));
         let steps = async {
             for n in 0..200 {
                 cx.step(n.to_string(), Effect::Read, async { Ok::<u32, String>(1) })

@@ -30,7 +30,7 @@ fn eager(stage: &Stage) -> Agent {
                 Err(error) => break error,
             }
         };
-        let calls = (0..9).map(|n| cx.tool(call(&n.to_string(), "look")));
+        let calls = (0..9).map(|n| cx.tool_unasked(call(&n.to_string(), "look")));
         let calls = futures_util::future::join_all(calls).await;
         let looked = calls.iter().filter(|result| result.is_ok()).count();
         assert!(
@@ -516,8 +516,8 @@ async fn what_is_spent_without_a_bound_is_counted_once_wherever_a_crash_strikes(
         let boss = Agent::from_fn("boss", |cx: RunContext| async move {
             cx.spawn("worker", "beside").await?;
             cx.delegate("worker", "go").await?;
-            let fast = cx.tool(call("1", "fast"));
-            let slow = cx.tool(call("2", "slow"));
+            let fast = cx.tool_unasked(call("1", "fast"));
+            let slow = cx.tool_unasked(call("2", "slow"));
             tokio::select! {
                 biased;
                 done = fast => drop(done?),

@@ -33,7 +33,7 @@ pub(crate) fn waiting(stage: &Stage, what: &'static str) -> (Agent, ScriptedMode
             "tool" => {
                 cx.tools([call("1", "look"), call("2", "put")]).await?;
             }
-            "once" => drop(cx.tool(call("1", "pay")).await?),
+            "once" => drop(cx.tool_unasked(call("1", "pay")).await?),
             "delegation" => drop(cx.delegate("worker", "go").await?),
             "spawned" => {
                 let child = cx.spawn("worker", "go").await?;
@@ -214,7 +214,7 @@ async fn a_once_call_that_ends_within_its_grace_keeps_its_result_and_another_is_
     for (takes, ends) in [(3000, true), (900_000, false)] {
         let stage = Stage::new();
         let agent = Agent::from_fn("a", |cx: RunContext| async move {
-            cx.tool(call("1", "pay")).await?;
+            cx.tool_unasked(call("1", "pay")).await?;
             Ok(Outcome::answer("never"))
         });
         let agent = agent.tool(stage.tool("pay", Effect::Once, takes));
@@ -237,14 +237,14 @@ async fn a_once_call_that_ends_within_its_grace_keeps_its_result_and_another_is_
 
 fn undoing(stage: &Stage) -> Agent {
     let second = Agent::from_fn("second", |cx: RunContext| async move {
-        cx.tool(call("2", "reserve")).await?;
+        cx.tool_unasked(call("2", "reserve")).await?;
         cx.on_cancel(call("u2", "release"));
         cx.sleep(Duration::from_secs(900)).await?;
         Ok(Outcome::answer("never"))
     })
     .tool_named("reserve");
     Agent::from_fn("a", |cx: RunContext| async move {
-        cx.tool(call("1", "book")).await?;
+        cx.tool_unasked(call("1", "book")).await?;
         cx.on_cancel(call("u1", "unbook"));
         Ok(Outcome::Transfer(
             ghostlight_actors::vocabulary::Transfer::to("second"),
@@ -409,7 +409,7 @@ async fn a_child_that_was_stopped_does_nothing_more_wherever_a_crash_strikes() {
                 let naps = [cx.sleep(second), cx.sleep(2 * second)];
                 let _ = futures_util::future::join_all(naps).await;
                 cx.on_cancel(call("2", "undo"));
-                cx.tool(call("3", "late")).await?;
+                cx.tool_unasked(call("3", "late")).await?;
                 Ok(Outcome::answer("worked"))
             });
             let worker = worker

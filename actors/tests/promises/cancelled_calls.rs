@@ -45,8 +45,8 @@ fn surviving(stage: &Stage, what: &'static str) -> (Agent, ScriptedModel) {
                 let answer = cx.model(cx.model_request(cx.conversation())).await;
                 answer.map(drop)
             }
-            "tool" => cx.tool(call("1", "look")).await.map(drop),
-            "once" => cx.tool(call("1", "pay")).await.map(drop),
+            "tool" => cx.tool_unasked(call("1", "look")).await.map(drop),
+            "once" => cx.tool_unasked(call("1", "pay")).await.map(drop),
             "delegation" => cx.delegate("worker", "go").await.map(drop),
             "spawned" => {
                 let child = cx.spawn("worker", "go").await?;
@@ -132,13 +132,15 @@ async fn a_call_of_a_closed_journal_is_over_whatever_the_next_one_calls_so() {
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
         if cx.input().content() == "go" {
-            cx.tool(call("1", "look")).await?;
+            cx.tool_unasked(call("1", "look")).await?;
             return Ok(cx.continue_as("next"));
         }
-        Ok(Outcome::answer(match cx.tool(call("2", "stare")).await {
-            Ok(_) => "stared",
-            Err(_) => "cancelled",
-        }))
+        Ok(Outcome::answer(
+            match cx.tool_unasked(call("2", "stare")).await {
+                Ok(_) => "stared",
+                Err(_) => "cancelled",
+            },
+        ))
     });
     let agent = agent
         .tool(stage.tool("look", Effect::Read, 10))
@@ -157,7 +159,7 @@ async fn a_call_of_a_closed_journal_is_over_whatever_the_next_one_calls_so() {
 async fn a_once_call_that_ends_within_its_grace_was_not_cancelled() {
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
-        let paid = cx.tool(call("1", "pay")).await?;
+        let paid = cx.tool_unasked(call("1", "pay")).await?;
         Ok(Outcome::answer(format!("{:?}", paid.status)))
     });
     let system = stage
@@ -243,9 +245,11 @@ async fn a_run_that_is_cancelled_while_a_child_begins_closes_at_every_moment() {
             Ok(Outcome::answer("late"))
         });
         let agent = Agent::from_fn("a", |cx: RunContext| async move {
-            let (paid, done) =
-                futures_util::future::join(cx.tool(call("1", "pay")), cx.delegate("worker", "go"))
-                    .await;
+            let (paid, done) = futures_util::future::join(
+                cx.tool_unasked(call("1", "pay")),
+                cx.delegate("worker", "go"),
+            )
+            .await;
             paid?;
             Ok(Outcome::answer(done?.text))
         })
@@ -269,7 +273,7 @@ async fn a_run_that_is_cancelled_while_a_child_begins_closes_at_every_moment() {
 fn busy(stage: &Stage) -> Agent {
     async fn branch(cx: RunContext) -> Result<(), AgentError> {
         loop {
-            cx.tool(call("1", "look")).await?;
+            cx.tool_unasked(call("1", "look")).await?;
         }
     }
     let work = |cx: RunContext| async move {
@@ -407,7 +411,7 @@ async fn a_call_of_the_functions_own_is_no_answer_to_the_models_call_of_the_same
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
         cx.model(cx.model_request(cx.conversation())).await?;
-        cx.tool(call("1", "put")).await?;
+        cx.tool_unasked(call("1", "put")).await?;
         Err(AgentError::failed("no more"))
     });
     let agent = agent
@@ -476,7 +480,7 @@ async fn a_tool_that_does_not_listen_is_ended_when_its_call_is_cancelled_and_the
     let stage = Stage::new();
     let gone = Arc::new(AtomicBool::new(false));
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
-        let ended = cx.tool(call("1", "deaf")).await;
+        let ended = cx.tool_unasked(call("1", "deaf")).await;
         cx.sleep(Duration::from_secs(3600)).await?;
         Ok(Outcome::answer(format!("{}", ended.is_err())))
     });
@@ -496,7 +500,7 @@ async fn a_call_that_an_earlier_life_of_its_run_began_is_ended_when_it_is_cancel
     let stage = Stage::new();
     let gone = Arc::new(AtomicBool::new(false));
     let agent = Agent::from_fn("busy", |cx: RunContext| async move {
-        let ended = cx.tool(call("1", "deaf")).await;
+        let ended = cx.tool_unasked(call("1", "deaf")).await;
         cx.sleep(Duration::from_secs(3600)).await?;
         Ok(Outcome::answer(format!("{}", ended.is_err())))
     });

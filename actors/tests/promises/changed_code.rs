@@ -21,7 +21,7 @@ fn versions(version: u8) -> Team {
         let request = cx.model_request(cx.conversation()).instructions(words);
         let thought = cx.model(request).await?;
         let id = if version == 2 { "changed" } else { "1" };
-        cx.tool(ToolCall::new("1", "look", json!({"id": id})))
+        cx.tool_unasked(ToolCall::new("1", "look", json!({"id": id})))
             .await?;
         if version == 3 {
             cx.now().await?;
@@ -35,7 +35,7 @@ fn versions(version: u8) -> Team {
     });
     let helper = Agent::from_fn("helper", move |cx: RunContext| async move {
         let looked = cx
-            .tool(call("h", if version == 5 { "put" } else { "look" }))
+            .tool_unasked(call("h", if version == 5 { "put" } else { "look" }))
             .await?;
         Ok(Outcome::answer(looked.text))
     });

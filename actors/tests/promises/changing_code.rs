@@ -61,7 +61,7 @@ async fn price_with_currency(cx: &RunContext) -> Result<Price, AgentError> {
 
 async fn look(cx: &RunContext, what: u32) -> Result<String, AgentError> {
     let call = ToolCall::new("1", "look", json!({ "what": what }));
-    cx.tool(call).await?;
+    cx.tool_unasked(call).await?;
     Ok(format!("look {what}"))
 }
 

@@ -23,7 +23,7 @@ fn walker(stage: &Stage) -> Agent {
     let step = stage.log.tool(step, Duration::from_millis(5));
     Agent::from_fn("walker", |cx: RunContext| async move {
         let steps: u32 = cx.input().content().parse().unwrap_or(0);
-        cx.tool(call("1", "step")).await?;
+        cx.tool_unasked(call("1", "step")).await?;
         cx.sleep(Duration::from_secs(1)).await?;
         Ok(cx.continue_as((steps + 1).to_string()))
     })
@@ -160,7 +160,7 @@ async fn a_parent_that_is_run_again_finds_its_child_in_whatever_journal() {
             if steps == 6 {
                 return Ok(Outcome::answer("there"));
             }
-            cx.tool(call("1", "step")).await?;
+            cx.tool_unasked(call("1", "step")).await?;
             cx.sleep(Duration::from_secs(1)).await?;
             Ok(cx.continue_as((steps + 1).to_string()))
         });
@@ -198,7 +198,7 @@ async fn a_child_that_crashes_in_a_later_journal_fails_its_delegation() {
 fn team(stage: &Stage) -> Agent {
     let three = Agent::from_fn("three", |cx: RunContext| async move {
         let steps: u32 = cx.input().content().parse().unwrap_or(0);
-        let told = cx.tool(call("1", "step")).await?.text;
+        let told = cx.tool_unasked(call("1", "step")).await?.text;
         if steps == 2 {
             return Ok(Outcome::answer(format!("there {told}")));
         }

@@ -63,7 +63,7 @@ fn waiting(stage: &Stage) -> Agent {
                     return Err(AgentError::failed("answered"));
                 }
             }
-            _ => drop(cx.tool(call("1", "slow")).await?),
+            _ => drop(cx.tool_unasked(call("1", "slow")).await?),
         }
         Ok(Outcome::answer("over"))
     });

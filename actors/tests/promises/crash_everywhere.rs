@@ -129,7 +129,7 @@ async fn open_up(cx: RunContext) -> Ended {
         .update("runs", |runs: Option<u32>| runs.unwrap_or(0) + 1)
         .await?;
     let helped = cx.delegate("helper", "help").await?;
-    let ticket = cx.tool(call("g", "order")).await?;
+    let ticket = cx.tool_unasked(call("g", "order")).await?;
     let colour = cx.ask(Question::choice("Which?", ["red", "blue"])).await?;
     let order: Order = cx.receive().await?;
     cx.sleep(Duration::from_secs(2)).await?;

@@ -156,7 +156,7 @@ async fn a_bound_on_time_and_a_failure_cut_calls_off_in_the_same_way() {
     let stage = Stage::new();
     let fails = Agent::from_fn("a", |cx: RunContext| async move {
         let said = cx.model(cx.model_request(cx.conversation())).await?;
-        cx.tool(said.calls().remove(0)).await?;
+        cx.tool_unasked(said.calls().remove(0)).await?;
         Err::<Outcome, _>(AgentError::failed("no more"))
     });
     let fails = fails.tool(stage.tool("look", Effect::Read, 5));

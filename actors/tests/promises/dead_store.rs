@@ -17,8 +17,8 @@ fn payer(stage: &Stage) -> Agent {
         Ok(Outcome::answer("helped"))
     });
     Agent::from_fn("a", |cx: RunContext| async move {
-        cx.tool(call("1", "look")).await?;
-        cx.tool(call("2", "pay")).await?;
+        cx.tool_unasked(call("1", "look")).await?;
+        cx.tool_unasked(call("2", "pay")).await?;
         cx.memory().set("paid", &true).await?;
         let helped = cx.delegate("helper", "go").await?;
         Ok(Outcome::answer(helped.text))
@@ -83,7 +83,7 @@ async fn a_store_that_fails_before_a_once_call_lets_it_not_begin() {
         };
         let store = FaultyStore::at_commit(InMemoryStore::new(), fault);
         let agent = Agent::from_fn("a", |cx: RunContext| async move {
-            let paid = cx.tool(call("1", "pay")).await?;
+            let paid = cx.tool_unasked(call("1", "pay")).await?;
             Ok(Outcome::answer(paid.text))
         });
         let team = agent.tool(stage.tool("pay", Effect::Once, 5));

@@ -173,7 +173,7 @@ async fn a_fresh_journal_and_a_longer_time_below_do_not_move_a_deadline() {
 async fn a_deadline_holds_wherever_a_crash_strikes() {
     let scenario = Scenario::new("boss", |builder, log| {
         let worker = Agent::from_fn("worker", |cx: RunContext| async move {
-            cx.tool(call("w", "put")).await?;
+            cx.tool_unasked(call("w", "put")).await?;
             cx.sleep(Duration::from_secs(9000)).await?;
             Ok(Outcome::answer("late"))
         });

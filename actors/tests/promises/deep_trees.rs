@@ -21,7 +21,7 @@ const PAYS_MS: u64 = 10;
 fn level(stage: &Stage) -> Agent {
     Agent::from_fn("level", |cx: RunContext| async move {
         let levels: usize = cx.input().content().parse().unwrap();
-        cx.tool(call("1", "pay")).await?;
+        cx.tool_unasked(call("1", "pay")).await?;
         if levels == 1 {
             let said = cx.ask("Well?").await?;
             return Ok(Outcome::answer(format!("{said} {}", cx.start().path.len())));

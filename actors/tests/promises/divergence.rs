@@ -31,12 +31,21 @@ fn changing(stage: &Stage, version: &Arc<AtomicU8>) -> Agent {
                 // Another kind.
                 1 => drop(cx.now().await?),
                 // Another name.
-                2 => drop(cx.tool(ToolCall::new("1", "put", json!({"x": 1}))).await?),
+                2 => drop(
+                    cx.tool_unasked(ToolCall::new("1", "put", json!({"x": 1})))
+                        .await?,
+                ),
                 // Another input.
-                3 => drop(cx.tool(ToolCall::new("1", "look", json!({"x": 2}))).await?),
+                3 => drop(
+                    cx.tool_unasked(ToolCall::new("1", "look", json!({"x": 2})))
+                        .await?,
+                ),
                 // The function ends early.
                 4 => return Ok(Outcome::answer("early")),
-                _ => drop(cx.tool(ToolCall::new("1", "look", json!({"x": 1}))).await?),
+                _ => drop(
+                    cx.tool_unasked(ToolCall::new("1", "look", json!({"x": 1})))
+                        .await?,
+                ),
             }
             cx.sleep(Duration::from_secs(60)).await?;
             Ok(Outcome::answer("done"))

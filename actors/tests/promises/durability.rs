@@ -18,9 +18,10 @@ const WINDOW: usize = Durability::WINDOW as usize;
 fn busy(stage: &Stage, calls: usize) -> Agent {
     let agent = Agent::from_fn("busy", move |cx: RunContext| async move {
         for number in 0..calls {
-            cx.tool(call(&format!("put {number}"), "put")).await?;
+            cx.tool_unasked(call(&format!("put {number}"), "put"))
+                .await?;
         }
-        let charged = cx.tool(call("charge", "charge")).await?;
+        let charged = cx.tool_unasked(call("charge", "charge")).await?;
         Ok(Outcome::answer(charged.text))
     });
     let agent = agent.tool(stage.tool("put", Effect::Idempotent, 1));
@@ -90,7 +91,7 @@ async fn in_memory_nothing_is_written_and_all_else_holds_while_the_process_lives
     let agent = Agent::from_fn("desk", move |cx: RunContext| {
         let panics = panics.clone();
         async move {
-            cx.tool(call("1", "put")).await?;
+            cx.tool_unasked(call("1", "put")).await?;
             if panics.swap(false, std::sync::atomic::Ordering::AcqRel) {
                 panic!("once");
             }

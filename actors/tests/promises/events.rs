@@ -216,7 +216,7 @@ impl Tool for Report {
 #[tokio::test(start_paused = true)]
 async fn what_a_tool_shows_is_seen_while_it_runs_and_only_its_result_is_recorded() {
     let agent = Agent::from_fn("reporter", |cx: RunContext| async move {
-        let result = cx.tool(call("1", "report")).await?;
+        let result = cx.tool_unasked(call("1", "report")).await?;
         Ok(Outcome::answer(result.text))
     });
     let stage = Stage::new();
@@ -248,7 +248,7 @@ async fn what_a_tool_shows_is_seen_while_it_runs_and_only_its_result_is_recorded
 async fn the_beginning_of_a_call_that_is_made_once_is_an_event_of_its_tool() {
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
-        cx.tool(call("1", "pay")).await?;
+        cx.tool_unasked(call("1", "pay")).await?;
         Ok(Outcome::answer("paid"))
     })
     .tool(stage.tool("pay", Effect::Once, 5));
@@ -352,7 +352,7 @@ async fn a_run_that_went_on_is_recovered_by_the_next_process() {
             if cx.input().content() == "go" {
                 return Ok(cx.continue_as("on"));
             }
-            cx.tool(call("1", "look")).await?;
+            cx.tool_unasked(call("1", "look")).await?;
             Ok(Outcome::answer("looked"))
         })
     };

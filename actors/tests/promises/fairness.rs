@@ -44,7 +44,7 @@ fn asker(name: &'static str, times: usize) -> Agent {
 /// Calls the tool so often, one batch after the other.
 fn caller(name: &'static str, times: usize) -> Agent {
     Agent::from_fn(name, move |cx: RunContext| async move {
-        let calls = (0..times).map(|number| cx.tool(call(&number.to_string(), "act")));
+        let calls = (0..times).map(|number| cx.tool_unasked(call(&number.to_string(), "act")));
         future::try_join_all(calls).await?;
         Ok(Outcome::answer("done"))
     })

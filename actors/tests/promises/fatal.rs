@@ -52,19 +52,19 @@ impl Machine {
         let definition = ToolDefinition::new("fatal", "ends the process").effect(Effect::Read);
         let fatal = Fatal(definition, self.dies.clone());
         let below = Agent::from_fn("worker", |cx: RunContext| async move {
-            cx.tool(call("1", "fatal")).await?;
+            cx.tool_unasked(call("1", "fatal")).await?;
             Ok(Outcome::answer("never"))
         });
         Agent::from_fn("a", |cx: RunContext| async move {
             match cx.input().content().as_ref() {
-                "fatal" => drop(cx.tool(call("1", "fatal")).await?),
+                "fatal" => drop(cx.tool_unasked(call("1", "fatal")).await?),
                 "below" => {
                     let error = cx.delegate("worker", "go").await.unwrap_err();
                     return Ok(Outcome::answer(format!("it says: {error}")));
                 }
                 _ => {
                     for _ in 0..10 {
-                        cx.tool(call("1", "work")).await?;
+                        cx.tool_unasked(call("1", "work")).await?;
                     }
                 }
             }
@@ -227,7 +227,7 @@ async fn a_run_that_waits_or_that_this_process_takes_up_again_is_not_suspected()
     let agent = || {
         let below = Agent::from_fn("worker", |cx: RunContext| async move {
             for _ in 0..40 {
-                cx.tool(call("1", "work")).await?;
+                cx.tool_unasked(call("1", "work")).await?;
             }
             Ok(Outcome::answer("done"))
         });

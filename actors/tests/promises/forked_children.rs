@@ -44,7 +44,7 @@ async fn a_fork_has_no_copy_of_a_child_that_the_run_let_go() {
     });
     let boss = Agent::from_fn("a", |cx: RunContext| async move {
         let work = cx.delegate("worker", "go");
-        let look = cx.tool(call("1", "look"));
+        let look = cx.tool_unasked(call("1", "look"));
         tokio::select! {
             biased;
             _ = work => {}

@@ -220,7 +220,7 @@ async fn what_comes_for_a_child_while_it_is_taken_up_is_passed_on_from_its_first
         let above = |stage: &Stage| {
             let agent = Agent::from_fn("a", |cx: RunContext| async move {
                 let child = cx.spawn("ear", "-").await?;
-                cx.tool(call("1", "work")).await?;
+                cx.tool_unasked(call("1", "work")).await?;
                 Ok(Outcome::answer(cx.join(&child).await?.text))
             });
             let work = stage.tool("work", Effect::Read, 20_000);
@@ -415,7 +415,7 @@ async fn what_a_run_asks_that_goes_on_is_answered_by_its_first_id_and_by_the_roo
 async fn a_late_result_is_for_the_call_that_waited_for_it_and_for_no_other() {
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
-        let order = cx.tool(call("1", "order"));
+        let order = cx.tool_unasked(call("1", "order"));
         if cx.input().content() == "go" {
             let late = cx.timeout(Duration::from_secs(1), order).await;
             assert!(late.is_err());

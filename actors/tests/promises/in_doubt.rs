@@ -202,15 +202,16 @@ async fn no_tool_is_asked_while_the_former_owner_may_still_begin_the_call() {
         let agent = Agent::from_fn("shop", |cx: RunContext| async move {
             let beside = async {
                 cx.sleep(Duration::from_secs(1)).await?;
-                cx.tool(call("2", "look")).await
+                cx.tool_unasked(call("2", "look")).await
             };
             let step = async {
                 let booking = std::future::pending::<Result<(), String>>();
                 let booked = cx.step("book", Effect::Once, booking).await;
                 assert_eq!(booked.unwrap_err().kind(), Some(&ErrorKind::InDoubt));
-                cx.tool(call("3", "see")).await
+                cx.tool_unasked(call("3", "see")).await
             };
-            let (paid, looked, seen) = tokio::join!(cx.tool(call("1", "pay")), beside, step);
+            let (paid, looked, seen) =
+                tokio::join!(cx.tool_unasked(call("1", "pay")), beside, step);
             looked.and(seen)?;
             Ok(Outcome::answer(paid?.text))
         });

@@ -101,7 +101,7 @@ impl Interceptor for Meddler {
 
 fn caller(stage: &Stage, effect: Effect, millis: u64) -> Agent {
     Agent::from_fn("a", |cx: RunContext| async move {
-        let result = cx.tool(call("1", "act")).await?;
+        let result = cx.tool_unasked(call("1", "act")).await?;
         cx.sleep(Duration::from_secs(60)).await?;
         Ok(Outcome::answer(format!("{:?}", result.status)))
     })
@@ -129,8 +129,8 @@ async fn the_first_is_the_outermost_and_each_stands_only_around_what_it_names() 
     let (stage, log) = (Stage::new(), Log::default());
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
         let answer = cx.model(cx.model_request(cx.conversation())).await?;
-        cx.tool(call("1", "act")).await?;
-        cx.tool(call("2", "look")).await?;
+        cx.tool_unasked(call("1", "act")).await?;
+        cx.tool_unasked(call("2", "look")).await?;
         Ok(Outcome::answer(answer.content()))
     })
     .tool(stage.tool("act", Effect::Once, 1))

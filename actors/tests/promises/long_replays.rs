@@ -82,7 +82,7 @@ fn counting(beside: Beside, stage: &Stage, arrived: Arc<AtomicU32>) -> Agent {
             for number in 0..beside.steps() {
                 let counted = match beside {
                     Beside::AsksPolicies => {
-                        cx.tool(call("1", "look")).await?;
+                        cx.tool_unasked(call("1", "look")).await?;
                         number
                     }
                     Beside::TakesPermits => {

@@ -26,7 +26,7 @@ use crate::{
 
 fn busy(stage: &Stage) -> Agent {
     let helper = Agent::from_fn("helper", |cx: RunContext| async move {
-        let look = cx.tool(call("h", "look")).await?;
+        let look = cx.tool_unasked(call("h", "look")).await?;
         cx.memory().set("helped", &true).await?;
         cx.sleep(Duration::from_millis(60)).await?;
         Ok(Outcome::answer(look.text))
@@ -37,7 +37,7 @@ fn busy(stage: &Stage) -> Agent {
         let said = cx.model(request).await?.content();
         let results = cx.tools([call("1", "look"), call("2", "put")]).await?;
         cx.memory().set("looked", &results.len()).await?;
-        let paid = cx.tool(call("3", "pay")).await?;
+        let paid = cx.tool_unasked(call("3", "pay")).await?;
         let helped = cx.delegate("helper", "help").await?;
         let looked: Option<u32> = cx.memory().get("looked").await?;
         let was_helped: Option<bool> = cx.memory().get("helped").await?;
@@ -194,7 +194,7 @@ async fn what_is_under_way_when_a_run_is_killed_is_taken_over_and_not_made_again
         let agent = Agent::from_fn("busy", |cx: RunContext| async move {
             let request = cx.model_request(cx.conversation());
             let said = cx.model(request).await?.content();
-            let look = cx.tool(call("1", "look")).await?;
+            let look = cx.tool_unasked(call("1", "look")).await?;
             Ok(Outcome::answer(format!("{said} {}", look.text)))
         });
         let agent = agent.tool(stage.tool("look", Effect::Read, 60));
@@ -336,8 +336,10 @@ async fn a_child_that_was_given_up_goes_no_further_whichever_actor_is_killed_mea
     {
         let stage = Stage::new();
         let helper = Agent::from_fn("helper", |cx: RunContext| async move {
-            cx.tool(call("1", "look")).await?;
-            Ok(Outcome::answer(cx.tool(call("2", "put")).await?.text))
+            cx.tool_unasked(call("1", "look")).await?;
+            Ok(Outcome::answer(
+                cx.tool_unasked(call("2", "put")).await?.text,
+            ))
         })
         .tool(stage.tool("look", Effect::Read, 1_000))
         .tool(stage.tool("put", Effect::Idempotent, 10));
@@ -391,7 +393,7 @@ async fn a_parked_child_that_is_given_up_ends() {
         });
         Agent::from_fn("busy", |cx: RunContext| async move {
             let helped = cx.timeout(Duration::from_secs(5), cx.delegate("helper", "help"));
-            let look = cx.tool(call("1", "look"));
+            let look = cx.tool_unasked(call("1", "look"));
             let (helped, _) = futures_util::future::join(helped, look).await;
             Ok(Outcome::answer(format!("{}", helped.is_err())))
         })

@@ -128,7 +128,9 @@ async fn no_tool_begins_for_a_run_that_has_ended_on_an_answer_that_was_lost() {
             .log
             .tool(definition.concurrency(1), Duration::from_secs(5));
         let busy = Agent::from_fn("busy", |cx: RunContext| async move {
-            Ok(Outcome::answer(cx.tool(call("1", "look")).await?.text))
+            Ok(Outcome::answer(
+                cx.tool_unasked(call("1", "look")).await?.text,
+            ))
         });
         let lead = match lost {
             Lost::Root | Lost::GoingOn => looking("lead", lost),

@@ -9,6 +9,7 @@ mod approvals;
 mod approved_bytes;
 mod arguments;
 mod artifacts;
+mod asked_again;
 mod blocked_threads;
 mod budgets;
 mod callers_tools;

@@ -82,7 +82,7 @@ fn searcher(name: &str) -> Agent {
     Agent::from_fn(name, |cx: RunContext| async move {
         let told = cx.tools_offered();
         let told = told.get("search").map(|tool| tool.description.clone());
-        let result = cx.tool(call("1", "search")).await?;
+        let result = cx.tool_unasked(call("1", "search")).await?;
         let told = told.unwrap_or_default();
         Ok(Outcome::answer(format!("{} ({told})", result.text)))
     })
@@ -158,7 +158,7 @@ fn two_searchers() -> Team {
     // What is given to an agent is for those below it too.
     let below = searcher("below").tool_named("search");
     let right = Agent::from_fn("right", |cx: RunContext| async move {
-        let own = cx.tool(call("1", "search")).await?;
+        let own = cx.tool_unasked(call("1", "search")).await?;
         let below = cx.delegate("below", "go").await?;
         Ok(Outcome::answer(format!("{}, {}", own.text, below.text)))
     });
@@ -402,7 +402,7 @@ async fn an_agent_that_is_made_has_the_tools_of_the_agent_that_made_it() {
     // It makes one that makes another, which is called like an agent of the team.
     let search = Registry::new().behavior("search", |_| {
         Ok(BehaviorHandle::from_fn(|cx: RunContext| async move {
-            let result = cx.tool(call("1", "search")).await?;
+            let result = cx.tool_unasked(call("1", "search")).await?;
             Ok(Outcome::answer(result.text))
         }))
     });

@@ -19,7 +19,7 @@ fn clerk(log: &EffectLog) -> Agent {
     let file = ToolDefinition::new("file", "files").effect(Effect::Once);
     let agent = Agent::from_fn("clerk", |cx: RunContext| async move {
         cx.ask(Question::new("well?")).await?;
-        cx.tool(call("1", "file")).await?;
+        cx.tool_unasked(call("1", "file")).await?;
         Ok(Outcome::answer("filed"))
     });
     agent.tool(log.tool(file, std::time::Duration::ZERO))

@@ -14,12 +14,12 @@ use crate::stage::{Stage, ask, call, pause, text};
 fn payer(stage: &Stage) -> Agent {
     let helper = Agent::from_fn("helper", |cx: RunContext| async move {
         cx.sleep(Duration::from_secs(20)).await?;
-        let result = cx.tool(call("2", "pay")).await?;
+        let result = cx.tool_unasked(call("2", "pay")).await?;
         Ok(Outcome::answer(result.text))
     })
     .tool_named("pay");
     Agent::from_fn("payer", |cx: RunContext| async move {
-        cx.tool(call("1", "pay")).await?;
+        cx.tool_unasked(call("1", "pay")).await?;
         let helped = cx.delegate("helper", "help").await?;
         Ok(Outcome::answer(helped.text))
     })

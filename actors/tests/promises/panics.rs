@@ -41,7 +41,7 @@ async fn a_panicking_tool_is_an_error_result_and_in_doubt_where_it_must_not_be_r
     for (effect, status) in expected {
         let (stage, calls) = (Stage::new(), Arc::new(AtomicU32::new(0)));
         let agent = Agent::from_fn("a", |cx: RunContext| async move {
-            let result = cx.tool(call("1", "explode")).await?;
+            let result = cx.tool_unasked(call("1", "explode")).await?;
             Ok(Outcome::answer(format!("{:?}", result.status)))
         });
         let system = stage
@@ -91,7 +91,7 @@ fn exploding(stage: &Stage, times: u32, lives: &Arc<AtomicU32>) -> Agent {
     Agent::from_fn("a", move |cx: RunContext| {
         let lives = lives.clone();
         async move {
-            cx.tool(call("1", "pay")).await?;
+            cx.tool_unasked(call("1", "pay")).await?;
             if lives.fetch_add(1, Ordering::SeqCst) < times {
                 panic!("boom");
             }

@@ -28,7 +28,7 @@ const ALL: [ParentPolicy; 3] = [
 fn worker() -> Agent {
     Agent::from_fn("worker", |cx: RunContext| async move {
         cx.sleep(Duration::from_secs(10)).await?;
-        let done = cx.tool(call("w", "tidy")).await?;
+        let done = cx.tool_unasked(call("w", "tidy")).await?;
         Ok(Outcome::answer(done.text))
     })
     .tool_named("tidy")

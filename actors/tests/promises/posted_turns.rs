@@ -18,7 +18,7 @@ fn gardener(stage: &Stage) -> Agent {
     Agent::from_fn("gardener", |cx: RunContext| async move {
         let said = cx.input().content();
         cx.sleep(Duration::from_secs(2)).await?;
-        let result = cx.tool(call("1", "water")).await?;
+        let result = cx.tool_unasked(call("1", "water")).await?;
         Ok(Outcome::answer(format!("{said}: {}", result.text)))
     })
     .tool(stage.tool("water", Effect::Once, 10))

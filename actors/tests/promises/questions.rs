@@ -239,7 +239,7 @@ async fn a_ticket_brings_the_result_of_its_call_once_also_after_a_crash() {
     let mut stage = Stage::new();
     let agent = |stage: &Stage| {
         Agent::from_fn("a", |cx: RunContext| async move {
-            let result = cx.tool(call("1", "order")).await?;
+            let result = cx.tool_unasked(call("1", "order")).await?;
             Ok(Outcome::answer(format!(
                 "{:?} {}",
                 result.status, result.text

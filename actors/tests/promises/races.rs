@@ -24,7 +24,10 @@ use crate::stage::{Stage, ask, call, crash, outcome, pause, silent, text};
 fn racer(stage: &Stage, slow: Effect) -> Agent {
     Agent::from_fn("racer", |cx: RunContext| async move {
         let (fast, slow) = (cx.branch("fast"), cx.branch("slow"));
-        let contestants = vec![fast.tool(call("1", "hare")), slow.tool(call("2", "snail"))];
+        let contestants = vec![
+            fast.tool_unasked(call("1", "hare")),
+            slow.tool_unasked(call("2", "snail")),
+        ];
         let (place, result) = cx.race(contestants).await;
         let winner = result?.text;
         cx.sleep(Duration::from_secs(120)).await?;
@@ -131,7 +134,7 @@ async fn a_child_whose_spawning_lost_a_race_is_cancelled() {
 async fn a_child_that_lost_is_cancelled_by_the_next_process_if_the_first_did_not_come_to_it() {
     let boss = |stage: &Stage| {
         let snail = Agent::from_fn("snail", |cx: RunContext| async move {
-            let result = cx.tool(call("1", "crawl")).await?;
+            let result = cx.tool_unasked(call("1", "crawl")).await?;
             cx.sleep(Duration::from_secs(30)).await?;
             Ok(Outcome::answer(format!("{:?}", result.status)))
         });
@@ -228,7 +231,7 @@ async fn a_run_that_is_cancelled_while_it_is_replayed_takes_its_child_along() {
                         cx.random().await?;
                         progress.fetch_add(1, SeqCst);
                     }
-                    cx.tool(call("1", "crawl")).await
+                    cx.tool_unasked(call("1", "crawl")).await
                 };
                 let (crawled, _) = futures_util::future::join(crawl, work).await;
                 Ok(Outcome::answer(crawled?.text))
@@ -273,15 +276,15 @@ async fn parts_that_yield_ask_in_the_same_order_in_every_life() {
                 let first = async {
                     match takes {
                         0 => drop(cx.random().await?),
-                        _ => drop(cx.tool(call("1", "hare")).await?),
+                        _ => drop(cx.tool_unasked(call("1", "hare")).await?),
                     }
-                    cx.tool(call("2", "hare")).await
+                    cx.tool_unasked(call("2", "hare")).await
                 };
                 let second = async {
                     for _ in 0..yields {
                         tokio::task::yield_now().await;
                     }
-                    cx.tool(call("3", "snail")).await
+                    cx.tool_unasked(call("3", "snail")).await
                 };
                 let (first, second) = futures_util::future::join(first, second).await;
                 let said = format!("{} {}", first?.text, second?.text);
@@ -315,7 +318,7 @@ async fn parts_that_are_woken_one_by_one_ask_in_the_same_order_when_they_are_rep
             let cx = &cx;
             async move {
                 tokio::task::yield_now().await;
-                cx.tool(call("1", name)).await
+                cx.tool_unasked(call("1", name)).await
             }
         };
         let mut parts: FuturesUnordered<_> = ["hare", "snail"].map(part).into_iter().collect();
@@ -339,11 +342,11 @@ async fn parts_that_yield_ask_in_the_same_order_on_several_threads() {
         for _ in 0..50 {
             let first = async {
                 cx.random().await?;
-                cx.tool(call("1", "hare")).await
+                cx.tool_unasked(call("1", "hare")).await
             };
             let second = async {
                 tokio::task::yield_now().await;
-                cx.tool(call("2", "snail")).await
+                cx.tool_unasked(call("2", "snail")).await
             };
             let (first, second) = futures_util::future::join(first, second).await;
             first?;

@@ -19,7 +19,7 @@ async fn a_read_begins_while_what_precedes_it_is_committed_and_an_effect_does_no
         let stage = Stage::new();
         let agent = Agent::from_fn("busy", |cx: RunContext| async move {
             cx.now().await?;
-            let said = cx.tool(call("1", "act")).await?;
+            let said = cx.tool_unasked(call("1", "act")).await?;
             Ok(Outcome::answer(said.text))
         });
         let agent = agent.tool(stage.tool("act", effect, 60));

@@ -32,7 +32,7 @@ const HALF_ELSEWHERE: usize = 11;
 
 fn worker(stage: &Stage) -> Agent {
     Agent::from_fn("worker", |cx: RunContext| async move {
-        cx.tool(call("1", "note")).await?;
+        cx.tool_unasked(call("1", "note")).await?;
         let answer = cx.model(cx.model_request(cx.conversation())).await?;
         Ok(Outcome::answer(answer.content()))
     })
@@ -236,7 +236,7 @@ async fn sleepers_that_wake_at_the_same_time_wait_for_places() {
     let sleeper = |stage: &Stage| {
         Agent::from_fn("worker", |cx: RunContext| async move {
             cx.sleep(Duration::from_secs(3_600)).await?;
-            cx.tool(call("1", "note")).await?;
+            cx.tool_unasked(call("1", "note")).await?;
             Ok(Outcome::answer("awake"))
         })
         .tool(stage.tool("note", Effect::Once, 500))

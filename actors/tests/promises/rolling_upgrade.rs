@@ -17,9 +17,9 @@ use crate::stage::{Stage, call, outcome, pause, silent};
 fn clerk(stage: &Stage, version: u32) -> Team {
     let agent = Agent::from_fn("clerk", move |cx: RunContext| async move {
         if version > 1 && cx.version("checks first", 1).await? > 0 {
-            cx.tool(call("0", "check")).await?;
+            cx.tool_unasked(call("0", "check")).await?;
         }
-        cx.tool(call("1", "file")).await?;
+        cx.tool_unasked(call("1", "file")).await?;
         cx.sleep(Duration::from_secs(60)).await?;
         Ok(Outcome::answer(format!("filed by version {version}")))
     });

@@ -65,7 +65,7 @@ async fn waits(cx: RunContext, wait: Wait) -> Result<Outcome, AgentError> {
     match wait {
         Wait::Answer => drop(cx.ask(Question::new("well?")).await?),
         Wait::Message => drop(cx.receive::<Message>().await?),
-        Wait::Ticket => drop(cx.tool(call("1", "order")).await?),
+        Wait::Ticket => drop(cx.tool_unasked(call("1", "order")).await?),
         Wait::Timer => cx.sleep(TIMER).await?,
     }
     Ok(Outcome::answer("it came"))

@@ -16,7 +16,7 @@ fn payer(stage: &Stage) -> Agent {
     Agent::from_fn("payer", |cx: RunContext| async move {
         let calls = (0..CALLS).map(|number| {
             let call = ToolCall::new(number.to_string(), "pay", json!({ "number": number }));
-            cx.tool(call)
+            cx.tool_unasked(call)
         });
         let mut unknown = 0;
         for result in join_all(calls).await {

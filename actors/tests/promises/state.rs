@@ -261,7 +261,7 @@ fn rewriter() -> Agent {
         for arguments in [r#"{"value": 5}"#, "{}", "{}", r#"{"value": 6}"#] {
             let mut put = call("1", "put");
             put.arguments = Arguments::from_text(arguments);
-            cx.tool(put).await?;
+            cx.tool_unasked(put).await?;
         }
         for scope in [Scope::Session, Scope::Temp] {
             told.push(format!("{:?}", cx.state(scope).get_versioned("k").await?));
@@ -338,7 +338,7 @@ impl Tool for Notebook {
 
 fn writer() -> Agent {
     Agent::from_fn("writer", |cx: RunContext| async move {
-        let first = cx.tool(call("1", "note")).await?.text;
+        let first = cx.tool_unasked(call("1", "note")).await?.text;
         let results = cx.tools([call("2", "note"), call("3", "note")]).await?;
         let mut calls: Vec<String> = results.into_iter().map(|result| result.text).collect();
         calls.insert(0, first);
@@ -398,7 +398,7 @@ async fn what_tools_write_is_written_once_wherever_a_crash_strikes() {
     let writer = || {
         Agent::from_fn("writer", |cx: RunContext| async move {
             for id in ["1", "2", "3"] {
-                cx.tool(call(id, "note")).await?;
+                cx.tool_unasked(call(id, "note")).await?;
             }
             let notes = cx.artifacts(Scope::Session).load("notes.txt").await?;
             let notes = notes.ok_or(AgentError::Ended)?;
@@ -495,7 +495,7 @@ async fn a_change_that_is_refused_fails_the_call_and_changes_nothing() {
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
         let mut named = call("1", "note");
         named.arguments = Arguments::from_text(r#"{"name": " "}"#);
-        let result = cx.tool(named).await?;
+        let result = cx.tool_unasked(named).await?;
         assert_eq!(result.status, ToolStatus::Error);
         let kept: Option<u32> = cx.state(Scope::Session).get("calls").await?;
         Ok(Outcome::answer(format!("{} {kept:?}", result.text)))
@@ -529,7 +529,7 @@ async fn a_dry_run_changes_nothing_whatever_a_tool_says_of_itself() {
             cx.on_cancel(call("u", "note"));
             cx.sleep(Duration::from_secs(900)).await?;
         }
-        let said = cx.tool(call("1", "note")).await?.text;
+        let said = cx.tool_unasked(call("1", "note")).await?.text;
         let kept: Option<u32> = cx.state(Scope::Session).get("calls").await?;
         Ok(Outcome::answer(format!("{said} {kept:?}")))
     });

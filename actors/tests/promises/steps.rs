@@ -204,7 +204,7 @@ async fn whatever_becomes_of_a_step_it_has_one_end() {
     .agent(
         Agent::from_fn("b", |cx: RunContext| async move {
             let said = cx.think().await?;
-            cx.tool(said.calls().remove(0)).await?;
+            cx.tool_unasked(said.calls().remove(0)).await?;
             cx.sleep(Duration::from_secs(3600)).await?;
             Ok(Outcome::answer("never"))
         })

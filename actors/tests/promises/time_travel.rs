@@ -47,7 +47,7 @@ fn program(seed: u64) -> Vec<Act> {
 
 async fn perform(cx: &RunContext, act: Act) -> Result<String, AgentError> {
     Ok(match act {
-        Act::Look => cx.tool(call("1", "look")).await?.text,
+        Act::Look => cx.tool_unasked(call("1", "look")).await?.text,
         Act::Both => {
             let results = cx.tools([call("2", "put"), call("3", "pay")]).await?;
             results.into_iter().map(|result| result.text).collect()
@@ -63,7 +63,7 @@ async fn perform(cx: &RunContext, act: Act) -> Result<String, AgentError> {
         Act::Delegate => cx.delegate("helper", "help").await?.text,
         Act::Spawn => {
             let child = cx.spawn("helper", "help beside").await?;
-            let looked = cx.tool(call("4", "look")).await?.text;
+            let looked = cx.tool_unasked(call("4", "look")).await?.text;
             looked + &cx.join(&child).await?.text
         }
         Act::Remember => {
@@ -289,9 +289,9 @@ async fn a_run_that_diverged_is_forked_before_the_mismatch() {
         Agent::from_fn("a", move |cx: RunContext| {
             let old = version.load(Ordering::SeqCst) == 0;
             async move {
-                cx.tool(call("1", "look")).await?;
+                cx.tool_unasked(call("1", "look")).await?;
                 let name = if old { "put" } else { "give" };
-                cx.tool(call("2", name)).await?;
+                cx.tool_unasked(call("2", name)).await?;
                 cx.sleep(Duration::from_secs(60)).await?;
                 Ok(Outcome::answer(name))
             }
@@ -366,7 +366,7 @@ async fn a_fork_of_a_run_below_stays_within_its_part_of_the_team() {
 async fn cancelling_a_fork_undoes_nothing_that_the_run_did() {
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
-        cx.tool(call("1", "pay")).await?;
+        cx.tool_unasked(call("1", "pay")).await?;
         cx.on_cancel(call("2", "refund"));
         cx.sleep(Duration::from_secs(60)).await?;
         Ok(Outcome::answer("kept"))
@@ -437,7 +437,7 @@ async fn what_is_said_to_a_fork_later_on_is_read_by_its_next_model_call() {
 async fn a_place_where_a_run_cannot_be_forked_is_told_with_one_where_it_can() {
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
-        cx.tool(call("1", "pay")).await?;
+        cx.tool_unasked(call("1", "pay")).await?;
         Ok(Outcome::answer("paid"))
     })
     .tool(stage.tool("pay", Effect::Once, 1));
@@ -559,7 +559,7 @@ async fn what_a_fork_did_after_it_went_on_is_undone_also_in_the_next_process() {
                 return Ok(cx.continue_as("on"));
             }
             cx.on_cancel(call("2", "refund"));
-            cx.tool(call("1", "pay")).await?;
+            cx.tool_unasked(call("1", "pay")).await?;
             cx.sleep(Duration::from_secs(900)).await?;
             Ok(Outcome::answer("kept"))
         })

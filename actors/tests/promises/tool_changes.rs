@@ -50,7 +50,7 @@ impl Tool for Pay {
 
 fn payer(pay: &Pay) -> Agent {
     Agent::from_fn("a", |cx: RunContext| async move {
-        let paid = cx.tool(call("1", "pay")).await;
+        let paid = cx.tool_unasked(call("1", "pay")).await;
         let paid = paid.map(|result| (result.status, result.text));
         let receipt = cx.artifacts(Scope::Session).load("receipt").await?;
         let saved = receipt.is_some();

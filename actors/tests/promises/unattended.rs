@@ -32,7 +32,7 @@ fn clerk(log: &EffectLog) -> Agent {
         30 * SECOND,
     );
     let second = Agent::from_fn("second", |cx: RunContext| async move {
-        cx.tool(call("1", "file")).await?;
+        cx.tool_unasked(call("1", "file")).await?;
         Ok(Outcome::answer("filed"))
     });
     Agent::from_fn("clerk", |cx: RunContext| async move {
@@ -166,7 +166,7 @@ async fn runs_whose_recovery_was_given_up_go_on_when_somebody_needs_them() {
         let agent = || {
             Agent::from_fn("a", |cx: RunContext| async move {
                 cx.sleep(SECOND).await?;
-                let slept = cx.tool(call("1", "look")).await?;
+                let slept = cx.tool_unasked(call("1", "look")).await?;
                 Ok(Outcome::answer(slept.text))
             })
         };

@@ -302,7 +302,7 @@ async fn take(
             let (fast, slow) = (cx.branch("fast"), cx.branch("slow"));
             let calls = vec![
                 fast.tool(call("look", number, 0)),
-                slow.tool(call("put", number, 1)),
+                slow.tool_unasked(call("put", number, 1)),
             ];
             let (place, result) = cx.race(calls).await;
             let late = cx.timeout(Duration::from_millis(30), cx.sleep(Duration::from_secs(5)));
@@ -354,7 +354,7 @@ async fn take(
         Step::Added => {
             let added = work.is_changed && cx.version(format!("added {number}"), 1).await? > 0;
             match added {
-                true => cx.tool(call("look", number, 7)).await?.text,
+                true => cx.tool_unasked(call("look", number, 7)).await?.text,
                 false => String::from("as it was"),
             }
         }

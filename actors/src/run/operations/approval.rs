@@ -59,32 +59,120 @@ fn unauthenticated(call: &ToolCall, who: &str, by: AnsweredBy, reason: &str) -> 
     Answered::by(by, denied(call, who, Some(reason)))
 }
 
+/// How far a call has come for which somebody is asked first.
+pub(super) enum Asked {
+    /// It has its result.
+    Answered(Answered),
+    /// It may be made. Time has passed, so the policies are asked again before it is made.
+    Allowed(Box<AllowedCall>),
+}
+
+/// A call that may be made, since everybody who had to be asked has agreed.
+pub(super) struct AllowedCall {
+    cx: RunContext,
+    /// The call as the model wrote it.
+    call: ToolCall,
+    making: CallTool,
+    /// How often a person was asked for the credential.
+    authenticated: u32,
+}
+
+impl AllowedCall {
+    /// The call as it will be made.
+    pub(super) fn call(&self) -> &ToolCall {
+        &self.making.call
+    }
+
+    /// The decision that approved it.
+    pub(super) fn approval(&self) -> Option<&Approved> {
+        self.making.approval.as_ref()
+    }
+
+    /// Whether somebody outside was asked, so that time has passed since the policies decided.
+    pub(super) fn has_waited(&self) -> bool {
+        let is_remembered = |approved: &Approved| approved.decision == ApprovalDecision::Remembered;
+        self.authenticated > 0 || !self.approval().is_none_or(is_remembered)
+    }
+
+    /// Makes the call. If its credential was lost with a process, the person is asked again.
+    pub(super) async fn make(self) -> Result<Asked, AgentError> {
+        let Self { cx, making, .. } = &self;
+        if making.asked.is_none() {
+            return cx.carried(making.clone()).await.map(Asked::Answered);
+        }
+        match cx.perform(making.clone()).await {
+            Err(AgentError::Operation(error))
+                if error.kind == ErrorKind::Authentication && error.retryable =>
+            {
+                self.authenticate().await
+            }
+            end => {
+                let again = CallTool {
+                    asked: None,
+                    ..making.clone()
+                };
+                cx.carried_on(&again, end).await.map(Asked::Answered)
+            }
+        }
+    }
+
+    /// Asks for the credential of the call, where it needs one.
+    async fn authenticate(mut self) -> Result<Asked, AgentError> {
+        let Some(prompt) = &self.making.definition.authentication else {
+            return Ok(Asked::Allowed(Box::new(self)));
+        };
+        if self.authenticated == AUTHENTICATED {
+            let reason = "the credential was lost again and again";
+            let (who, by) = ("This call was not made", AnsweredBy::Engine);
+            let refused = unauthenticated(&self.call, who, by, reason);
+            return Ok(Asked::Answered(refused));
+        }
+        let approved = &self.making.call;
+        let question = Question::authentication(prompt, approved.clone());
+        let question = about(question, approved, &[]);
+        let ask = self
+            .cx
+            .perform(Ask::about(question, approved, "authentication"));
+        self.making.asked = Some(ask.id());
+        self.authenticated += 1;
+        match ask.await {
+            Ok(answer) if answer.get("given").is_some() => Ok(Asked::Allowed(Box::new(self))),
+            Ok(_) => {
+                let (by, reason) = (AnsweredBy::Person(None), "no credential was given");
+                let refused = unauthenticated(&self.call, PERSON, by, reason);
+                Ok(Asked::Answered(refused))
+            }
+            Err(error) => Answered::called(&self.call, Err(error)).map(Asked::Answered),
+        }
+    }
+}
+
 impl RunContext {
-    /// Asks for approval, and then makes the call. Its context is a branch of its own, so the
+    /// Asks for approval and for a credential, as the call needs them. The context is a branch of its own, so the
     /// number of questions does not move the operations of other branches.
-    pub(super) async fn ask_then_call(
+    pub(super) async fn ask_first(
         self,
         rule: Option<ApprovalRule>,
         call: ToolCall,
         definition: Arc<ToolDefinition>,
-    ) -> Result<Answered, AgentError> {
+    ) -> Result<Asked, AgentError> {
         // A call that cannot be read is not run, and nobody is asked to approve it.
         if let Err(fault) = fits(&definition, &call.arguments) {
             let text = format!("{fault} Send the call again.");
             let result = ToolResult::new(&call, ToolStatus::Error, text);
-            return Ok(Answered::by(AnsweredBy::Engine, result));
+            return Ok(Asked::Answered(Answered::by(AnsweredBy::Engine, result)));
         }
-        let mut approved = call.clone();
-        let mut approval = None;
+        let mut making = CallTool::new(call.clone(), definition.clone());
         if let Some(rule) = rule {
-            match self.verdict(&rule, &call, &definition).await {
+            let answered = match self.verdict(&rule, &call, &definition).await {
                 Ok(CallVerdict::Approved(arguments, by)) => {
-                    (approved.arguments, approval) = (arguments, Some(by));
+                    (making.call.arguments, making.approval) = (arguments, Some(by));
+                    None
                 }
                 Ok(CallVerdict::Supplied(value, by)) => {
                     let text = safety::sanitize(&as_text(&value)).into_owned();
                     let result = ToolResult::new(&call, ToolStatus::Success, text);
-                    return Ok(decided(&rule, by, result));
+                    Some(decided(&rule, by, result))
                 }
                 Ok(CallVerdict::Denied(reason, by)) => {
                     let who = match (&rule.denial, &rule.by) {
@@ -92,49 +180,21 @@ impl RunContext {
                         (None, Some(_)) => "This call was refused",
                         (None, None) => PERSON,
                     };
-                    return Ok(decided(&rule, by, denied(&call, who, reason.as_deref())));
+                    Some(decided(&rule, by, denied(&call, who, reason.as_deref())))
                 }
-                Err(error) => return Answered::called(&call, Err(error)),
-            }
-        }
-        let prompt = definition.authentication.clone();
-        let call_tool = CallTool {
-            approval,
-            ..CallTool::new(approved.clone(), definition)
-        };
-        let Some(prompt) = prompt else {
-            return self.carried(call_tool).await;
-        };
-        for _ in 0..AUTHENTICATED {
-            let question = about(
-                Question::authentication(&prompt, approved.clone()),
-                &approved,
-                &[],
-            );
-            let ask = self.perform(Ask::about(question, &approved, "authentication"));
-            let asked = ask.id();
-            match ask.await {
-                Ok(answer) if answer.get("given").is_some() => {}
-                Ok(_) => {
-                    let (by, reason) = (AnsweredBy::Person(None), "no credential was given");
-                    return Ok(unauthenticated(&call, PERSON, by, reason));
-                }
-                Err(error) => return Answered::called(&call, Err(error)),
-            }
-            let authenticated = CallTool {
-                asked: Some(asked),
-                ..call_tool.clone()
+                Err(error) => Some(Answered::called(&call, Err(error))?),
             };
-            match self.perform(authenticated).await {
-                // The credential was lost with its process, so the person is asked again.
-                Err(AgentError::Operation(error))
-                    if error.kind == ErrorKind::Authentication && error.retryable => {}
-                end => return self.carried_on(&call_tool, end).await,
+            if let Some(answered) = answered {
+                return Ok(Asked::Answered(answered));
             }
         }
-        let reason = "the credential was lost again and again";
-        let by = AnsweredBy::Engine;
-        Ok(unauthenticated(&call, "This call was not made", by, reason))
+        let allowed = AllowedCall {
+            cx: self,
+            call,
+            making,
+            authenticated: 0,
+        };
+        allowed.authenticate().await
     }
 
     async fn verdict(

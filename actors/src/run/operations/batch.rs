@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use futures_util::FutureExt;
 use serde_json::Value;
 
-use super::toolset::{Answered, CallEnd};
+use super::{
+    approval::{AllowedCall, Asked},
+    toolset::{Answered, CallPath},
+};
 use crate::{
     run::{
         Composed, HookContext, RunContext,
@@ -74,8 +77,8 @@ impl RunContext {
             }));
         }
         // No policy decides first, so the calls get their ids here.
-        let ends = calls.iter().map(|call| self.answer_call(call.clone()));
-        let ready: VecDeque<(usize, CallEnd)> = ends.enumerate().collect();
+        let paths = calls.iter().map(|call| self.answer_call(call.clone()));
+        let ready: VecDeque<(usize, CallPath)> = paths.enumerate().collect();
         Composed(Box::pin(async move {
             let mut own = ();
             let mut batch = Batch::new(&cx, &calls, &mut own);
@@ -83,6 +86,17 @@ impl RunContext {
             batch.run(None).await?;
             Ok(batch.complete())
         }))
+    }
+
+    /// Runs one call like [`tools`](Self::tools), with the agent's policies and approvals, and returns its result.
+    ///
+    /// # Errors
+    /// The errors of [`tools`](Self::tools).
+    pub fn tool(&self, call: ToolCall) -> Composed<ToolResult> {
+        let not_run = ToolResult::new(&call, ToolStatus::Interrupted, "Not run.");
+        let results = self.tools([call]);
+        let result = results.map(|results| Ok(results?.pop().unwrap_or(not_run)));
+        Composed(Box::pin(result))
     }
 
     /// Runs the calls of one step like [`tools`](Self::tools), for a loop that is at this point of
@@ -131,6 +145,7 @@ impl RunContext {
 /// The end of a part of a batch.
 enum Ended {
     Call(Result<Answered, AgentError>),
+    Asked(Result<Asked, AgentError>),
     Question(Asking, Result<Value, AgentError>),
 }
 
@@ -143,7 +158,7 @@ struct Batch<'a, A> {
     /// The arguments of calls that may run, as the policies left them.
     made: Vec<Option<Arguments>>,
     /// Calls that may run, with their places. The ids of their operations are taken already.
-    ready: VecDeque<(usize, CallEnd)>,
+    ready: VecDeque<(usize, CallPath)>,
     under_way: FutureSet<(usize, Ended)>,
 }
 
@@ -209,31 +224,30 @@ impl<'a, A: Answering> Batch<'a, A> {
             while running < parallel
                 && let Some((place, call)) = self.ready.pop_front()
             {
-                let end = call.map(move |end| (place, Ended::Call(end)));
-                self.under_way.push(end.boxed());
+                self.under_way.push(match call {
+                    CallPath::Open(end) => end.map(move |end| (place, Ended::Call(end))).boxed(),
+                    CallPath::Asks(end) => end.map(move |end| (place, Ended::Asked(end))).boxed(),
+                });
                 running += 1;
             }
             match self.under_way.next().await {
                 None => return Ok(()),
                 Some((place, Ended::Call(end))) => {
                     running -= 1;
-                    let (result, by) = match end {
-                        Ok(Answered { result, by }) => (result, by),
-                        Err(error) => {
-                            let result = self.own.failed(&self.calls[place], error)?;
-                            (result, Some((AnsweredBy::Function, None)))
-                        }
-                    };
-                    match by {
-                        Some(by) => {
-                            let mut call = self.calls[place].clone();
-                            if let Some(arguments) = self.made[place].take() {
-                                call.arguments = arguments;
-                            }
-                            self.answered(place, &call, result, by);
-                        }
-                        None => self.results[place] = Some(result),
+                    self.ended(place, end)?;
+                }
+                Some((place, Ended::Asked(Ok(Asked::Allowed(allowed))))) => {
+                    if !self.make(place, *allowed, moment).await? {
+                        running -= 1;
                     }
+                }
+                Some((place, Ended::Asked(Ok(Asked::Answered(answered))))) => {
+                    running -= 1;
+                    self.ended(place, Ok(answered))?;
+                }
+                Some((place, Ended::Asked(Err(error)))) => {
+                    running -= 1;
+                    self.ended(place, Err(error))?;
                 }
                 Some((place, Ended::Question(asking, answer))) => {
                     if let (Some(watch), Some(moment)) = (self.cx.watch(), moment) {
@@ -243,6 +257,52 @@ impl<'a, A: Answering> Batch<'a, A> {
                 }
             }
         }
+    }
+
+    /// Keeps the result of a call that has ended.
+    fn ended(&mut self, place: usize, end: Result<Answered, AgentError>) -> Result<(), AgentError> {
+        let (result, by) = match end {
+            Ok(Answered { result, by }) => (result, by),
+            Err(error) => {
+                let result = self.own.failed(&self.calls[place], error)?;
+                (result, Some((AnsweredBy::Function, None)))
+            }
+        };
+        match by {
+            Some(by) => {
+                let mut call = self.calls[place].clone();
+                if let Some(arguments) = self.made[place].take() {
+                    call.arguments = arguments;
+                }
+                self.answered(place, &call, result, by);
+            }
+            None => self.results[place] = Some(result),
+        }
+        Ok(())
+    }
+
+    /// Makes a call that somebody outside has allowed, unless a policy holds it back now. Returns whether it is
+    /// under way.
+    async fn make(
+        &mut self,
+        place: usize,
+        allowed: AllowedCall,
+        moment: Option<HookContext<'_>>,
+    ) -> Result<bool, AgentError> {
+        if allowed.has_waited()
+            && let (Some(watch), Some(moment)) = (self.cx.watch(), moment)
+        {
+            let again = watch.policies.asked_again(moment, allowed.call());
+            if let Some((mut result, by)) = again.await? {
+                result.call_id.clone_from(&self.calls[place].id);
+                let decided = (by, allowed.approval().cloned());
+                self.answered(place, allowed.call(), result, decided);
+                return Ok(false);
+            }
+        }
+        let made = allowed.make().map(move |end| (place, Ended::Asked(end)));
+        self.under_way.push(made.boxed());
+        Ok(true)
     }
 
     /// One result for each call.

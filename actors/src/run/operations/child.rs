@@ -1,7 +1,5 @@
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::{Assignee, tool::unexpected};
 use crate::{
     definition::{AgentSpec, DELEGATE_PREFIX},
@@ -9,6 +7,7 @@ use crate::{
         Arrival, Begin, Child, ChildResult, ChildStart, Composed, Gate, Leg, Operation,
         OperationContext, RunContext, Task, Wait, WaitFor,
     },
+    safety,
     vocabulary::{
         AgentError, Budget, Digest, ErrorKind, Message, OperationError, OperationId, Outcome,
         ParentPolicy, RunId, RunStart, SessionId, Spent, ToolCall, canonical,
@@ -177,7 +176,7 @@ fn check_input(agent: &AgentSpec, task: &Message) -> Result<(), OperationError> 
         return Ok(());
     };
     let text = task.content();
-    let fault = match serde_json::from_str::<Value>(&text) {
+    let fault = match safety::unambiguous_json(&text) {
         Err(fault) => Some(format!("it is no JSON ({fault})")),
         Ok(value) => super::approval::misfit(schema, &value),
     };

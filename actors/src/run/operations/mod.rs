@@ -18,7 +18,6 @@ mod create;
 mod grants;
 mod message;
 mod model;
-mod repeated;
 mod scoped_state;
 mod state;
 mod step;

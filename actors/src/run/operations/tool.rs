@@ -361,14 +361,13 @@ pub(super) fn unexpected(arrival: &Arrival) -> OperationError {
 }
 
 impl RunContext {
-    /// Calls a tool of the agent. A call that fails, is denied or is in doubt has a result too.
-    /// Errors are only for failures for which the function must stop.
+    /// Calls a tool of the agent without asking anybody: neither its policies nor a person, whatever its approval rules
+    /// say. It is for code that decides itself and whose calls no model chooses; [`tool`](Self::tool) asks. A call that
+    /// fails or is in doubt has a result too. Errors are only for failures for which the function must stop.
     ///
-    /// [`tools`](Self::tools) asks for approval, and this method does not: code that calls a tool
-    /// itself has decided. A call that has not ended is
-    /// [`ErrorKind::Continues`](crate::vocabulary::ErrorKind::Continues) here, while `tools`
-    /// carries it on.
-    pub fn tool(&self, call: ToolCall) -> Performing<CallTool> {
+    /// A call that has not ended is [`ErrorKind::Continues`](crate::vocabulary::ErrorKind::Continues) here, while
+    /// `tool` carries it on.
+    pub fn tool_unasked(&self, call: ToolCall) -> Performing<CallTool> {
         let definition = self.tool_definition(&call.name).unwrap_or_else(|| {
             // The executor refuses the call and lists the tools that exist.
             Arc::new(ToolDefinition::new(call.name.clone(), "").effect(Effect::Read))

@@ -1,6 +1,9 @@
 use futures_util::{FutureExt, TryFutureExt};
 
-use super::{CallTool, Delegated, approval::fits};
+use super::{
+    CallTool, Delegated,
+    approval::{Asked, fits},
+};
 use crate::{
     contract::BoxFuture,
     definition::{AGENT_RESULT, CLARIFY, CREATE_AGENT, DELEGATE_PREFIX, PUBLISH, TRANSFER_PREFIX},
@@ -12,6 +15,14 @@ use crate::{
 };
 
 pub(super) type CallEnd = BoxFuture<'static, Result<Answered, AgentError>>;
+
+/// The way to the result of a call that may run. Its operations have their ids.
+pub(super) enum CallPath {
+    /// Nobody is asked first.
+    Open(CallEnd),
+    /// Somebody is asked first, for an approval or a credential.
+    Asks(BoxFuture<'static, Result<Asked, AgentError>>),
+}
 
 /// The result of a call, and who gave it.
 pub(super) struct Answered {
@@ -65,8 +76,26 @@ impl RunContext {
         })
     }
 
-    /// The result of one call that may run. Its operations have their ids.
-    pub(super) fn answer_call(&self, call: ToolCall) -> CallEnd {
+    /// The way to the result of one call that may run.
+    pub(super) fn answer_call(&self, call: ToolCall) -> CallPath {
+        if let Some(end) = self.answer_here(&call) {
+            return CallPath::Open(end);
+        }
+        let Some(definition) = self.tool_definition(&call.name) else {
+            let text = format!("The tool {:?} is not part of the pinned team.", call.name);
+            return CallPath::Open(ready(ToolResult::new(&call, ToolStatus::Error, text)));
+        };
+        let rule = self.agent().approval_of(&definition);
+        let harmless = self.start().dry_run && definition.effect != Effect::Read;
+        if harmless || (rule.is_none() && definition.authentication.is_none()) {
+            return CallPath::Open(self.carried(CallTool::new(call, definition)));
+        }
+        let cx = self.branch(format!("approval of {}", call.name));
+        CallPath::Asks(Box::pin(cx.ask_first(rule, call, definition)))
+    }
+
+    /// The result of a call that reaches no tool: another agent, the caller, or nobody.
+    fn answer_here(&self, call: &ToolCall) -> Option<CallEnd> {
         let offered = self.tools_offered();
         if offered.get(&call.name).is_none() {
             let known: Vec<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
@@ -75,51 +104,40 @@ impl RunContext {
                 call.name,
                 known.join(", ")
             );
-            return ready(ToolResult::new(&call, ToolStatus::Error, text));
+            return Some(ready(ToolResult::new(call, ToolStatus::Error, text)));
         }
         if let Some(tool) = self.callers_tool(&call.name) {
             let tool = tool.clone();
-            return self.ask_caller(call, &tool);
+            return Some(self.ask_caller(call.clone(), &tool));
         }
-        if let Some(Err(fault)) = self.fits_transfer(&call) {
-            return ready(ToolResult::new(&call, ToolStatus::Error, fault));
+        if let Some(Err(fault)) = self.fits_transfer(call) {
+            return Some(ready(ToolResult::new(call, ToolStatus::Error, fault)));
         }
-        if let Some(transfer) = self.transfer_of(&call) {
+        if let Some(transfer) = self.transfer_of(call) {
             let text = format!("The conversation was handed to {}.", transfer.to);
-            let mut result = ToolResult::new(&call, ToolStatus::Success, text);
+            let mut result = ToolResult::new(call, ToolStatus::Success, text);
             result.ends_step = true;
             let answered = Answered::by(AnsweredBy::Agent(transfer.to), result);
-            return Box::pin(async move { Ok(answered) });
+            return Some(Box::pin(async move { Ok(answered) }));
         }
         if call.name == CLARIFY && self.spec().clarify.is_some() {
             let by = |result| Answered::by(AnsweredBy::Person(None), result);
-            return self.clarify_call(call).map_ok(by).boxed();
+            return Some(self.clarify_call(call.clone()).map_ok(by).boxed());
         }
         if let Some(agent) = call.name.strip_prefix(DELEGATE_PREFIX) {
-            return self.delegate_call(agent.to_owned(), call);
+            return Some(self.delegate_call(agent.to_owned(), call.clone()));
         }
         if call.name == PUBLISH && !self.spec().publishes.is_empty() {
             let by = |result| Answered::by(AnsweredBy::Engine, result);
-            return self.branch(PUBLISH).publish_call(call).map_ok(by).boxed();
+            let publishing = self.branch(PUBLISH).publish_call(call.clone());
+            return Some(publishing.map_ok(by).boxed());
         }
-        if let Some(create) = &self.spec().create_agent {
-            match call.name.as_str() {
-                CREATE_AGENT => return self.create_call(call),
-                AGENT_RESULT if create.background => return self.agent_result_call(call),
-                _ => {}
-            }
+        let create = self.spec().create_agent.as_ref()?;
+        match call.name.as_str() {
+            CREATE_AGENT => Some(self.create_call(call.clone())),
+            AGENT_RESULT if create.background => Some(self.agent_result_call(call.clone())),
+            _ => None,
         }
-        let Some(definition) = self.tool_definition(&call.name) else {
-            let text = format!("The tool {:?} is not part of the pinned team.", call.name);
-            return ready(ToolResult::new(&call, ToolStatus::Error, text));
-        };
-        let rule = self.agent().approval_of(&definition);
-        let harmless = self.start().dry_run && definition.effect != Effect::Read;
-        if harmless || (rule.is_none() && definition.authentication.is_none()) {
-            return self.carried(CallTool::new(call, definition));
-        }
-        let cx = self.branch(format!("approval of {}", call.name));
-        Box::pin(cx.ask_then_call(rule, call, definition))
     }
 
     fn delegate_call(&self, agent: String, call: ToolCall) -> CallEnd {

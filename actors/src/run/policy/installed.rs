@@ -30,6 +30,21 @@ struct Installed {
     policy: Box<dyn ErasedPolicy>,
 }
 
+/// Tells that a policy gave this result in the place of a call's, and names the policy as its source.
+fn held_back(cx: &PolicyContext<'_>, call: &ToolCall, result: &ToolResult) -> AnsweredBy {
+    if result.status != ToolStatus::Success {
+        let told = json!({
+            "policy": cx.name(),
+            "call": call.id,
+            "tool": call.name,
+            "status": result.status,
+            "reason": result.text,
+        });
+        cx.emit("call_held_back", &told);
+    }
+    AnsweredBy::Policy(cx.name().to_owned())
+}
+
 /// Hooks that are asked of each policy in turn until one answers.
 macro_rules! first {
     ($($hook:ident($($argument:ident: $type:ty)?) -> $answer:ty;)*) => {
@@ -83,7 +98,14 @@ impl Policies {
     ) -> impl Iterator<Item = (PolicyContext<'t>, &'t mut Box<dyn ErasedPolicy>)> {
         turn.iter_mut().map(move |Installed { cx: run, policy }| {
             let notes = &self.notes;
-            (PolicyContext { run, moment, notes }, policy)
+            let asked_again = false;
+            let cx = PolicyContext {
+                run,
+                moment,
+                notes,
+                asked_again,
+            };
+            (cx, policy)
         })
     }
 
@@ -143,6 +165,33 @@ impl Policies {
         self.decide(moment, call, 0, None).await
     }
 
+    /// Asks the policies again about a call that somebody outside has allowed meanwhile, and returns the result that
+    /// takes its place, if one of them holds it back now. What was allowed is made as it is or not at all, so other
+    /// arguments and further questions do not count.
+    pub(crate) async fn asked_again(
+        &self,
+        moment: HookContext<'_>,
+        call: &ToolCall,
+    ) -> Result<Option<(ToolResult, AnsweredBy)>, AgentError> {
+        self.first_asked_again(usize::MAX, moment, call).await
+    }
+
+    /// The same of the first policies alone.
+    async fn first_asked_again(
+        &self,
+        count: usize,
+        moment: HookContext<'_>,
+        call: &ToolCall,
+    ) -> Result<Option<(ToolResult, AnsweredBy)>, AgentError> {
+        for (mut cx, policy) in self.each(&mut self.turn().await, moment).take(count) {
+            cx.asked_again = true;
+            if let BeforeTool::Result(result) = policy.before_tool(&cx, call).await? {
+                return Ok(Some((result.clone(), held_back(&cx, call, &result))));
+            }
+        }
+        Ok(None)
+    }
+
     /// The decision about a call after its question was answered or failed.
     pub(crate) async fn answered(
         &self,
@@ -152,7 +201,13 @@ impl Policies {
     ) -> Result<Decided, AgentError> {
         let Asking { policy, call, .. } = asking;
         match answer {
-            Ok(answer) => self.decide(moment, call, policy, Some(answer)).await,
+            Ok(answer) => match self.first_asked_again(policy, moment, &call).await? {
+                Some((result, by)) => {
+                    let call = Box::new(call);
+                    Ok(Decided::Answered { call, result, by })
+                }
+                None => self.decide(moment, call, policy, Some(answer)).await,
+            },
             Err(error) => {
                 let result = as_result(&call, Err(error))?;
                 let (call, by) = (Box::new(call), AnsweredBy::Engine);
@@ -179,17 +234,7 @@ impl Policies {
                 BeforeTool::Go => {}
                 BeforeTool::GoWith(arguments) => call.arguments = arguments,
                 BeforeTool::Result(result) => {
-                    if result.status != ToolStatus::Success {
-                        let told = json!({
-                            "policy": cx.name(),
-                            "call": call.id,
-                            "tool": call.name,
-                            "status": result.status,
-                            "reason": result.text,
-                        });
-                        cx.emit("call_held_back", &told);
-                    }
-                    let by = AnsweredBy::Policy(cx.name().to_owned());
+                    let by = held_back(&cx, &call, &result);
                     let call = Box::new(call);
                     return Ok(Decided::Answered { call, result, by });
                 }

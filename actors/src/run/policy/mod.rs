@@ -90,8 +90,8 @@ use crate::{
 /// [`RunContext::model`] and [`RunContext::tools`] ask them, and what the function returns is
 /// judged unless it was before. A function that is not made of loops is told what its policies say
 /// with its next request ([`defer`](PolicyContext::defer)), and an answer to which they object is
-/// flagged, since it cannot be written again. What a function decides by itself, without a model
-/// ([`RunContext::tool`], [`RunContext::delegate`], [`RunContext::step`]), is not asked about.
+/// flagged, since it cannot be written again. They are not asked about what a function does by itself:
+/// [`RunContext::tool_unasked`], [`RunContext::delegate`], [`RunContext::step`].
 #[expect(unused_variables, reason = "by default a policy looks at nothing")]
 pub trait Policy: Send + 'static {
     /// Before the agent's function runs. An outcome takes its place.
@@ -156,6 +156,11 @@ pub trait Policy: Send + 'static {
     /// Before a call of a tool. All calls of a step are decided in their order before the first
     /// of them runs. To wait for the world outside, return [`BeforeTool::Ask`]: the other calls go
     /// on meanwhile. Waiting inside of the hook (`cx.ask(..).await`) holds up the whole batch.
+    ///
+    /// What stood when somebody was asked may not stand when the answer comes, perhaps days later. So this hook is
+    /// [asked again](PolicyContext::is_asked_again) about a call that was approved, or for which a credential was given,
+    /// before it is made; and about one for which a later policy asked. Then only [`BeforeTool::Result`] counts: what was
+    /// allowed is made as it is or not at all.
     fn before_tool(
         &mut self,
         cx: &PolicyContext<'_>,
@@ -359,6 +364,7 @@ pub struct PolicyContext<'a> {
     run: &'a RunContext,
     moment: HookContext<'a>,
     notes: &'a Mutex<Notes>,
+    asked_again: bool,
 }
 
 /// Requests of policies to the loop.
@@ -388,6 +394,12 @@ impl PolicyContext<'_> {
     /// The conversation as it stands. While calls are under way it ends with them.
     pub fn transcript(&self) -> &Transcript {
         self.moment.transcript
+    }
+
+    /// Whether [`before_tool`](Policy::before_tool) is asked a second time about this call, since a person or a tool has
+    /// allowed it meanwhile. A policy that counts calls has counted it.
+    pub fn is_asked_again(&self) -> bool {
+        self.asked_again
     }
 
     /// How many model calls the loop has made.

@@ -87,7 +87,7 @@ pub(super) struct TaskId {
 }
 
 fn read<T: for<'de> Deserialize<'de>>(arguments: &Arguments) -> Result<T, ToolError> {
-    Ok(serde_json::from_str(arguments.text())?)
+    Ok(arguments.parse()?)
 }
 
 fn output((standing, files): (Standing, Vec<Data>)) -> Result<ToolOutput, ToolError> {

@@ -63,7 +63,9 @@ impl Stage {
                     stage.at_the_till.notify_one();
                     stage.go_on.notified().await;
                 }
-                let paid = cx.tool(ToolCall::new("1", "pay", json!({}))).await?;
+                let paid = cx
+                    .tool_unasked(ToolCall::new("1", "pay", json!({})))
+                    .await?;
                 Ok::<_, AgentError>(Outcome::answer(paid.text))
             }
         };
