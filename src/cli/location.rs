@@ -1,7 +1,7 @@
 //! The location of a store: a file or a database.
 
 use std::{
-    fmt, fs, io,
+    fmt, io,
     path::{Path, PathBuf},
 };
 
@@ -35,13 +35,9 @@ impl Location {
 
     /// Whether a store was made there. For a database only opening it can tell.
     pub(super) fn is_there(&self) -> Result<bool, StoreError> {
-        let Self::File(path) = self else {
-            return Ok(true);
-        };
-        match fs::metadata(path) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(unusable(path, &error)),
+        match self {
+            Self::File(path) => is_file_there(path),
+            Self::Postgres(_) => Ok(true),
         }
     }
 
@@ -66,8 +62,8 @@ impl Location {
         }
     }
 
-    /// Opens the store for reading. A database lists this process among its nodes, and no journal
-    /// is claimed.
+    /// Opens the store for reading. A file that lost commits is refused. A database lists this process
+    /// among its nodes, and no journal is claimed.
     pub(super) async fn open_to_read(&self) -> Result<StoreHandle, StoreError> {
         match self {
             Self::File(path) => open_file_to_read(path),
@@ -120,14 +116,26 @@ fn open_file(path: &Path) -> Result<StoreHandle, StoreError> {
 }
 
 #[cfg(feature = "sqlite")]
+fn is_file_there(path: &Path) -> Result<bool, StoreError> {
+    crate::stores::SqliteStore::exists(path)
+}
+
+/// The store in a file, complete as far as its anchor knows.
+#[cfg(feature = "sqlite")]
+fn whole_file(path: &Path) -> Result<crate::stores::SqliteStore, StoreError> {
+    let store = crate::stores::SqliteStore::open_read_only(path)?;
+    store.whole()?;
+    Ok(store)
+}
+
+#[cfg(feature = "sqlite")]
 fn open_file_to_read(path: &Path) -> Result<StoreHandle, StoreError> {
-    crate::stores::SqliteStore::open_read_only(path).map(StoreHandle::new)
+    whole_file(path).map(StoreHandle::new)
 }
 
 #[cfg(feature = "sqlite")]
 async fn verify_file(path: &Path) -> Result<String, StoreError> {
-    let store = crate::stores::SqliteStore::open_read_only(path)?;
-    let found = store.verify().await?;
+    let found = whole_file(path)?.verify().await?;
     Ok(format!(
         "{} commits with {} entries, all sound",
         found.commits, found.entries
@@ -138,6 +146,11 @@ async fn verify_file(path: &Path) -> Result<String, StoreError> {
 fn open_file(path: &Path) -> Result<StoreHandle, StoreError> {
     let reason = "this program was built without the feature `sqlite`; use --memory";
     Err(unusable(path, &io::Error::other(reason)))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn is_file_there(path: &Path) -> Result<bool, StoreError> {
+    std::fs::exists(path).map_err(|error| unusable(path, &error))
 }
 
 #[cfg(not(feature = "sqlite"))]

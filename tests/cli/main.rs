@@ -38,6 +38,7 @@ mod hostile;
 ))]
 mod killed;
 mod listening;
+mod lost_commits;
 #[cfg(feature = "memory")]
 mod memory;
 mod mistakes;

@@ -295,6 +295,11 @@ async fn a_lost_tail_is_told_with_its_numbers_and_can_be_read() {
     let store = SqliteStore::open_read_only(folder.store()).unwrap();
     let found = store.read(run(1).into(), 0, 100).await.unwrap();
     assert_eq!(found.len(), 11, "all but the last entry");
+    let verified = store.verify().await.unwrap_err();
+    assert!(
+        matches!(verified, StoreError::Truncated { .. }),
+        "{verified}"
+    );
     let refused = commit(&store, appending(1, 11, &["x"])).await.unwrap_err();
     assert!(matches!(refused, StoreError::Truncated { .. }), "{refused}");
     let refused = store.claim(run(1).into(), true).await.unwrap_err();

@@ -75,7 +75,8 @@ pub enum StoreError {
     /// The store lost commits that it once had.
     #[error(
         "{place} ends at commit {have}, but its anchor says that commit {expected} was durable: \
-         it was truncated or replaced by an older copy, and is open for reading only"
+         it was truncated or replaced by an older copy; restore it from a copy, or move its anchor \
+         away to go on with what is left"
     )]
     Truncated {
         /// Where.

@@ -148,8 +148,8 @@ impl SqliteStore {
         Ok(Self::new(path, options, health, Ok(committer)))
     }
 
-    /// Opens the store in this file for reading only, even if it lost commits
-    /// ([`StoreError::Truncated`]). Other processes can still write to it.
+    /// Opens the store in this file for reading only, even if it lost commits, so that what is left can
+    /// be read; [`whole`](Self::whole) refuses such a store. Other processes can still write to it.
     ///
     /// # Errors
     /// See [`open`](Self::open); a missing file is [`StoreError::Io`].
@@ -184,13 +184,35 @@ impl SqliteStore {
         }
     }
 
+    /// Whether a store was made in this file. Nothing is opened or made.
+    ///
+    /// # Errors
+    /// [`StoreError::Truncated`] and [`StoreError::Damaged`] if the file is gone, but its anchor or its
+    /// log is still there; [`StoreError::Io`].
+    pub fn exists(path: impl AsRef<Path>) -> Result<bool, StoreError> {
+        opening::is_made(&opening::real_path(path.as_ref())?)
+    }
+
     /// Reads everything that is stored and compares every hash and every index. This takes some
     /// seconds for a gigabyte.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] with the first damage found.
+    /// [`StoreError::Truncated`] if the store lost commits; [`StoreError::Damaged`] with the first
+    /// damage found.
     pub async fn verify(&self) -> Result<Verified, StoreError> {
+        self.whole()?;
         self.read(verification::verify).await
+    }
+
+    /// Refuses a store that lost commits: what is read from it is incomplete.
+    ///
+    /// # Errors
+    /// [`StoreError::Truncated`].
+    pub fn whole(&self) -> Result<(), StoreError> {
+        match self.why_read_only() {
+            Some(lost @ StoreError::Truncated { .. }) => Err(lost.clone()),
+            _ => Ok(()),
+        }
     }
 
     /// Why nothing can be written: [`StoreError::Truncated`] if commits are missing, so that what

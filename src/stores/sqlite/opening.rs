@@ -80,20 +80,13 @@ pub(super) fn inspect(path: &Path, options: &Options) -> Result<Found, StoreErro
     let place = path.display().to_string();
     // The anchor first: commits that are made meanwhile can only make the store newer than it.
     let anchored = read_anchor(path)?;
-    let header = read_start(path).map_err(|error| io(&place, "reading it", &error))?;
-    if header.is_empty() {
-        return Err(match anchored.map_or(0, |mark| mark.number) {
-            0 => StoreError::Io {
-                place,
-                reason: "the file is empty: no store was made in it yet".to_owned(),
-            },
-            expected => StoreError::Truncated {
-                place,
-                have: 0,
-                expected,
-            },
+    if !is_made(path)? {
+        return Err(StoreError::Io {
+            place,
+            reason: "no store was made there yet".to_owned(),
         });
     }
+    let header = read_start(path).map_err(|error| io(&place, "reading it", &error))?;
     check_version(&place, schema::read_header(&header))?;
     inspect_tables(path, &place, anchored, options)
 }
@@ -277,38 +270,55 @@ fn compare(
     })
 }
 
-/// Makes a store where there is none. It appears under its name complete or not at all.
-pub(super) fn make_if_missing(path: &Path) -> Result<(), StoreError> {
+/// Whether a store was made at this path. A file that is missing or empty is none, and an error if its
+/// anchor or its log says that there was one.
+pub(super) fn is_made(path: &Path) -> Result<bool, StoreError> {
     let place = path.display().to_string();
-    let is_missing = || match fs::metadata(path) {
-        Ok(file) => Ok(file.len() == 0),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+    let has_content = |path: &Path| match fs::metadata(path) {
+        Ok(file) => Ok(file.len() > 0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(io(&place, "looking at it", &error)),
     };
-    if !is_missing()? {
-        return Ok(());
-    }
-    // Another process may have made the file, and written to it, before the guard was acquired.
-    let guard = Guard::wait(path).map_err(|error| io(&place, "locking it", &error))?;
-    if !is_missing()? {
-        return Ok(());
-    }
-    if let Some(anchored) = read_anchor(path)?.filter(|mark| mark.number > 0) {
-        return Err(StoreError::Truncated {
-            place,
-            have: 0,
-            expected: anchored.number,
-        });
+    if has_content(path)? {
+        return Ok(true);
     }
     let log = with_suffix(path, "-wal");
-    if fs::metadata(&log).is_ok_and(|file| file.len() > 0) {
-        // SQLite would replay that log into the new file.
-        return Err(StoreError::Damaged {
-            place,
+    let lost = match read_anchor(path)?.filter(|mark| mark.number > 0) {
+        Some(anchored) => StoreError::Truncated {
+            place: place.clone(),
+            have: 0,
+            expected: anchored.number,
+        },
+        // SQLite would replay that log into a new file.
+        None if has_content(&log)? => StoreError::Damaged {
+            place: place.clone(),
             reason: format!("the file is gone, but its log {} is there", log.display()),
-        });
+        },
+        None => return Ok(false),
+    };
+    // Another process may have made the store meanwhile.
+    match has_content(path)? {
+        true => Ok(true),
+        false => Err(lost),
     }
-    make(path, &guard).map_err(|fault| fault.at(&place))
+}
+
+/// Makes a store where there is none. It appears under its name complete or not at all.
+pub(super) fn make_if_missing(path: &Path) -> Result<(), StoreError> {
+    let is_missing = || match fs::metadata(path) {
+        Ok(file) => file.len() == 0,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    if !is_missing() {
+        return Ok(());
+    }
+    let place = path.display().to_string();
+    // Another process may have made the file, and written to it, before the guard was acquired.
+    let guard = Guard::wait(path).map_err(|error| io(&place, "locking it", &error))?;
+    match is_made(path)? {
+        true => Ok(()),
+        false => make(path, &guard).map_err(|fault| fault.at(&place)),
+    }
 }
 
 fn make(path: &Path, guard: &Guard) -> Result<(), Fault> {
