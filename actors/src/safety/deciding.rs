@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::{
-    keys::{is_secret_key, is_value_key, names_a_secret},
+    keys::is_secret,
     secrets::{is_inert, places},
     showing::{MARKS, visible},
 };
@@ -36,7 +36,8 @@ pub(crate) fn show(arguments: &Value, reveal: &[String]) -> Shown {
     let arguments = match arguments {
         Value::Object(fields) => {
             let shown = fields.iter().map(|(name, value)| {
-                let look = match (is_secret_key(name), reveal.contains(name)) {
+                let is_secret = is_secret(None, fields, name, value);
+                let look = match (is_secret, reveal.contains(name)) {
                     (true, _) => Look::Secret,
                     (false, true) => Look::Open,
                     (false, false) => Look::Text,
@@ -139,10 +140,10 @@ impl Showing {
         match value {
             Value::Object(fields) => {
                 let mut shown = Map::new();
-                let names_one = names_a_secret(fields);
+                let is_number = |name: &&str| name.bytes().all(|byte| byte.is_ascii_digit());
+                let within = at.rsplit('/').find(|name| !is_number(name));
                 for (name, value) in fields {
-                    let named = is_secret_key(name) || (names_one && is_value_key(name));
-                    let named = named && !self.all;
+                    let named = !self.all && is_secret(within, fields, name, value);
                     let look = if named { Look::Secret } else { look };
                     let (name, value) = self.field(at, name, value, look);
                     shown.insert(name, value);

@@ -43,9 +43,10 @@ const SECRET_PARTS: [&str; 16] = [
     "seedphrase",
 ];
 
-/// Words that make a name a secret's when they are words of their own in it.
-const SECRET_WORDS: [&str; 9] = [
-    "token", "pwd", "jwt", "bearer", "otp", "cvv", "cvc", "passcode", "apikeys",
+/// Words that make a name a secret's when they are words of their own in it, also in the plural. `tokens` has a
+/// [rule of its own](is_tokens).
+const SECRET_WORDS: [&str; 8] = [
+    "token", "pwd", "jwt", "bearer", "otp", "cvv", "cvc", "passcode",
 ];
 
 /// Ends of words in which `token` and its purpose are run together.
@@ -106,15 +107,65 @@ pub fn is_secret_key(name: &str) -> bool {
     if !is_secretary && SECRET_PARTS.iter().any(|part| joined.contains(part)) {
         return true;
     }
-    let is = |word: &String, list: &[&str]| list.contains(&word.as_str());
+    let is = |word: &str, list: &[&str]| list.contains(&word);
     if words.iter().any(|word| is(word, &COUNTING)) {
         return false;
     }
-    words
-        .iter()
-        .any(|word| is(word, &SECRET_WORDS) || TOKEN_ENDS.iter().any(|end| word.ends_with(end)))
-        || is_plural_token(&words)
-        || is_pass(&words)
+    let is_secret_word = |word: &String| {
+        let one = match word.strip_suffix('s') {
+            Some(one) if word != "tokens" => one,
+            _ => word,
+        };
+        is(one, &SECRET_WORDS) || TOKEN_ENDS.iter().any(|end| one.ends_with(end))
+    };
+    words.iter().any(is_secret_word) || is_plural_token(&words) || is_pass(&words)
+}
+
+/// Whether the value of this field is a secret, by its name, the name of the object that it stands in (`within`), and
+/// the fields beside it: `{"password": …}`, `{"name": "password", "value": …}`, `{"api": {"key": …}}`, and
+/// `{"tokens": …}` where that is no count.
+pub(super) fn is_secret(
+    within: Option<&str>,
+    fields: &Map<String, Value>,
+    name: &str,
+    value: &Value,
+) -> bool {
+    let is_named_so = |name: &str| is_secret_key(name) || (is_tokens(name) && !counts(value));
+    // A name of which the half stands in the object's name.
+    let is_in = |within: &str| {
+        let is_text = value.is_string() && !is_tokens(name) && !is_secret_key(within);
+        is_text && is_secret_key(&format!("{within} {name}"))
+    };
+    let is_named_beside = || {
+        let mut names = fields
+            .iter()
+            .filter(|(key, _)| is_one_of(key, &NAMES))
+            .filter_map(|(_, name)| name.as_str());
+        is_one_of(name, &VALUES) && names.any(is_named_so)
+    };
+    is_named_so(name) || within.is_some_and(is_in) || is_named_beside()
+}
+
+/// Whether a name ends with `tokens`: such a value is a count or a secret, which only [the value](counts) tells.
+pub(super) fn is_tokens(name: &str) -> bool {
+    words(name).last().is_some_and(|word| word == "tokens")
+}
+
+/// Whether a value is a count, or consists of counts.
+fn counts(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        Value::String(text) => is_count(text),
+        Value::Array(items) => items.iter().all(counts),
+        Value::Object(fields) => fields.values().all(counts),
+    }
+}
+
+/// Whether a text is a number such as `1,200` or `8k`, or empty.
+pub(super) fn is_count(text: &str) -> bool {
+    let text = text.trim().trim_end_matches(['k', 'K', 'm', 'M']);
+    text.chars()
+        .all(|c| c.is_ascii_digit() || ".,_".contains(c))
 }
 
 /// `DB_PASS`, but not `pass` in the sense of passing something.
@@ -125,19 +176,6 @@ fn is_pass(words: &[String]) -> bool {
 /// `tokens` alone or with an owner (`auth_tokens`), where no word shows that they are counted.
 fn is_plural_token(words: &[String]) -> bool {
     words.last().is_some_and(|word| word == "tokens") && words.len() > 1
-}
-
-/// Whether these fields are a name and a value, `{"name": "password", "value": …}`, and the name is a secret's. Then
-/// the value under the [name of a value](is_value_key) is the secret.
-pub(super) fn names_a_secret(fields: &Map<String, Value>) -> bool {
-    let named = fields.iter().filter(|(key, _)| is_one_of(key, &NAMES));
-    let mut names = named.filter_map(|(_, name)| name.as_str());
-    names.any(is_secret_key)
-}
-
-/// Whether this is the name of a field whose value another field names.
-pub(super) fn is_value_key(name: &str) -> bool {
-    is_one_of(name, &VALUES)
 }
 
 fn is_one_of(name: &str, list: &[&str]) -> bool {

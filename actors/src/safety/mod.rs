@@ -15,6 +15,8 @@
 pub(crate) mod deciding;
 mod folding;
 mod keys;
+#[cfg(test)]
+mod naming;
 mod patterns;
 mod personal;
 mod redaction;
@@ -30,7 +32,7 @@ pub use keys::{is_path_key, is_secret_key};
 pub use personal::{PersonalData, PersonalKind, personal_data, personal_data_from};
 pub use redaction::{
     INVALID_ARGUMENTS, REDACTED, REDACTED_PATH, Redaction, log_line, redact, redact_arguments,
-    redact_json, redact_text,
+    redact_definition, redact_json, redact_text, without_secrets,
 };
 pub use sanitizing::{FILTERED, sanitize, sanitize_line};
 pub use showing::{printable, printable_line, screened, visible};

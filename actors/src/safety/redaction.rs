@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{
     cut,
-    keys::{is_path_key, is_secret_key, is_value_key, names_a_secret},
-    secrets::places,
+    keys::{is_path_key, is_secret, is_secret_key},
+    secrets::{is_reference, places},
     showing::printable_line,
 };
 
@@ -22,6 +22,8 @@ pub const INVALID_ARGUMENTS: &str = "[redacted-invalid-arguments]";
 const MAX_DEPTH: usize = 64;
 /// How many characters beyond the shown ones are searched for secrets.
 const MOST_LOOKED_AT: usize = 4096;
+/// The shortest secret that is taken out of a text literally.
+const SHORTEST_SECRET: usize = 6;
 /// How often a text is searched again after something was removed.
 const MAX_PASSES: usize = 4;
 
@@ -37,6 +39,9 @@ pub struct Redaction {
     pub hide_paths: bool,
     /// Whether each text becomes one line without terminal control characters.
     pub one_line: bool,
+    /// Whether the value is a definition: under a secret's name stand references (`${NAME}`), which are shown, or
+    /// schemas, which are searched.
+    pub definition: bool,
 }
 
 impl Default for Redaction {
@@ -46,6 +51,7 @@ impl Default for Redaction {
             path: 120,
             hide_paths: true,
             one_line: true,
+            definition: false,
         }
     }
 }
@@ -61,13 +67,26 @@ pub fn redact(value: &Value) -> Value {
 /// A value without secrets and otherwise unchanged: texts keep their length and lines, and paths stay. Programs on
 /// the same machine read it in this form, as `ghostlight --json` prints it.
 pub fn redact_json(value: &Value) -> Value {
-    Redaction {
-        text: usize::MAX,
-        path: usize::MAX,
-        hide_paths: false,
-        one_line: false,
-    }
-    .value(value)
+    Redaction::whole().value(value)
+}
+
+/// A definition of a team without secrets and otherwise unchanged, as [`redact_json`] does it: references to secrets
+/// and the schemas of arguments stay.
+pub fn redact_definition(value: &Value) -> Value {
+    let mut redaction = Redaction::whole();
+    redaction.definition = true;
+    redaction.value(value)
+}
+
+/// A text in which none of these secrets is written literally. What is shorter than 6 bytes could be a word of any
+/// text, and stays.
+pub fn without_secrets<'s>(text: String, secrets: impl IntoIterator<Item = &'s str>) -> String {
+    let secrets = secrets.into_iter().map(str::trim);
+    let secrets = secrets.filter(|secret| secret.len() >= SHORTEST_SECRET);
+    secrets.fold(text, |text, secret| match text.contains(secret) {
+        true => text.replace(secret, REDACTED),
+        false => text,
+    })
 }
 
 /// The arguments of a call, safe to show. Arguments that are not JSON are not shown at all.
@@ -125,6 +144,16 @@ fn redact_once(text: &str) -> Cow<'_, str> {
 }
 
 impl Redaction {
+    fn whole() -> Self {
+        Self {
+            text: usize::MAX,
+            path: usize::MAX,
+            hide_paths: false,
+            one_line: false,
+            definition: false,
+        }
+    }
+
     /// A value that is safe to show. See [`redact`].
     pub fn value(&self, value: &Value) -> Value {
         self.at(value, None, 0)
@@ -164,17 +193,24 @@ impl Redaction {
         }
         match value {
             Value::Object(fields) => {
-                let names_one = names_a_secret(fields);
-                let fields = fields.iter().map(|(name, value)| {
-                    let is_secret = is_secret_key(name) || (names_one && is_value_key(name));
-                    let shown = if is_secret && !value.is_null() {
-                        Value::String(REDACTED.to_owned())
-                    } else {
-                        self.at(value, Some(name), depth + 1)
-                    };
+                let within = name;
+                let shown = fields.iter().map(|(name, value)| {
+                    let is_secret = is_secret(within, fields, name, value);
+                    let shown = self.field(value, (name, is_secret), depth + 1);
                     (self.name(name), shown)
                 });
-                Value::Object(fields.collect())
+                Value::Object(shown.collect())
+            }
+            Value::Array(items) if is_pairs(items) => {
+                let pair = |item: &Value| match item.as_array().map(Vec::as_slice) {
+                    Some([Value::String(name), value]) => {
+                        let is_secret = is_secret(None, &Map::new(), name, value);
+                        let shown = self.field(value, (name, is_secret), depth + 1);
+                        json!([self.at(&item[0], None, depth + 1), shown])
+                    }
+                    _ => self.at(item, name, depth + 1),
+                };
+                items.iter().map(pair).collect()
             }
             Value::Array(items) => {
                 let items = items.iter().map(|item| self.at(item, name, depth + 1));
@@ -185,6 +221,23 @@ impl Redaction {
             }
             Value::String(text) => Value::String(self.string(text, depth)),
             other => other.clone(),
+        }
+    }
+
+    /// The value of a field, of which this is the name and whether that is a secret's.
+    fn field(&self, value: &Value, (name, is_secret): (&str, bool), depth: usize) -> Value {
+        match value {
+            Value::String(text) if self.definition && stays(name, text) => value.clone(),
+            Value::Array(items) if is_secret && self.definition => {
+                let items = items.iter();
+                let items = items.map(|item| self.field(item, (name, true), depth + 1));
+                items.collect()
+            }
+            Value::Object(_) | Value::Bool(_) if self.definition => {
+                self.at(value, Some(name), depth)
+            }
+            value if is_secret && !value.is_null() => Value::String(REDACTED.to_owned()),
+            value => self.at(value, Some(name), depth),
         }
     }
 
@@ -232,6 +285,23 @@ impl Redaction {
     }
 }
 
+/// Whether a text of a definition is only the place of a secret: a reference, or under `tokens` a file.
+fn stays(name: &str, text: &str) -> bool {
+    let is_file = || text.contains(['/', '\\']) || text.ends_with(".json");
+    is_reference(text) || (!is_secret_key(name) && is_file() && redact_text(text) == text)
+}
+
+/// Whether a list consists of names with their values: `[["password", …], …]`.
+fn is_pairs(items: &[Value]) -> bool {
+    let is_pair = |item: &Value| {
+        matches!(
+            item.as_array().map(Vec::as_slice),
+            Some([Value::String(_), _])
+        )
+    };
+    !items.is_empty() && items.iter().all(is_pair)
+}
+
 fn looks_like_json(text: &str) -> bool {
     let text = text.trim();
     (text.starts_with('{') && text.ends_with('}')) || (text.starts_with('[') && text.ends_with(']'))
@@ -254,7 +324,6 @@ fn leads_out(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use regex::Captures;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     folding::fold,
-    keys::is_secret_key,
+    keys::{is_count, is_secret, is_secret_key, is_tokens},
     patterns::{
         ASSIGNMENT, AUTHORIZATION, COOKIES, FLAG, HEADER, KNOWN_KEY, LONG_WORD, NAME_THEN_VALUE,
         PRIVATE_KEY, Pattern, SECRET_ADDRESS, TAGGED, USER_FLAG, USER_INFO, VALUE_THEN_NAME,
@@ -94,21 +94,55 @@ fn places_in(text: &str) -> Vec<Range<usize>> {
     }
     for pattern in [&FLAG, &TAGGED] {
         collect(&mut places, pattern, text, |found| {
-            secret(found).filter(|_| is_secret_key(&found["name"]))
+            let value = secret(found)?;
+            let is_plain = found.name("secret").is_some();
+            names(&found["name"], &text[value.clone()], is_plain).then_some(value)
         });
     }
     collect(&mut places, &ASSIGNMENT, text, assigned);
     for pattern in [&NAME_THEN_VALUE, &VALUE_THEN_NAME] {
         collect(&mut places, pattern, text, |found| {
-            let value = escaped_value(found).or_else(|| secret(found));
-            value.filter(|_| is_secret_key(&found["name"]))
+            let value = escaped_value(found).or_else(|| secret(found))?;
+            names(&found["name"], &text[value.clone()], false).then_some(value)
         });
     }
     collect(&mut places, &LONG_WORD, text, |found| {
         is_random(&found[0]).then(|| secret(found)).flatten()
     });
     in_json(&mut places, text);
+    places.retain(|place| !is_reference(&text[place.clone()]));
     places
+}
+
+/// Whether this is the name of a secret with this value. Under `tokens` stand counts too, and without quotation marks
+/// also code, in which letters and digits are not mixed.
+fn names(name: &str, value: &str, is_plain: bool) -> bool {
+    let is_mixed = || {
+        value.bytes().any(|byte| byte.is_ascii_digit())
+            && value.bytes().any(|byte| byte.is_ascii_alphabetic())
+            && value
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    is_secret_key(name) || (is_tokens(name) && !is_count(value) && (!is_plain || is_mixed()))
+}
+
+/// Whether a text is a reference to a secret, `${NAME}`, perhaps behind the name of a scheme.
+pub(super) fn is_reference(text: &str) -> bool {
+    let text = text.trim();
+    let text = text.split_once(' ').map_or(text, |(scheme, rest)| {
+        let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphabetic());
+        if is_scheme { rest.trim() } else { text }
+    });
+    let name = text
+        .strip_prefix("${")
+        .and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| {
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+    })
 }
 
 /// Escapes with which an ASCII text may spell a name or the mark after it.
@@ -145,7 +179,10 @@ fn is_login(secret: &str) -> bool {
 /// The value of `name=value`, if the name is a secret's.
 fn assigned(found: &Captures<'_>) -> Option<Range<usize>> {
     let name = &found["name"];
-    if !is_secret_key(name) {
+    let value = found.name("e").or(found.name("d")).or(found.name("s"));
+    let is_plain = value.is_none();
+    let value = value.or(found.name("plain"))?;
+    if !names(name, value.as_str(), is_plain) {
         return None;
     }
     if let Some(value) = escaped_value(found) {
@@ -206,11 +243,13 @@ fn in_json(places: &mut Vec<Range<usize>>, text: &str) {
             from += 1;
         }
         let name = text[..start].rsplit(|c: char| !is_name(c)).next();
-        if !name.is_some_and(is_secret_key) {
+        let Some(name) = name.filter(|name| is_secret_key(name) || is_tokens(name)) else {
             continue;
-        }
+        };
         let mut values = serde_json::Deserializer::from_str(&text[open..]).into_iter::<Value>();
-        if let Some(Ok(_)) = values.next() {
+        if let Some(Ok(value)) = values.next()
+            && is_secret(None, &Map::new(), name, &value)
+        {
             places.push(open..open + values.byte_offset());
         }
     }
