@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
-    contract::{Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
+    contract::{Credential, Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
     safety::sanitize_line,
     vocabulary::{Arguments, Effect, ToolDefinition},
 };
@@ -281,6 +281,14 @@ impl Tool for RegistrySearch {
         found.sort_by(|a, b| b.score.total_cmp(&a.score));
         found.truncate(limit);
         Ok(ToolOutput::text(told(found)?))
+    }
+
+    fn secrets(&self) -> Vec<Credential> {
+        let headers = self.headers.iter();
+        let values = headers.filter_map(|(name, reveal)| Some((name, reveal().ok()?)));
+        values
+            .flat_map(|(name, value)| Credential::of_header(name.as_str(), &value))
+            .collect()
     }
 }
 

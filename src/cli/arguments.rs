@@ -3,11 +3,7 @@
 use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, builder::NonEmptyStringValueParser};
-use ghostlight_actors::{
-    safety::redact_json,
-    vocabulary::{Budget, OperationId},
-};
-use serde_json::Value;
+use ghostlight_actors::vocabulary::{Budget, OperationId};
 
 use super::{
     default_model::ModelArguments,
@@ -456,39 +452,6 @@ pub(super) struct Secrets {
     /// Leave out what looks like a secret; such a copy is to be read, and differs when it is replayed
     #[arg(long)]
     pub(super) redact: bool,
-}
-
-impl Secrets {
-    /// A line of JSON in the form in which it may leave this machine.
-    ///
-    /// # Errors
-    /// When the line holds what looks like a secret, and neither option was given.
-    pub(super) fn leaving(self, line: String) -> Result<String, String> {
-        if self.with_secrets {
-            return Ok(line);
-        }
-        let Ok(Value::Object(mut fields)) = serde_json::from_str::<Value>(&line) else {
-            return Ok(line);
-        };
-        let mut shown = fields.clone();
-        for (name, value) in &mut shown {
-            // Definitions hold references to secrets, and contents are bytes.
-            if !matches!(name.as_str(), "definition" | "contents") {
-                *value = redact_json(value);
-            }
-        }
-        if shown == fields {
-            return Ok(line);
-        }
-        if !self.redact {
-            return Err(String::from(
-                "it holds what looks like secrets: give --with-secrets to print them, or --redact to leave \
-                 them out",
-            ));
-        }
-        fields = shown;
-        Ok(Value::Object(fields).to_string())
-    }
 }
 
 #[derive(Debug, Args)]

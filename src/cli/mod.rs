@@ -15,6 +15,7 @@ mod exit;
 mod follow;
 mod interrupt;
 mod keeping;
+mod leaving;
 mod location;
 mod logging;
 #[cfg(feature = "memory")]

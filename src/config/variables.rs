@@ -73,7 +73,7 @@ fn kept_below(node: &Node, take: &mut impl FnMut(&str, Place)) {
     };
     for (key, value) in entries {
         match secrecy(&key.name) {
-            Secrecy::None => kept_below(value, take),
+            Secrecy::None | Secrecy::Address => kept_below(value, take),
             Secrecy::Kept | Secrecy::Reference => places_in(value, take),
         }
     }
@@ -111,15 +111,12 @@ fn below(node: &mut Node, settings: bool, lookup: Lookup<'_>) -> Result<(), Faul
     match &mut node.content {
         Content::Text(text) => {
             if text.value.contains('$') {
-                let (value, substituted) = replace(&text.value, node.place, lookup)?;
+                let (value, substituted) = replace(&text.value, node.place, lookup, false)?;
                 text.value = value;
                 text.substituted = substituted;
             }
-            if settings && has_credential(&text.value) {
-                let message = "the address holds a secret itself";
-                let help = "leave it out of the address, and give it as a reference to an environment \
-                            variable where it is asked for, such as `api_key` or `headers`";
-                return Err(Fault::new(FaultKind::Secret, node.place, message).help(help));
+            if settings {
+                check_credential(node)?;
             }
         }
         Content::List(items) => {
@@ -136,6 +133,7 @@ fn below(node: &mut Node, settings: bool, lookup: Lookup<'_>) -> Result<(), Faul
                 };
                 match secrecy {
                     Secrecy::None => below(value, settings, lookup)?,
+                    Secrecy::Address => address(value, lookup)?,
                     Secrecy::Kept => check_places(value)?,
                     Secrecy::Reference => check_reference(key, value)?,
                 }
@@ -146,9 +144,20 @@ fn below(node: &mut Node, settings: bool, lookup: Lookup<'_>) -> Result<(), Faul
     Ok(())
 }
 
+/// An address, which may hold a key in its path: its references stay, and only defaults are replaced.
+fn address(node: &mut Node, lookup: Lookup<'_>) -> Result<(), Fault> {
+    if let Content::Text(text) = &mut node.content {
+        let (value, substituted) = replace(&text.value, node.place, lookup, true)?;
+        (text.value, text.substituted) = (value, substituted);
+    }
+    check_credential(node)
+}
+
 enum Secrecy {
     /// The value is plain text.
     None,
+    /// The value is an address, whose references stay.
+    Address,
     /// The values may hold references, which stay. Values whose keys name secrets must be
     /// references.
     Kept,
@@ -159,6 +168,8 @@ enum Secrecy {
 fn secrecy(key: &str) -> Secrecy {
     if matches!(key, "headers" | "env") {
         Secrecy::Kept
+    } else if key == "base_url" {
+        Secrecy::Address
     } else if is_secret_key(key) {
         Secrecy::Reference
     } else {
@@ -213,6 +224,19 @@ fn check_places(headers: &Node) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Refuses a text with an address that holds a credential.
+fn check_credential(node: &Node) -> Result<(), Fault> {
+    match &node.content {
+        Content::Text(text) if has_credential(&text.value) => {
+            let message = "the address holds a secret itself";
+            let help = "leave it out of the address, and give it as a reference to an environment \
+                        variable where it is asked for, such as `api_key` or `headers`";
+            Err(Fault::new(FaultKind::Secret, node.place, message).help(help))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether an address in this text holds a password, a name that may be a token, or a token in its
 /// query.
 fn has_credential(text: &str) -> bool {
@@ -247,8 +271,14 @@ fn is_name(name: &str) -> bool {
         && bytes.all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
 }
 
-/// The text with its variables' values, and whether it had any variable.
-fn replace(text: &str, place: Place, lookup: Lookup<'_>) -> Result<(String, bool), Fault> {
+/// The text with its variables' values, and whether it had any variable. Where references are kept, so are doubled
+/// dollar signs, and only a variable with a default is replaced.
+fn replace(
+    text: &str,
+    place: Place,
+    lookup: Lookup<'_>,
+    keeps: bool,
+) -> Result<(String, bool), Fault> {
     let mut result = String::with_capacity(text.len());
     let mut substituted = false;
     let mut rest = text;
@@ -256,7 +286,7 @@ fn replace(text: &str, place: Place, lookup: Lookup<'_>) -> Result<(String, bool
         result.push_str(&rest[..at]);
         rest = &rest[at + 1..];
         if let Some(after) = rest.strip_prefix('$') {
-            result.push('$');
+            result.push_str(if keeps { "$$" } else { "$" });
             rest = after;
         } else if let Some(after) = rest.strip_prefix('{') {
             let Some((inside, after)) = after.split_once('}') else {
@@ -264,8 +294,13 @@ fn replace(text: &str, place: Place, lookup: Lookup<'_>) -> Result<(String, bool
                 let help = "write ${NAME} for a variable, or $$ for a dollar";
                 return Err(Fault::new(FaultKind::Variable, place, message).help(help));
             };
-            result.push_str(&value_of(inside, place, lookup)?);
-            substituted = true;
+            let value = value_of(inside, place, lookup)?;
+            match keeps {
+                true if inside.contains(":-") => result.push_str(&value.replace('$', "$$")),
+                true => result.push_str(&format!("${{{inside}}}")),
+                false => result.push_str(&value),
+            }
+            substituted |= !keeps || inside.contains(":-");
             rest = after;
         } else {
             result.push('$');
@@ -312,7 +347,7 @@ mod tests {
             "NESTED" => Some(String::from("${CITY}")),
             _ => None,
         };
-        replace(text, PLACE, &lookup)
+        replace(text, PLACE, &lookup, false)
             .map(|(text, _)| text)
             .map_err(|fault| fault.message)
     }
@@ -330,6 +365,20 @@ mod tests {
         ] {
             assert_eq!(replaced(text).unwrap(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn an_address_keeps_its_references_and_takes_only_defaults() {
+        let lookup = |name: &str| (name == "KEY").then(|| String::from("k$y"));
+        let kept = |text| replace(text, PLACE, &lookup, true).map(|(text, _)| text);
+        for (text, expected) in [
+            ("https://host/${KEY}/v1", "https://host/${KEY}/v1"),
+            ("${NONE:-https://host}/${KEY}", "https://host/${KEY}"),
+            ("${KEY:-x}/$$", "k$$y/$$"),
+        ] {
+            assert_eq!(kept(text).unwrap(), expected, "{text}");
+        }
+        assert!(kept("https://host/${NONE}").is_err());
     }
 
     #[test]

@@ -167,6 +167,21 @@ async fn a_member_answers_asks_and_fails_as_its_agent_elsewhere_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_agent_elsewhere_that_repeats_our_key_is_not_heard_with_it() {
+    for binding in ["", "binding: HTTP+JSON", "binding: GRPC"] {
+        let elsewhere = Elsewhere::start().await;
+        let system = system(team(&elsewhere.at, binding)).await;
+        // The header of the team is `Bearer ghostlight`.
+        let run = say(&system, "fail no such key: ghostlight").await;
+        let told = failure(run.outcome().await);
+        assert!(
+            told.contains("no such key: [redacted]") && !told.contains("ghostlight"),
+            "{told}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_an_agent_elsewhere_says_reaches_those_who_come_after_it() {
     let elsewhere = Elsewhere::start().await;
     let settings = ghostlight::a2a::ClientSettings::new(&elsewhere.at);

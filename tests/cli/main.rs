@@ -37,6 +37,7 @@ mod hostile;
     feature = "server"
 ))]
 mod killed;
+mod leaving;
 mod listening;
 mod lost_commits;
 #[cfg(feature = "memory")]

@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use super::previewer::Previewer;
 use crate::{
     contract::{
-        BoxFuture, Change, Entropy, InterceptorHandle, NextTool, Reconciled, Telling, ToolContext,
-        ToolError, ToolErrorKind, ToolHandle, ToolOutput,
+        BoxFuture, Change, Credential, Entropy, InterceptorHandle, NextTool, Reconciled, Telling,
+        ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
     },
     run::{Called, ToolCode, ToolEnd, ToolInvocation, Tries, operations::schema_fault},
     safety,
@@ -168,17 +168,22 @@ impl ToolCaller {
             Some(Err(_)) => Err(ToolError::in_doubt("the tool panicked")),
             None => Err(ToolError::in_doubt(format!("no end within {bound:?}"))),
         };
-        let Some(credential) = &invocation.credential else {
-            return output;
+        // The tool's output must not pass on what a person gave for this call alone, nor what the tool sends.
+        let secrets = tool.secrets();
+        let clean = |text: String| {
+            let text = match &invocation.credential {
+                Some(credential) => credential.taken_out_of(text),
+                None => text,
+            };
+            safety::without_secrets(text, secrets.iter().map(Credential::reveal))
         };
-        // The tool's output must not pass on what a person gave for this call alone.
         match output {
             Ok(mut output) => {
-                output.text = credential.taken_out_of(output.text);
+                output.text = clean(output.text);
                 Ok(output)
             }
             Err(mut error) => {
-                error.message = credential.taken_out_of(error.message);
+                error.message = clean(error.message);
                 Err(error)
             }
         }

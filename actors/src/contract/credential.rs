@@ -1,8 +1,11 @@
-//! A secret that a person gives for one tool call.
+//! A secret that a person gives for one tool call, or that a tool sends.
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// A password, code or key that a person gave for one tool call.
+/// The length of a word, in bytes, that may be a key whatever its name is.
+const LONG: usize = 16;
+
+/// A password, code or key: one that a person gave for one tool call, or one that a tool sends.
 ///
 /// It lives in the memory of this process only: no journal, event, log or model sees it. It is wiped when it is
 /// dropped, and replaced wherever the tool's output contains it.
@@ -13,6 +16,16 @@ impl Credential {
     /// Keeps a secret.
     pub fn new(secret: impl Into<String>) -> Self {
         Self(SecretString::from(secret.into()))
+    }
+
+    /// The secrets in the value of a header: the whole, and the words behind the name of a scheme. A header without a
+    /// secret's name holds one only if its value is as long as a key.
+    pub fn of_header(name: &str, value: &str) -> Vec<Self> {
+        let words = value.split_whitespace();
+        let behind_scheme = words.skip(1);
+        let may_be = |word: &&str| word.len() >= LONG || crate::safety::is_secret_key(name);
+        let secrets = [value.trim()].into_iter().chain(behind_scheme);
+        secrets.filter(may_be).map(Self::new).collect()
     }
 
     /// The secret itself, for the one place that uses it.

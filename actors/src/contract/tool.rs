@@ -45,6 +45,12 @@ pub trait Tool: Send + Sync + 'static {
         let _ = (call, cx);
         async { Reconciled::Unknown }
     }
+
+    /// The secrets that a call sends, such as the values of headers, which the other side may repeat. They are taken out
+    /// of results and errors before anybody reads them.
+    fn secrets(&self) -> Vec<Credential> {
+        Vec::new()
+    }
 }
 
 /// A function that makes a tool is itself that tool, so that `#[tool]` can turn a function into a value of the same
@@ -74,6 +80,10 @@ where
     ) -> impl Future<Output = Reconciled> + Send {
         let tool = self();
         async move { tool.reconcile(call, cx).await }
+    }
+
+    fn secrets(&self) -> Vec<Credential> {
+        self().secrets()
     }
 }
 
@@ -139,6 +149,11 @@ impl ToolHandle {
     ) -> BoxFuture<'a, Reconciled> {
         self.tool.reconcile(call, cx)
     }
+
+    /// The secrets that a call sends. See [`Tool::secrets`].
+    pub fn secrets(&self) -> Vec<Credential> {
+        self.tool.secrets()
+    }
 }
 
 impl<T: Tool> From<T> for ToolHandle {
@@ -196,6 +211,7 @@ trait ErasedTool: Send + Sync {
         cx: ToolContext,
     ) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
     fn reconcile<'a>(&'a self, call: &'a ToolCall, cx: ToolContext) -> BoxFuture<'a, Reconciled>;
+    fn secrets(&self) -> Vec<Credential>;
 }
 
 impl<T: Tool> ErasedTool for T {
@@ -209,6 +225,10 @@ impl<T: Tool> ErasedTool for T {
 
     fn reconcile<'a>(&'a self, call: &'a ToolCall, cx: ToolContext) -> BoxFuture<'a, Reconciled> {
         Box::pin(Tool::reconcile(self, call, cx))
+    }
+
+    fn secrets(&self) -> Vec<Credential> {
+        Tool::secrets(self)
     }
 }
 

@@ -110,14 +110,11 @@ pub(super) async fn export(arguments: Export) -> Result<Exit, Failure> {
     let row = keeping.find(&arguments.run).await?;
     let recording = recording(&keeping.store, row.run).await?;
     // Everything is checked before anything is printed.
-    let text = recording.to_json_lines();
-    let lines = text
-        .lines()
-        .map(|line| arguments.secrets.leaving(line.to_owned()));
-    let lines = lines.collect::<Result<Vec<String>, String>>();
+    let text = arguments.secrets.leaving(recording.to_json_lines());
+    let text = text.map_err(Failure::Usage)?;
     let mut out = std::io::stdout().lock();
-    for line in lines.map_err(Failure::Usage)? {
-        writeln!(out, "{}", plain_text::json(line))?;
+    for line in text.lines() {
+        writeln!(out, "{}", plain_text::json(line.to_owned()))?;
     }
     out.flush()?;
     Ok(Exit::Done)

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use ghostlight_actors::contract::ModelError;
 
-use super::display_host;
+use super::true_host;
 use crate::models::{Secret, client::install_provider};
 
 /// Settings that say how a server is reached.
@@ -77,7 +77,7 @@ pub(in crate::models) fn key_for(
     variable: &str,
 ) -> Option<Secret> {
     match given {
-        None if display_host(base_url) == own_host => Some(Secret::variable(variable)),
+        None if true_host(base_url) == own_host => Some(Secret::variable(variable)),
         given => given.cloned(),
     }
 }

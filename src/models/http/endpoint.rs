@@ -60,7 +60,7 @@ impl Endpoint {
             ..
         } = reaching;
         let url = parse_address(base_url)?;
-        let host = host_of(&url);
+        let host = display_host(base_url);
         let is_clear = url.scheme() == "http" && !is_local(&url);
         if is_clear && !reaching.allow_plain_http && (key.is_some() || has_key(further)) {
             return Err(invalid(format!(
@@ -116,14 +116,32 @@ impl fmt::Debug for Endpoint {
 
 /// Whether this address is on this machine, so that no key is needed.
 pub(in crate::models) fn is_loopback(base_url: &str) -> bool {
-    Url::parse(base_url).is_ok_and(|url| is_local(&url))
+    revealed(base_url).is_ok_and(|url| is_local(&url))
 }
 
-/// The server's name and port, for people; empty if the address cannot be read.
+/// The server's name and port, for people; empty if the address cannot be read. A variable is shown by its name.
 pub(in crate::models) fn display_host(base_url: &str) -> String {
-    Url::parse(base_url)
-        .map(|url| host_of(&url))
-        .unwrap_or_default()
+    let host = base_url
+        .split_once("://")
+        .map_or(base_url, |(_, rest)| rest);
+    match host.split('/').next() {
+        Some(host) if host.contains("${") => host.to_owned(),
+        _ => true_host(base_url),
+    }
+}
+
+/// The server's name and port; empty if the address cannot be read.
+pub(in crate::models) fn true_host(base_url: &str) -> String {
+    revealed(base_url).map_or_else(|_| String::new(), |url| host_of(&url))
+}
+
+/// The address with the values of its variables.
+fn revealed(base_url: &str) -> Result<Url, ModelError> {
+    let wanted = "base_url must be an address such as https://api.openai.com/v1";
+    let text =
+        SecretText::read(base_url.trim()).map_err(|error| invalid(format!("base_url: {error}")))?;
+    let text = text.reveal().map_err(not_had)?;
+    Url::parse(text.expose_secret()).map_err(|error| invalid(format!("{wanted}: {error}")))
 }
 
 fn host_of(url: &Url) -> String {
@@ -134,13 +152,14 @@ fn host_of(url: &Url) -> String {
     }
 }
 
-/// Reads an address.
+/// Reads an address, and looks up its variables.
 ///
 /// # Errors
-/// An address that cannot be requested, or that holds a credential. No error repeats it.
+/// An address that cannot be requested, or that holds a credential; a variable that is not set
+/// ([`ErrorKind::Authentication`]). No error repeats it.
 pub(crate) fn parse_address(text: &str) -> Result<Url, ModelError> {
     let wanted = "base_url must be an address such as https://api.openai.com/v1";
-    let url = Url::parse(text.trim()).map_err(|error| invalid(format!("{wanted}: {error}")))?;
+    let url = revealed(text)?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(invalid(format!("{wanted}, with http or https")));
     }

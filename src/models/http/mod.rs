@@ -29,7 +29,7 @@ pub(super) use attempt::Received;
 pub(super) use attempt::{Attempt, Body};
 pub(super) use connection::{Connection, Reach, key_for};
 pub(crate) use endpoint::parse_address;
-pub(super) use endpoint::{Endpoint, Key, Reaching, display_host, is_loopback};
+pub(super) use endpoint::{Endpoint, Key, Reaching, display_host, is_loopback, true_host};
 pub(super) use failure::{Failure, Phase, ServerKind};
 pub(super) use scrub::Scrub;
 pub use settings::Timeouts;

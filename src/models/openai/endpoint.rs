@@ -8,7 +8,7 @@ use http::HeaderMap;
 use secrecy::SecretString;
 
 use super::{encoded_tools::EncodedTools, settings::OpenAiSettings};
-use crate::models::http::{Endpoint, Key, Reach, Reaching, ServerKind, display_host, key_for};
+use crate::models::http::{Endpoint, Key, Reach, Reaching, ServerKind, key_for, true_host};
 
 const OWN_HOST: &str = "api.openai.com";
 
@@ -27,7 +27,7 @@ impl OpenAiEndpoint {
     /// # Errors
     /// The errors of [`Endpoint::open`].
     pub(super) fn open(settings: &OpenAiSettings) -> Result<Self, ModelError> {
-        let is_openai = display_host(&settings.base_url) == OWN_HOST;
+        let is_openai = true_host(&settings.base_url) == OWN_HOST;
         let key = settings.api_key.as_ref();
         let key = key_for(&settings.base_url, OWN_HOST, key, "OPENAI_API_KEY");
         let server = Endpoint::open(Reaching {

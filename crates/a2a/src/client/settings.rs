@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use ghostlight_actors::contract::Credential;
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -138,6 +139,15 @@ impl ClientSettings {
             }
         };
         Ok(Addresses { card, agent })
+    }
+
+    /// The secrets in the headers, which the agent may repeat.
+    pub(crate) fn secrets(&self) -> Vec<Credential> {
+        let headers = self.headers.iter();
+        let values = headers.filter_map(|(name, reveal)| Some((name, reveal().ok()?)));
+        values
+            .flat_map(|(name, value)| Credential::of_header(name, &value))
+            .collect()
     }
 
     pub(super) fn sent_headers(&self) -> Result<HeaderMap, ClientError> {

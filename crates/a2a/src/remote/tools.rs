@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    contract::{Reconciled, Tool, ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
+    contract::{
+        Credential, Reconciled, Tool, ToolContext, ToolError, ToolHandle, ToolOutput, Toolset,
+    },
     vocabulary::{Arguments, Data, Effect, ToolCall, ToolDefinition},
 };
 use schemars::JsonSchema;
@@ -178,6 +180,10 @@ impl Tool for Send {
             _ => Reconciled::Unknown,
         }
     }
+
+    fn secrets(&self) -> Vec<Credential> {
+        self.client.settings().secrets()
+    }
 }
 
 /// Waits for a task.
@@ -200,6 +206,10 @@ impl Tool for Await {
         let TaskId { task } = read(&arguments)?;
         let task = self.client.settled(&task, |text| cx.output(text)).await?;
         output(Standing::of_task(&task))
+    }
+
+    fn secrets(&self) -> Vec<Credential> {
+        self.client.settings().secrets()
     }
 }
 
@@ -232,5 +242,9 @@ impl Tool for Cancel {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn secrets(&self) -> Vec<Credential> {
+        self.client.settings().secrets()
     }
 }

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use ghostlight_actors::vocabulary::Effect;
+use ghostlight_actors::{contract::Credential, safety::is_secret_key, vocabulary::Effect};
 use serde::Deserialize;
 
-use super::{authorization::OAuthSettings, error::SettingsError, import};
+use super::{authorization::OAuthSettings, error::SettingsError, import, references::reveal};
 
 /// The default time limit for connecting: a server that a package manager has to fetch first is slow.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -196,6 +196,19 @@ impl ServerSettings {
     pub fn pins(mut self, file: impl Into<PathBuf>) -> Self {
         self.pins = Some(file.into());
         self
+    }
+
+    /// The secrets in the headers and the environment, which the server may repeat.
+    pub(super) fn secrets(&self) -> Vec<Credential> {
+        let env = self.env.iter().filter(|(name, _)| is_secret_key(name));
+        let named = self.headers.iter().chain(env);
+        let revealed = named.filter_map(|(name, value)| {
+            let value = reveal(value, |name| std::env::var(name).ok()).ok()?;
+            Some((name, value))
+        });
+        revealed
+            .flat_map(|(name, value)| Credential::of_header(name, &value))
+            .collect()
     }
 
     pub(super) fn connects_within(&self) -> Duration {

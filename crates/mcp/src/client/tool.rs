@@ -1,7 +1,7 @@
 //! A tool of a server.
 
 use ghostlight_actors::{
-    contract::{Tool, ToolContext, ToolError, ToolOutput},
+    contract::{Credential, Tool, ToolContext, ToolError, ToolOutput},
     vocabulary::{Arguments, Continued, Effect, ToolDefinition},
 };
 use rmcp::{
@@ -60,6 +60,10 @@ impl Tool for McpTool {
             None => self.exchange(params, 0, &cx).await,
             Some(continued) => self.go_on(params, &continued, &cx).await,
         }
+    }
+
+    fn secrets(&self) -> Vec<Credential> {
+        self.connection.shared().settings.secrets()
     }
 }
 

@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Asked, GET, READ};
+use super::{Asked, GET, READ, views::EventView};
 use crate::{
     address::{Path, Query},
     endpoint::Endpoints,
@@ -69,7 +69,7 @@ struct Page {
     /// Events in the order of their commits: `run`, `sequence`, `position`, `part` (where an entry has several), `at`,
     /// `path`, `type`, `data`.
     #[schemars(with = "Vec<Value>")]
-    events: Vec<EventRecord>,
+    events: Vec<EventView>,
     /// The value of `after` for the next page; `null` where there are no more events now.
     next: Option<String>,
 }
@@ -214,6 +214,7 @@ async fn page(
         }
     }
     let end = events.last().and_then(Place::of).or(after);
+    let events = events.into_iter().map(EventView).collect();
     if let Some(end) = end {
         readings.keep(top, end, reading);
     }
@@ -287,7 +288,7 @@ fn sent(
                     let ends = within
                         .as_ref()
                         .is_some_and(|within| within.ends_with(&record));
-                    let sent = event_of(&record);
+                    let sent = event_of(record);
                     return Some((sent, (!ends).then_some((events, within))));
                 }
                 Err(error) => {
@@ -301,14 +302,15 @@ fn sent(
 }
 
 /// A recorded event with its place as its id; a preview has no id.
-fn event_of(record: &EventRecord) -> sse::Event {
+fn event_of(record: EventRecord) -> sse::Event {
     let name = match &record.event {
         Event::Unknown(_) => "unknown",
         event => event.name(),
     };
-    let text = serde_json::to_string(record).unwrap_or_default();
-    let event = sse::Event::default().event(name).data(text);
-    match Place::of(record) {
+    let event = sse::Event::default().event(name);
+    let place = Place::of(&record);
+    let event = event.data(serde_json::to_string(&EventView(record)).unwrap_or_default());
+    match place {
         Some(place) => event.id(place.to_string()),
         None => event,
     }

@@ -12,7 +12,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ADMIN, Asked, GET, READ, runs::listed, views::RunView};
+use super::{
+    ADMIN, Asked, GET, READ,
+    runs::listed,
+    views::{RunView, Shown},
+};
 use crate::{
     address::{Path, Query},
     endpoint::Endpoints,
@@ -231,7 +235,7 @@ async fn open(
 async fn topics(
     asked: Asked,
     Query(query): Query<OpenQuery>,
-) -> Result<Json<Vec<RunTopics>>, Problem> {
+) -> Result<Shown<Vec<RunTopics>>, Problem> {
     let mut found = Vec::new();
     for (run, view) in open(&asked, &query).await? {
         let topics = TopicView::all(run.topics().await?);
@@ -239,15 +243,15 @@ async fn topics(
             found.push(RunTopics { run: view, topics });
         }
     }
-    Ok(Json(found))
+    Ok(Shown(found))
 }
 
 async fn topics_of_run(
     asked: Asked,
     Path(id): Path<String>,
-) -> Result<Json<Vec<TopicView>>, Problem> {
+) -> Result<Shown<Vec<TopicView>>, Problem> {
     let (run, _) = asked.run(&id).await?;
-    Ok(Json(TopicView::all(run.topics().await?)))
+    Ok(Shown(TopicView::all(run.topics().await?)))
 }
 
 async fn budgets(

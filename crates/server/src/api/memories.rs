@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::{
     Asked, GET, POST, READ, RUN,
     sessions::{no_scope, shared_scope},
+    views::Shown,
 };
 use crate::{
     address::{Path, Query},
@@ -174,7 +175,7 @@ async fn items(
     asked: Asked,
     Path((team, name)): Path<(String, String)>,
     Query(query): Query<ItemsQuery>,
-) -> Result<Json<Items>, Problem> {
+) -> Result<Shown<Items>, Problem> {
     let memory = stored(&asked, (&team, &name), query.scope.as_deref()).await?;
     let limit = query.limit.unwrap_or(PAGE.0).clamp(1, PAGE.1);
     let mut items = memory.list().await?;
@@ -200,7 +201,7 @@ async fn items(
         items.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
     }
     items.truncate(limit);
-    Ok(Json(Items { items, total }))
+    Ok(Shown(Items { items, total }))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

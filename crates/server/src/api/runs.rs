@@ -8,6 +8,7 @@ use ghostlight_actors::{
     contract::{RunFilter, RunRow, RunStatus},
     definition::TeamSpec,
     run::{Recorded, operations::Allowance},
+    safety::{redact_definition, redact_text},
     vocabulary::{Begun, Entry, JournalId, OperationId, Outcome, RunId, SessionId},
 };
 use schemars::JsonSchema;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::{
     ADMIN, Asked, GET, POST, READ, RUN, events,
-    views::{End, QuestionView, RunView},
+    views::{End, QuestionView, RunView, Shown},
 };
 use crate::{
     access::fresh_id,
@@ -133,6 +134,13 @@ impl End {
             answer: outcome.as_answer().map(|answer| answer.text.clone()),
             stopped: outcome.stop_reason().map(ToString::to_string),
             error: None,
+        }
+    }
+
+    pub(crate) fn of_error(error: &dyn std::fmt::Display) -> Self {
+        Self {
+            error: Some(redact_text(&error.to_string()).into_owned()),
+            ..Self::default()
         }
     }
 }
@@ -336,11 +344,7 @@ async fn one(asked: Asked, Path(id): Path<String>) -> Result<Json<Details>, Prob
         None => None,
         Some(Ok(outcome)) => Some(End::of_outcome(&outcome)),
         Some(Err(SystemError::Failed { error, .. } | SystemError::Parked { error, .. })) => {
-            let error = Some(error.to_string());
-            Some(End {
-                error,
-                ..End::default()
-            })
+            Some(End::of_error(&error))
         }
         Some(Err(error)) => return Err(error.into()),
     };
@@ -359,9 +363,10 @@ async fn one(asked: Asked, Path(id): Path<String>) -> Result<Json<Details>, Prob
     }))
 }
 
-async fn definition(asked: Asked, Path(id): Path<String>) -> Result<Json<TeamSpec>, Problem> {
+async fn definition(asked: Asked, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
     let (run, _) = asked.run(&id).await?;
-    Ok(Json(pinned_team(asked.system.store(), run.id()).await?))
+    let team = json!(pinned_team(asked.system.store(), run.id()).await?);
+    Ok(Json(redact_definition(&team)))
 }
 
 async fn tree(asked: Asked, Path(id): Path<String>) -> Result<Json<Vec<RunView>>, Problem> {
@@ -390,7 +395,7 @@ async fn entries(
     asked: Asked,
     Path(id): Path<String>,
     Query(query): Query<EntriesQuery>,
-) -> Result<Json<Vec<Value>>, Problem> {
+) -> Result<Shown<Vec<Value>>, Problem> {
     let (run, _) = asked.run(&id).await?;
     let journal = JournalId::Run(run.id());
     let limit = query.limit.unwrap_or(PAGE.0).clamp(1, PAGE.1);
@@ -410,7 +415,7 @@ async fn entries(
             "entry": entry,
         }));
     }
-    Ok(Json(shown))
+    Ok(Shown(shown))
 }
 
 /// An entry without the secrets of a call that waits for approval: they are for the journal alone.

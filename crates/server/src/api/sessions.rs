@@ -9,6 +9,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ghostlight_actors::{
     actor::{Session, SessionQuery},
     contract::SessionRow,
+    safety,
     session::LoggedTurn,
     vocabulary::{ArtifactInfo, Message, Scope},
 };
@@ -19,7 +20,7 @@ use serde_json::Value;
 use super::{
     Asked, GET, POST, READ, RUN,
     turns::{self, TurnBody, TurnQuery, TurnView},
-    views::SessionName,
+    views::{SessionName, Shown},
 };
 use crate::{
     address::{Path, Query},
@@ -146,7 +147,7 @@ async fn list(asked: Asked, Query(query): Query<ListQuery>) -> Result<Json<Page>
             session: SessionName::of(&one.session, &asked.caller),
             owner: one.owner,
             turns: one.turns,
-            title: one.title,
+            title: safety::redact_text(&one.title).into_owned(),
             open: one.open.map(|run| run.to_string()),
             updated_at: one.updated_at.0,
         });
@@ -201,15 +202,15 @@ async fn shown(asked: &Asked, session: &Session) -> Result<Log, Problem> {
     })
 }
 
-async fn log(asked: Asked, named: Named) -> Result<Json<Log>, Problem> {
+async fn log(asked: Asked, named: Named) -> Result<Shown<Log>, Problem> {
     let session = session(&asked, named)?;
-    shown(&asked, &session).await.map(Json)
+    shown(&asked, &session).await.map(Shown)
 }
 
-async fn messages(asked: Asked, named: Named) -> Result<Json<Vec<Message>>, Problem> {
+async fn messages(asked: Asked, named: Named) -> Result<Shown<Vec<Message>>, Problem> {
     let transcript = session(&asked, named)?.transcript().await?;
     let messages = transcript.messages().into_iter();
-    Ok(Json(
+    Ok(Shown(
         messages.map(|message| Message::clone(&message)).collect(),
     ))
 }
@@ -245,11 +246,11 @@ async fn rewind(
     asked: Asked,
     named: Named,
     Body(body): Body<RewindBody>,
-) -> Result<Json<Log>, Problem> {
+) -> Result<Shown<Log>, Problem> {
     let session = session(&asked, named)?;
     session.rewind(body.turns).await?;
     let mut log = session.log().await?;
-    Ok(Json(Log {
+    Ok(Shown(Log {
         session: SessionName::of(session.id(), &asked.caller),
         owner: log.owner.take(),
         turns: log.turns,
@@ -299,10 +300,10 @@ async fn state(
     asked: Asked,
     named: Named,
     Query(query): Query<ScopeQuery>,
-) -> Result<Json<serde_json::Map<String, Value>>, Problem> {
+) -> Result<Shown<serde_json::Map<String, Value>>, Problem> {
     let scope = scope(&asked, query.scope.as_deref())?;
     let values = session(&asked, named)?.state(scope).await?;
-    Ok(Json(values.into_iter().collect()))
+    Ok(Shown(values.into_iter().collect()))
 }
 
 async fn artifacts(

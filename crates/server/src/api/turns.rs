@@ -255,11 +255,7 @@ pub(crate) async fn answer(
         Some(Ok(Waited::GoesOn)) | None => {}
         // A run that ended badly is no failure of the request.
         Some(Err(problem)) if row.status.is_ended() || problem.word() == "conflict" => {
-            let error = Some(problem.detail().to_owned());
-            end = Some(End {
-                error,
-                ..End::default()
-            });
+            end = Some(End::of_error(&problem.detail()));
         }
         Some(Err(problem)) => return Err(problem),
     }

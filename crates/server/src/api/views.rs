@@ -1,14 +1,51 @@
 //! The views of the JSON interface, whose forms stay when the engine changes.
 
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
 use ghostlight_actors::{
     contract::RunRow,
-    vocabulary::{OperationId, Question, RunId, SessionId},
+    safety,
+    vocabulary::{Event, EventRecord, OperationId, Question, RunId, SessionId},
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::caller::Caller;
+use crate::{caller::Caller, problem::Problem};
+
+/// A response with what is recorded, without secrets. The end of a turn, its questions and artifacts go out whole: they
+/// are for who asked.
+#[derive(Debug)]
+pub(crate) struct Shown<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Shown<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_value(self.0) {
+            Ok(value) => Json(safety::redact_json(&value)).into_response(),
+            Err(error) => Problem::internal(&error).into_response(),
+        }
+    }
+}
+
+/// An event as others see it: without secrets, and a question with all that acts.
+#[derive(Debug)]
+pub(crate) struct EventView(pub(crate) EventRecord);
+
+impl Serialize for EventView {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let whole = serde_json::to_value(&self.0).map_err(serde::ser::Error::custom)?;
+        let mut shown = safety::redact_json(&whole);
+        if let Event::QuestionAsked { .. } = &self.0.event
+            && let Some(question) = shown.pointer_mut("/data/question")
+        {
+            // Its call is shown as it is to whoever decides: each secret is a token.
+            *question = whole["data"]["question"].clone();
+        }
+        shown.serialize(serializer)
+    }
+}
 
 /// A session's name.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -72,7 +109,7 @@ impl RunView {
             agent: row.agent.clone(),
             path: row.path.clone(),
             status: row.status.as_str(),
-            title: row.title.clone(),
+            title: safety::redact_text(&row.title).into_owned(),
             started_at: row.started_at.0,
             updated_at: row.updated_at.0,
             wake_at: row.wake_at.map(|at| at.0),

@@ -39,6 +39,46 @@ async fn a_turn_is_said_and_waited_for_and_its_session_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_secret_is_in_what_is_shown_of_runs_and_sessions() {
+    let desk = Desk::open().await;
+    let (client, secrets) = (&desk.client, ["abcdefghijklmnop1234", "swordfish"]);
+    let text = "use sk-proj-abcdefghijklmnop1234, password: swordfish";
+    let said = desk.say(client, "s", text).await.is(200).json();
+    assert!(
+        text_at(&said, "/end/answer").contains("swordfish"),
+        "the answer is for who asked: {said}"
+    );
+    assert!(
+        !text_at(&said, "/run/title").contains("swordfish"),
+        "{said}"
+    );
+    let run = text_at(&said, "/run/id");
+    for path in [
+        "/api/v1/runs".to_owned(),
+        format!("/api/v1/runs/{run}/tree"),
+        format!("/api/v1/runs/{run}/entries"),
+        format!("/api/v1/runs/{run}/definition"),
+        format!("/api/v1/runs/{run}/events"),
+        "/api/v1/sessions".to_owned(),
+        "/api/v1/sessions/desk/s".to_owned(),
+        "/api/v1/sessions/desk/s/messages".to_owned(),
+    ] {
+        let shown = client.get(&path).await.is(200).json().to_string();
+        for secret in secrets {
+            assert!(!shown.contains(secret), "{path}: {shown}");
+        }
+    }
+    let path = format!("/api/v1/runs/{run}/events");
+    let accept = "Accept: text/event-stream\r\n";
+    let streamed = client.request("GET", &path, accept, None).await.is(200);
+    let streamed = format!("{streamed:?}");
+    assert!(streamed.contains("run_ended"), "{streamed}");
+    for secret in secrets {
+        assert!(!streamed.contains(secret), "{streamed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_is_sent_again_under_its_id_is_one_run() {
     let desk = Desk::open().await;
     let path = "/api/v1/sessions/desk/s/turns?wait=50";

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ghostlight_actors::vocabulary::{Effect, ToolFilter};
 use reqwest::{Url, header::HeaderName};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
 use super::{OpenApiError, document::Document};
@@ -138,7 +138,13 @@ impl OpenApiSettings {
     /// The address of the API. The document's own address is used only if no secrets are sent there.
     pub(super) fn base(&self, document: &Document) -> Result<Url, OpenApiError> {
         if let Some(given) = &self.base_url {
-            let mut url = address(given)?;
+            let mut url = match given.contains("${") {
+                // The fault must not repeat what the variables hold.
+                true => address(self.revealed(given)?.expose_secret()).map_err(|_| {
+                    OpenApiError::Setting(format!("`base_url`: {given} is no address of a server"))
+                })?,
+                false => address(given)?,
+            };
             url.set_query(None);
             return Ok(url);
         }
@@ -165,6 +171,16 @@ impl OpenApiSettings {
             ));
         }
         Ok(url)
+    }
+
+    /// The text with the secrets that it refers to.
+    fn revealed(&self, text: &str) -> Result<SecretString, OpenApiError> {
+        match &self.reveal {
+            Some(Reveal(look_up)) => {
+                look_up(text).map_err(|error| OpenApiError::Setting(format!("`base_url`: {error}")))
+            }
+            None => Ok(text.into()),
+        }
     }
 
     /// The web settings that allow this address and no other.
