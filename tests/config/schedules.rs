@@ -93,6 +93,14 @@ webhooks:
             "{ name: a, secret: \"${S}\", callback: \"{to}\" }",
             "`callback` has {to}",
         ),
+        (
+            "{ name: a, secret: \"${S}\", session: \"{query.room}\" }",
+            "`session` has {query.room}, which the sender does not sign",
+        ),
+        (
+            "{ name: a, secret: \"${S}\", callback: \"{header.x-to}\" }",
+            "`callback` has {header.x-to}, which the sender does not sign",
+        ),
         ("{ name: not good, secret: \"${S}\" }", "webhook name"),
     ] {
         let text = format!("agent: {{ name: desk }}\nwebhooks:\n- {webhook}\n");

@@ -1,6 +1,6 @@
 //! Webhooks: turns that other programs post to an address.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,9 @@ use super::{
 /// The server (`ghostlight serve --listen`) has it at `/hooks/TEAM/NAME`. Every request is signed with the
 /// [`secret`](Self::secret); one that comes twice, by a retry or by somebody who recorded it, is one turn.
 ///
-/// `say` and `session` may hold values of the request in braces: `{body.issue.title}` and `{body.labels.0}` of its JSON,
-/// `{header.x-github-event}`, `{query.name}`; `{body}` is the whole, and `{{` is a brace.
+/// `say` and `session` may hold values of the request in braces: `{body.issue.title}` and `{body.labels.0}` of its JSON (or
+/// the fields of its form), `{header.x-github-event}`, `{query.name}`; `{body}` is the whole, and `{{` is a brace. `session`
+/// and `callback` hold signed values alone: those of the body, and of the headers that the sender signs.
 ///
 /// ```
 /// use ghostlight_actors::definition::{Webhook, WebhookSignature};
@@ -43,7 +44,7 @@ pub struct Webhook {
     /// The turn's text, with values of the request; the whole body when it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub say: Option<String>,
-    /// The key of the session to which it is said, with values of the request; the webhook's name when left out.
+    /// The key of the session to which it is said, with signed values of the request; the webhook's name when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// Who says it, in a session that belongs to somebody.
@@ -53,9 +54,9 @@ pub struct Webhook {
     /// the turn is recorded, and which run it is.
     #[serde(skip_serializing_if = "is_default")]
     pub wait_s: u32,
-    /// Where the answer is posted, with values of the request, such as `{body.response_url}`. It is signed with the
-    /// webhook's secret by Standard Webhooks, and posted as a [`Notification`](super::Notification) is. The server says
-    /// which hosts a request may name.
+    /// Where the answer is posted, with signed values of the request, such as `{body.response_url}`. It is signed with the
+    /// webhook's secret by Standard Webhooks, and posted as a [`Notification`](super::Notification) is; to Slack, as the text
+    /// of a message. The server says which hosts a request may name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback: Option<String>,
 }
@@ -72,12 +73,25 @@ pub enum WebhookSignature {
     /// GitHub, and many after it: `X-Hub-Signature-256` over the body alone. Without a time in it a request that was
     /// recorded can be sent again for ever, and is the same turn for ever.
     Github,
-    /// Slack: `X-Slack-Signature` and `X-Slack-Request-Timestamp`.
+    /// Slack: `X-Slack-Signature` and `X-Slack-Request-Timestamp`. Each attempt is signed anew; the same body is the same turn.
     Slack,
-    /// Stripe: `Stripe-Signature`, with the time inside.
+    /// Stripe: `Stripe-Signature`, with the time inside. Each attempt is signed anew; the same body is the same turn.
     Stripe,
     /// Ghostlight: `Ghostlight-Signature` and `Ghostlight-Timestamp`.
     Ghostlight,
+}
+
+impl WebhookSignature {
+    /// Whether the sender signs this header as well as the body. No sender signs the address.
+    fn signs(self, header: &str) -> bool {
+        let signed: &[&str] = match self {
+            Self::Standard => &["webhook-id", "webhook-timestamp"],
+            Self::Slack => &["x-slack-request-timestamp"],
+            Self::Ghostlight => &["ghostlight-timestamp"],
+            Self::Github | Self::Stripe => &[],
+        };
+        signed.iter().any(|name| header.eq_ignore_ascii_case(name))
+    }
 }
 
 impl Webhook {
@@ -174,9 +188,25 @@ impl Webhook {
             if text.trim().is_empty() {
                 return Err(format!("`{what}` is empty"));
             }
-            WebhookPiece::all(text).map_err(|reason| format!("`{what}` {reason}"))?;
+            let pieces = WebhookPiece::all(text).map_err(|reason| format!("`{what}` {reason}"))?;
+            // A recorded request that is sent again with another value would be another turn, or be answered elsewhere.
+            let unsigned = pieces.into_iter().find(|piece| !self.is_signed(*piece));
+            if let Some(piece) = unsigned.filter(|_| what != "say") {
+                return Err(format!(
+                    "`{what}` has {{{piece}}}, which the sender does not sign, so that whoever recorded a request could \
+                     change it: use values of the body"
+                ));
+            }
         }
         Ok(())
+    }
+
+    fn is_signed(&self, piece: WebhookPiece<'_>) -> bool {
+        match piece {
+            WebhookPiece::Text(_) | WebhookPiece::Body(_) => true,
+            WebhookPiece::Header(name) => self.signature.signs(name),
+            WebhookPiece::Query(_) => false,
+        }
     }
 }
 
@@ -219,6 +249,18 @@ pub enum WebhookPiece<'t> {
     Header(&'t str),
     /// A parameter of the address.
     Query(&'t str),
+}
+
+impl fmt::Display for WebhookPiece<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Body("") => f.write_str("body"),
+            Self::Body(path) => write!(f, "body.{path}"),
+            Self::Header(name) => write!(f, "header.{name}"),
+            Self::Query(name) => write!(f, "query.{name}"),
+        }
+    }
 }
 
 impl<'t> WebhookPiece<'t> {
@@ -302,10 +344,38 @@ mod tests {
             (fine().callback(""), "`callback` is empty"),
             (fine().session("{body.}"), "`session` has {body.}"),
             (fine().wait_s(31), "30 seconds"),
+            (
+                fine().session("a-{query.room}"),
+                "`session` has {query.room}",
+            ),
+            (fine().session("{header.x-room}"), "does not sign"),
+            (fine().callback("{query.to}"), "`callback` has {query.to}"),
+            (
+                fine()
+                    .signature(WebhookSignature::Github)
+                    .session("{header.webhook-id}"),
+                "`session` has {header.webhook-id}",
+            ),
+            (
+                fine()
+                    .signature(WebhookSignature::Stripe)
+                    .session("{header.stripe-signature}"),
+                "does not sign",
+            ),
         ];
         for (webhook, expected) in wrong {
             let reason = webhook.check().unwrap_err();
             assert!(reason.contains(expected), "{webhook:?}: {reason}");
+        }
+        let signed = [
+            fine().session("{header.Webhook-Id}-{body.room}"),
+            fine()
+                .signature(WebhookSignature::Slack)
+                .session("{header.x-slack-request-timestamp}"),
+            fine().say("{header.x-event} {query.from}"),
+        ];
+        for webhook in signed {
+            webhook.check().unwrap();
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::{
     extract::{FromRequest, Request},
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
 };
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
@@ -21,7 +21,7 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &Shared) -> Result<Self, Problem> {
-        is_json(&request)?;
+        demand_json(request.headers())?;
         let body = read(request, &state.limits).await?;
         parse(&body).map(Self)
     }
@@ -31,7 +31,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Shared> for MaybeJson<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &Shared) -> Result<Self, Problem> {
-        let is_json = is_json(&request);
+        let is_json = demand_json(request.headers());
         let body = read(request, &state.limits).await?;
         if body.is_empty() {
             return Ok(Self(T::default()));
@@ -49,7 +49,7 @@ impl FromRequest<Shared> for Bytes {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &Shared) -> Result<Self, Problem> {
-        is_json(&request)?;
+        demand_json(request.headers())?;
         read(request, &state.limits).await.map(Self)
     }
 }
@@ -78,22 +78,27 @@ impl FromRequest<Shared> for Message {
 
 /// Whether a request is one of gRPC.
 #[cfg(feature = "a2a")]
-pub(crate) fn is_grpc(headers: &axum::http::HeaderMap) -> bool {
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     kind.split([';', '+']).next() == Some("application/grpc")
 }
 
-/// Demands the media type of JSON, which a page of another site cannot send without permission (CORS).
-fn is_json(request: &Request) -> Result<(), Problem> {
-    let kind = request.headers().get(header::CONTENT_TYPE);
+/// Whether a request is a form.
+pub(crate) fn is_form(headers: &HeaderMap) -> bool {
+    media_type(headers) == "application/x-www-form-urlencoded"
+}
+
+fn media_type(headers: &HeaderMap) -> String {
+    let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let kind = kind
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
+    let kind = kind.split(';').next().unwrap_or_default();
+    kind.trim().to_ascii_lowercase()
+}
+
+/// Demands the media type of JSON, which a page of another site cannot send without permission (CORS).
+fn demand_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let kind = media_type(headers);
     if kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")) {
         return Ok(());
     }
@@ -103,6 +108,17 @@ fn is_json(request: &Request) -> Result<(), Problem> {
         "media-type",
         detail,
     ))
+}
+
+/// The body of a request whose signature covers it: JSON or a form.
+pub(crate) async fn signed(
+    request: Request,
+    limits: &ServerLimits,
+) -> Result<bytes::Bytes, Problem> {
+    if !is_form(request.headers()) {
+        demand_json(request.headers())?;
+    }
+    read(request, limits).await
 }
 
 /// Takes the body out of a request.

@@ -23,6 +23,7 @@ use ghostlight_tools::{
     WebSettings,
     web::{PostError, Poster},
 };
+use serde_json::Value;
 use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use subscription::ChatRecipient;
@@ -135,14 +136,14 @@ impl Deliveries {
         self.0.asked.check(address)
     }
 
-    /// Posts the news of a run to an address that a request named, signed with the secret of this environment variable.
-    /// When this returns it is durable; told twice it is the same.
+    /// Posts the news of a run to an address that a request named, signed with the secret of this environment variable, in
+    /// this form where it is the receiver's own. When this returns it is durable; told twice it is the same.
     pub(crate) async fn call_back(
         &self,
         system: &System,
         run: RunId,
         address: &str,
-        secret: &str,
+        (secret, payload): (&str, Option<Value>),
     ) -> Result<(), StoreError> {
         let name = format!(
             "callback-{:.16}",
@@ -159,7 +160,7 @@ impl Deliveries {
                 RunNews::Cancelled,
             ],
             is_asked: true,
-            payload: None,
+            payload,
         };
         self.subscribe(system, Subscription::new(run, name, to))
             .await

@@ -11,8 +11,8 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
-    extract::State,
-    http::{HeaderMap, Method, StatusCode},
+    extract::{Request, State},
+    http::{Method, StatusCode},
     response::{IntoResponse as _, Response},
 };
 use ghostlight_actors::{
@@ -29,7 +29,6 @@ use serde_json::json;
 use crate::{
     address::Path,
     api::{Asked, Unsaid},
-    body::Bytes,
     caller::{Caller, Holder},
     compatible::answer_of,
     deliveries::ChatRecipient,
@@ -101,8 +100,7 @@ pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
 async fn receive(
     State(state): State<Shared>,
     Path((team, name)): Path<(String, String)>,
-    headers: HeaderMap,
-    Bytes(body): Bytes,
+    posted: Request,
 ) -> Result<Response, Problem> {
     let unknown = || Problem::not_found(format!("messenger {name:?} of a team {team:?}"));
     let spec = state.team(&team).ok_or_else(unknown)?;
@@ -110,7 +108,8 @@ async fn receive(
     let messenger = messengers.find(|messenger| messenger.name == name);
     let messenger = messenger.ok_or_else(unknown)?;
     let secret = messenger.secret_variable().unwrap_or_default();
-    verified(&name, secret, WebhookSignature::Standard, &headers, &body)?;
+    let form = WebhookSignature::Standard;
+    let (_, body) = verified(&name, secret, form, posted, &state).await?;
     let incoming: Incoming = serde_json::from_slice(&body)
         .map_err(|error| Problem::invalid(format!("the body: {error}")))?;
     match incoming {

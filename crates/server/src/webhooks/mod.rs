@@ -1,9 +1,11 @@
 //! Webhooks of teams: the request of another program becomes a turn.
 
 mod signature;
+mod slack;
 
 #[cfg(feature = "deliveries")]
 pub(crate) use signature::signed;
+use signature::{Claim, Refused};
 
 use std::{
     sync::Arc,
@@ -11,22 +13,22 @@ use std::{
 };
 
 use axum::{
-    extract::State,
+    extract::{Request as Posted, State},
     http::{HeaderMap, Method, StatusCode},
     response::Response,
 };
 use ghostlight_actors::{
     actor::Run,
-    definition::{WebhookPiece, WebhookSignature},
+    definition::{Webhook, WebhookPiece, WebhookSignature},
     session::Turn,
 };
 use ring::digest;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     address::{Path, Query},
     api::{Asked, TurnView, answer},
-    body::Bytes,
+    body,
     caller::{Caller, Holder},
     endpoint::{Access, Endpoints},
     problem::Problem,
@@ -43,7 +45,7 @@ pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
             "/hooks/{team}/{name}",
             // The signature of the body authenticates the sender.
             Access::Public,
-            "Says the turn of a team's webhook: JSON, signed as the webhook wants it.",
+            "Says the turn of a team's webhook: JSON or a form, signed as the webhook wants it.",
             receive,
         )
         .takes::<Value>()
@@ -54,17 +56,20 @@ async fn receive(
     State(state): State<Shared>,
     Path((team, name)): Path<(String, String)>,
     Query(query): Query<Vec<(String, String)>>,
-    headers: HeaderMap,
-    Bytes(body): Bytes,
+    posted: Posted,
 ) -> Result<Response, Problem> {
     let unknown = || Problem::not_found(format!("webhook {name:?} of a team {team:?}"));
     let webhooks = state.team(&team).ok_or_else(unknown)?.webhooks;
     let webhook = webhooks.into_iter().find(|webhook| webhook.name == name);
     let webhook = webhook.ok_or_else(unknown)?;
     let secret = webhook.secret_variable().unwrap_or_default();
-    let id = verified(&name, secret, webhook.signature, &headers, &body)?;
-    let body: Value = serde_json::from_slice(&body)
-        .map_err(|error| Problem::invalid(format!("the body is no JSON: {error}")))?;
+    let headers = posted.headers().clone();
+    let (id, body) = verified(&name, secret, webhook.signature, posted, &state).await?;
+    let body = values(&headers, &body)?;
+    let is_of_slack = webhook.signature == WebhookSignature::Slack;
+    if is_of_slack && let Some(challenge) = slack::challenge(&body) {
+        return Ok(challenge);
+    }
     let request = Request {
         body: &body,
         headers: &headers,
@@ -99,16 +104,37 @@ async fn receive(
     let run = asked.say(&session, turn).await?;
     if let Some(address) = &callback {
         // The sender hears of the turn when the address is durable, too; until then it sends the request again.
-        call_back(
-            &state,
-            &run,
-            address,
-            webhook.secret_variable().unwrap_or_default(),
-        )
-        .await?;
+        call_back(&state, &run, address, &webhook).await?;
     }
     let wait = (webhook.wait_s > 0).then(|| Duration::from_secs(webhook.wait_s.into()));
-    answer(&asked, &run, wait).await
+    match is_of_slack && body::is_form(&headers) {
+        true => Ok(slack::answer(&state, &run, wait).await),
+        false => answer(&asked, &run, wait).await,
+    }
+}
+
+/// The values of a signed body: JSON, or the fields of a form. A form of the one field `payload` holds JSON there (GitHub,
+/// Slack).
+fn values(headers: &HeaderMap, body: &[u8]) -> Result<Value, Problem> {
+    let parsed = |json: &[u8]| {
+        serde_json::from_slice(json)
+            .map_err(|error| Problem::invalid(format!("the body is no JSON: {error}")))
+    };
+    if !body::is_form(headers) {
+        return parsed(body);
+    }
+    let mut fields = Map::new();
+    for (name, value) in form_urlencoded::parse(body) {
+        let known = fields.insert(name.to_string(), Value::String(value.into_owned()));
+        if known.is_some() {
+            let detail = format!("the form gives the field {name:?} more than once");
+            return Err(Problem::invalid(detail));
+        }
+    }
+    match fields.get("payload").and_then(Value::as_str) {
+        Some(payload) if fields.len() == 1 => parsed(payload.as_bytes()),
+        _ => Ok(Value::Object(fields)),
+    }
 }
 
 #[cfg(feature = "deliveries")]
@@ -119,9 +145,11 @@ fn check_callback(state: &Shared, address: &str) -> Result<(), Problem> {
 }
 
 #[cfg(feature = "deliveries")]
-async fn call_back(state: &Shared, run: &Run, to: &str, secret: &str) -> Result<(), Problem> {
+async fn call_back(state: &Shared, run: &Run, to: &str, webhook: &Webhook) -> Result<(), Problem> {
     let deliveries = state.deliveries()?;
-    let told = deliveries.call_back(&state.system, run.id(), to, secret);
+    let secret = webhook.secret_variable().unwrap_or_default();
+    let payload = (webhook.signature == WebhookSignature::Slack).then(slack::message);
+    let told = deliveries.call_back(&state.system, run.id(), to, (secret, payload));
     Ok(told.await?)
 }
 
@@ -131,18 +159,19 @@ fn check_callback(_: &Shared, _: &str) -> Result<(), Problem> {
 }
 
 #[cfg(not(feature = "deliveries"))]
-async fn call_back(_: &Shared, _: &Run, _: &str, _: &str) -> Result<(), Problem> {
+async fn call_back(_: &Shared, _: &Run, _: &str, _: &Webhook) -> Result<(), Problem> {
     Err(Problem::no_deliveries())
 }
 
-/// The id of a request to this webhook or messenger, if its signature is valid under the secret of this variable.
-pub(crate) fn verified(
+/// The id and the body of a request to this webhook or messenger, if its signature is valid under the secret of this
+/// variable. The body of a request without a recent signature is not read.
+pub(crate) async fn verified(
     name: &str,
     variable: &str,
     form: WebhookSignature,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> Result<String, Problem> {
+    posted: Posted,
+    state: &Shared,
+) -> Result<(String, bytes::Bytes), Problem> {
     let secret = std::env::var(variable).unwrap_or_default();
     let secret = secret.trim();
     if secret.is_empty() {
@@ -156,8 +185,12 @@ pub(crate) fn verified(
     }
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = now.unwrap_or_default().as_secs();
-    signature::verify(form, secret, headers, body, now)
-        .map_err(|refused| Problem::new(StatusCode::UNAUTHORIZED, "signature", refused.to_string()))
+    let unauthorized =
+        |refused: Refused| Problem::new(StatusCode::UNAUTHORIZED, "signature", refused.to_string());
+    let claim = Claim::read(form, secret, posted.headers(), now).map_err(unauthorized)?;
+    let body = body::signed(posted, &state.limits).await?;
+    let id = claim.verify(&body).map_err(unauthorized)?;
+    Ok((id, body))
 }
 
 /// The value at a path of names and numbers, such as `issue.labels.0`; the whole for an empty one.

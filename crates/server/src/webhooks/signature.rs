@@ -23,44 +23,68 @@ pub(crate) enum Refused {
 }
 
 /// The parts of a signature.
-struct Signed<'h> {
+struct Signed {
     /// The signed bytes before the body.
     prefix: String,
     /// The signing time in seconds since 1970, in forms that sign it.
     at: Option<u64>,
     /// The signatures, one of which must fit: while a secret is being changed there are two.
     tags: Vec<Vec<u8>>,
-    /// The request's id.
-    id: Option<&'h str>,
+    id: Id,
 }
 
-/// Checks a request, and returns its id, which is the same if the request is sent again.
-pub(crate) fn verify(
-    form: WebhookSignature,
-    secret: &str,
-    headers: &HeaderMap,
-    body: &[u8],
-    now_s: u64,
-) -> Result<String, Refused> {
-    let signed = read(form, headers).ok_or(Refused::Unsigned)?;
-    if signed.at.is_some_and(|at| now_s.abs_diff(at) > WINDOW_S) {
-        return Err(Refused::Late);
-    }
-    let key = match secret.strip_prefix("whsec_") {
-        Some(encoded) if form == WebhookSignature::Standard => {
-            STANDARD.decode(encoded).map_err(|_| Refused::Wrong)?
+/// The id of a request: the same whenever the request is sent again.
+enum Id {
+    /// The sender gives one.
+    Given(String),
+    /// The sender repeats the signature.
+    Signature,
+    /// The sender signs each attempt anew, and repeats the body.
+    Body,
+}
+
+/// The signature of a request whose body is not read yet.
+pub(crate) struct Claim {
+    signed: Signed,
+    key: hmac::Key,
+}
+
+impl Claim {
+    /// Reads the signature, which has to be there and recent.
+    pub(crate) fn read(
+        form: WebhookSignature,
+        secret: &str,
+        headers: &HeaderMap,
+        now_s: u64,
+    ) -> Result<Self, Refused> {
+        let signed = read(form, headers).ok_or(Refused::Unsigned)?;
+        if signed.at.is_some_and(|at| now_s.abs_diff(at) > WINDOW_S) {
+            return Err(Refused::Late);
         }
-        _ => secret.as_bytes().to_vec(),
-    };
-    let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
-    let message = [signed.prefix.as_bytes(), body].concat();
-    // The comparison takes constant time.
-    let fits = |tag: &&Vec<u8>| hmac::verify(&key, &message, tag).is_ok();
-    let tag = signed.tags.iter().find(fits).ok_or(Refused::Wrong)?;
-    Ok(match signed.id {
-        Some(id) => id.to_owned(),
-        None => tag.iter().map(|byte| format!("{byte:02x}")).collect(),
-    })
+        let key = match secret.strip_prefix("whsec_") {
+            Some(encoded) if form == WebhookSignature::Standard => {
+                STANDARD.decode(encoded).map_err(|_| Refused::Wrong)?
+            }
+            _ => secret.as_bytes().to_vec(),
+        };
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
+        Ok(Self { signed, key })
+    }
+
+    /// Checks that the body was signed, and returns the request's id.
+    pub(crate) fn verify(self, body: &[u8]) -> Result<String, Refused> {
+        let Self { signed, key } = self;
+        let message = [signed.prefix.as_bytes(), body].concat();
+        // The comparison takes constant time.
+        let fits = |tag: &&Vec<u8>| hmac::verify(&key, &message, tag).is_ok();
+        let tag = signed.tags.iter().find(fits).ok_or(Refused::Wrong)?;
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(match signed.id {
+            Id::Given(id) => id,
+            Id::Signature => hex(tag),
+            Id::Body => hex(hmac::sign(&key, body).as_ref()),
+        })
+    }
 }
 
 /// The headers of a message of ours with this id and body, signed by Standard Webhooks; `None` without a valid secret.
@@ -90,7 +114,7 @@ pub(crate) fn signed(
     Some(headers.map(header).to_vec())
 }
 
-fn read(form: WebhookSignature, headers: &HeaderMap) -> Option<Signed<'_>> {
+fn read(form: WebhookSignature, headers: &HeaderMap) -> Option<Signed> {
     let header = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     match form {
         WebhookSignature::Standard => {
@@ -101,7 +125,7 @@ fn read(form: WebhookSignature, headers: &HeaderMap) -> Option<Signed<'_>> {
                 prefix: format!("{id}.{time}."),
                 at: Some(time.parse().ok()?),
                 tags: tags.collect(),
-                id: Some(id),
+                id: Id::Given(id.to_owned()),
             })
         }
         WebhookSignature::Github => {
@@ -110,7 +134,7 @@ fn read(form: WebhookSignature, headers: &HeaderMap) -> Option<Signed<'_>> {
                 prefix: String::new(),
                 at: None,
                 tags: vec![tag],
-                id: None,
+                id: Id::Signature,
             })
         }
         WebhookSignature::Slack => {
@@ -120,7 +144,7 @@ fn read(form: WebhookSignature, headers: &HeaderMap) -> Option<Signed<'_>> {
                 prefix: format!("v0:{time}:"),
                 at: Some(time.parse().ok()?),
                 tags: vec![tag],
-                id: None,
+                id: Id::Body,
             })
         }
         WebhookSignature::Stripe => {
@@ -134,7 +158,7 @@ fn read(form: WebhookSignature, headers: &HeaderMap) -> Option<Signed<'_>> {
                 prefix: format!("{time}."),
                 at: Some(time.parse().ok()?),
                 tags: tags.filter_map(|(_, tag)| hex(tag)).collect(),
-                id: None,
+                id: Id::Body,
             })
         }
         WebhookSignature::Ghostlight => {
@@ -144,7 +168,7 @@ fn read(form: WebhookSignature, headers: &HeaderMap) -> Option<Signed<'_>> {
                 prefix: format!("{time}."),
                 at: Some(time.parse().ok()?),
                 tags: vec![tag],
-                id: None,
+                id: Id::Signature,
             })
         }
         _ => None,
@@ -168,6 +192,16 @@ mod tests {
     use axum::http::{HeaderName, HeaderValue};
 
     use super::*;
+
+    fn verify(
+        form: WebhookSignature,
+        secret: &str,
+        headers: &HeaderMap,
+        body: &[u8],
+        now_s: u64,
+    ) -> Result<String, Refused> {
+        Claim::read(form, secret, headers, now_s)?.verify(body)
+    }
 
     fn headers(given: &[(&'static str, &str)]) -> HeaderMap {
         let header = |(name, value): &(&'static str, &str)| {

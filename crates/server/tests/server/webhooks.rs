@@ -35,12 +35,22 @@ pub(crate) fn of(team: Team) -> Team {
         .signature(WebhookSignature::Ghostlight)
         .say("{body.text}")
         .callback("{body.reply_to}");
+    let slack = Webhook::new("slack", SECRET)
+        .signature(WebhookSignature::Slack)
+        .say("{body.text}")
+        .session("of-{body.user_id}")
+        .wait_s(30);
+    let pressed = Webhook::new("pressed", SECRET)
+        .signature(WebhookSignature::Slack)
+        .say("{body.actions.0.value}");
     let unset = Webhook::new("unset", "${GHOSTLIGHT_TEST_NEVER_SET}");
     let chat = Messenger::new("chat", "http://127.0.0.1:9/out", SECRET);
     team.messenger(chat)
         .webhook(issues)
         .webhook(mine)
         .webhook(back)
+        .webhook(slack)
+        .webhook(pressed)
         .webhook(unset)
 }
 
@@ -186,4 +196,67 @@ async fn what_is_unsigned_late_forged_incomplete_or_unknown_says_nothing() {
     }
     let runs = desk.system.store().runs(RunFilter::default()).await;
     assert!(runs.unwrap().is_empty());
+}
+
+/// The headers with which Slack signs a body at a time.
+fn of_slack(at: u64, kind: &str, body: &str) -> String {
+    let tag = hex_of(&format!("v0:{at}:{body}"));
+    format!(
+        "X-Slack-Request-Timestamp: {at}\r\nX-Slack-Signature: v0={tag}\r\nContent-Type: {kind}\r\n"
+    )
+}
+
+/// Posts a signed body of this media type.
+async fn post(desk: &Desk, path: &str, (at, kind): (u64, &str), body: &str) -> Answer {
+    let length = format!("Content-Length: {}\r\nConnection: close\r\n", body.len());
+    let more = of_slack(at, kind, body) + &length;
+    let head = desk.client.head("POST", path, &more);
+    let sent = format!("{head}\r\n{body}");
+    desk.client.send(sent.as_bytes()).await.unwrap()
+}
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slash_command_of_slack_is_a_turn_and_a_form_without_its_signature_is_none() {
+    let desk = Desk::locked().await;
+    let (path, now) = ("/hooks/desk/slack", now_s());
+    let body = "token=x&user_id=U2&command=%2Fdesk&text=hear+gr%C3%BC%C3%9Fe%26&trigger_id=1";
+    let said = post(&desk, path, (now, FORM), body).await.is(200).json();
+    assert_eq!(said, json!({ "text": "did hear grüße&" }));
+    // Slack signs each attempt anew.
+    post(&desk, path, (now - 1, FORM), body).await.is(200);
+    let runs = desk
+        .system
+        .store()
+        .runs(RunFilter::default())
+        .await
+        .unwrap();
+    assert_eq!(runs.len(), 1);
+    assert_eq!(runs[0].session.as_ref().unwrap().key, "of-U2");
+    let pressed = r#"payload=%7B%22actions%22%3A%5B%7B%22value%22%3A%22yes%22%7D%5D%7D"#;
+    let answer = post(&desk, "/hooks/desk/pressed", (now, FORM), pressed).await;
+    assert_eq!(answer.is(200).body, "");
+    let twice = format!("{body}&text=other");
+    post(&desk, path, (now, FORM), &twice).await.is(422);
+    post(&desk, path, (now, "text/plain"), body).await.is(415);
+    let forged = of_slack(now, FORM, "text=other") + "Content-Length: 5\r\n";
+    let forged = desk.client.head("POST", path, &forged) + "\r\ntext=";
+    let forged = desk.client.send(forged.as_bytes()).await.unwrap();
+    assert_eq!(forged.status, 401);
+    let runs = desk.system.store().runs(RunFilter::default()).await;
+    assert_eq!(runs.unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_address_of_a_webhook_is_verified_by_slack() {
+    let desk = Desk::locked().await;
+    let (path, kind) = ("/hooks/desk/slack", "application/json");
+    let body = r#"{"token":"x","challenge":"3eZbrw1a","type":"url_verification"}"#;
+    let answer = post(&desk, path, (now_s(), kind), body)
+        .await
+        .is(200)
+        .json();
+    assert_eq!(answer, json!({ "challenge": "3eZbrw1a" }));
+    post(&desk, path, (now_s() - 600, kind), body).await.is(401);
 }
