@@ -8,7 +8,7 @@ use super::{
     arguments::{ShowArguments, StoreArguments},
     when::age,
 };
-use crate::server::{Quota, QuotaFor, Scope, Visibility};
+use crate::server::{Quota, QuotaFor, Scope, SettingError, Visibility};
 
 /// How `serve` answers over HTTP.
 #[derive(Clone, Debug, Args)]
@@ -34,17 +34,17 @@ pub(super) struct HttpArguments {
     /// Hosts of identities (did:wba) whose signed requests are let in, with what they may do, such as
     /// agents.example.org=read,run; may be given several times
     #[cfg(feature = "anp")]
-    #[arg(long, value_name = "HOST=SCOPE,…", value_parser = role, requires_all = ["listen", "address"])]
+    #[arg(long, value_name = "HOST=SCOPE,…", value_parser = identities, requires_all = ["listen", "address"])]
     pub(super) did: Vec<(String, Vec<Scope>)>,
     /// The private key (PEM, PKCS#8, Ed25519 or P-256) that signs the cards of the team (Agent2Agent)
     #[cfg(feature = "a2a")]
     #[arg(long, value_name = "FILE", requires_all = ["listen", "address"])]
     pub(super) card_key: Option<PathBuf>,
     /// A name under which the server answers; may be given several times
-    #[arg(long, value_name = "NAME", requires = "listen")]
+    #[arg(long, value_name = "NAME", requires = "listen", value_parser = checked(SettingError::check_host))]
     pub(super) host: Vec<String>,
     /// Where clients reach the server, such as https://agents.example.org, when that is not where it listens
-    #[arg(long, value_name = "URL", requires = "listen")]
+    #[arg(long, value_name = "URL", requires = "listen", value_parser = checked(SettingError::check_address))]
     pub(super) address: Option<String>,
     /// Where the other processes over the same database reach this server, such as http://10.0.0.1:8080: they show each other
     /// what is under way, with the key (admin) in GHOSTLIGHT_NODE_KEY
@@ -52,7 +52,7 @@ pub(super) struct HttpArguments {
     #[arg(long, value_name = "URL", requires = "listen", value_parser = url)]
     pub(super) node_address: Option<String>,
     /// A site whose pages may use the server, such as https://example.org; may be given several times
-    #[arg(long, value_name = "URL", requires = "listen")]
+    #[arg(long, value_name = "URL", requires = "listen", value_parser = checked(SettingError::check_origin))]
     pub(super) origin: Vec<String>,
     /// The certificate chain (PEM) with which the server speaks TLS
     #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
@@ -105,6 +105,23 @@ fn role(text: &str) -> Result<(String, Vec<Scope>), String> {
         .ok_or_else(|| "give a name and what is allowed, such as editor=read,run".to_owned())?;
     let scopes: Result<Vec<Scope>, String> = scopes.split(',').map(str::parse).collect();
     Ok((role.to_owned(), scopes?))
+}
+
+/// A host of identities, and what they may do. They have no tenant that they could see.
+#[cfg(feature = "anp")]
+fn identities(text: &str) -> Result<(String, Vec<Scope>), String> {
+    let (host, scopes) = role(text)?;
+    match scopes.contains(&Scope::Tenant) {
+        true => Err("identities have no tenant: leave the scope tenant out".to_owned()),
+        false => Ok((host, scopes)),
+    }
+}
+
+/// A text that stands for itself once it was checked.
+fn checked(
+    check: fn(&str) -> Result<(), SettingError>,
+) -> impl Fn(&str) -> Result<String, SettingError> + Clone + Send + Sync + 'static {
+    move |text| check(text).map(|()| text.to_owned())
 }
 
 /// A quota, and whose it is.

@@ -316,3 +316,40 @@ fn tokens_of_the_issuer_open_the_server_and_forged_or_expired_ones_do_not() {
     let done = desk.shipped(&words).exits(2);
     assert!(done.err.contains("https://"), "{}", done.err);
 }
+
+#[test]
+fn a_setting_that_can_have_no_effect_is_refused_before_anything_starts() {
+    let desk = Desk::new("says", json!({}));
+    let to = free().to_string();
+    let refused = |words: &[&str], told: &str| {
+        let serve = ["serve", "team.yaml", "--listen", &to];
+        let done = desk.run(&[&serve[..], words].concat()).exits(2);
+        assert!(done.err.contains(told), "{words:?}: {}", done.err);
+    };
+    for whose in ["subject", "tenant", "subject-and-team"] {
+        let quota = format!("{whose}=1/1h");
+        refused(&["--quota", &quota], "bounds nobody here");
+    }
+    refused(&["--host", "localhost:8080"], "no name that a request has");
+    refused(&["--origin", "https://example.org/"], "no origin");
+    refused(&["--address", "example.org"], "no address of a server");
+    let hidden = ["--visibility", "private", "--quota", "team=1/1h"];
+    refused(&hidden, "no effect with --visibility private");
+    #[cfg(feature = "anp")]
+    {
+        let address = ["--address", "https://agents.example.org"];
+        let seeing = [&address[..], &["--did", "a.example=read,tenant"]].concat();
+        refused(&seeing, "identities have no tenant");
+        let signed = ["--did", "a.example=run", "--quota", "tenant=1/1h"];
+        refused(&[&address[..], &signed].concat(), "bounds nobody here");
+    }
+    #[cfg(feature = "postgres")]
+    refused(
+        &["--node-address", "http://10.0.0.1:8080"],
+        "no effect with a store in a file",
+    );
+    assert!(!desk.path("runs.db").exists());
+    let idle = ["key", "add", "eve", "--scopes", "read", "--quota", "1/1h"];
+    let done = desk.shipped(&idle).exits(2);
+    assert!(done.err.contains("without the scope run"), "{}", done.err);
+}

@@ -154,6 +154,9 @@ impl KeySpec {
             false if reads_tenant && self.scopes.contains(&Scope::Run) => {
                 "a key with the scope tenant changes nothing: leave the scope run out"
             }
+            false if !self.scopes.contains(&Scope::Run) && !self.quotas.is_empty() => {
+                "a key without the scope run begins nothing that a quota counts: leave the quotas out"
+            }
             false => return None,
         };
         Some(fault.to_owned())
@@ -251,8 +254,8 @@ impl KeyFile {
     ///
     /// # Errors
     /// [`KeyError::Invalid`] for a name with other characters, for no scopes, for a key with the scope `admin` that has
-    /// a tenant or quotas, since it has no bounds, and for one with the scope `tenant` that has no tenant or the scope
-    /// `run`; and when the file cannot be written.
+    /// a tenant or quotas, since it has no bounds, for one with the scope `tenant` that has no tenant or the scope
+    /// `run`, and for one with quotas that lacks the scope `run`; and when the file cannot be written.
     pub fn make(&self, spec: &KeySpec) -> Result<NewKey, KeyError> {
         if let Some(fault) = spec.fault() {
             return Err(KeyError::Invalid(fault));

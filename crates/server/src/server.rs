@@ -48,6 +48,7 @@ use crate::{
     peers::Peers,
     problem::Problem,
     quotas::{Quota, QuotaFor, Quotas},
+    settings::{Callers, SettingError},
     webhooks,
 };
 pub use state::Visibility;
@@ -184,7 +185,8 @@ impl Server {
     /// Limits the use by each subject, tenant or team, or by each subject at each team. Several quotas apply at once,
     /// and those of a [key](crate::KeySpec::quotas) beside them. The use is kept in the System's store, so a restart
     /// loses nothing, and all servers over one store share it. A turn beyond a quota is answered with 429 and takes
-    /// nothing; a recorded turn costs nothing when it is sent again. The operator has only the quotas of teams.
+    /// nothing; a recorded turn costs nothing when it is sent again. The operator has only the quotas of teams, so a server
+    /// without keys has no others.
     #[must_use]
     pub fn quota(mut self, whose: QuotaFor, quota: Quota) -> Self {
         self.quotas.push((whose, quota));
@@ -300,13 +302,36 @@ impl Server {
         self.assemble(&state).1
     }
 
+    /// Checks that each setting can have an effect. [`serve`](Self::serve) checks it, too.
+    ///
+    /// # Errors
+    /// The first setting that could have none.
+    pub fn check(&self) -> Result<(), SettingError> {
+        #[cfg(feature = "anp")]
+        let has_identities = self.identities.is_some();
+        #[cfg(not(feature = "anp"))]
+        let has_identities = false;
+        let has_keys = self.keys.is_some() || !self.issuers.is_empty();
+        let callers = Callers::new(has_keys, has_identities, &self.system.teams());
+        let mut quotas = self.quotas.iter();
+        quotas.try_for_each(|(whose, _)| callers.check_quota(*whose))?;
+        let mut hosts = self.hosts.iter();
+        hosts.try_for_each(|name| SettingError::check_host(name))?;
+        let mut origins = self.origins.iter();
+        origins.try_for_each(|origin| SettingError::check_origin(origin))?;
+        let address = self.address.as_deref();
+        address.map_or(Ok(()), SettingError::check_address)
+    }
+
     /// Serves until `stop` is done. Then it accepts no more connections, ends event streams and requests that wait for
     /// a run, and returns when all connections have ended or [their time](ServerLimits::shutdown) is up. Runs go on; if
     /// the System is stopped next, they go on when it is started again.
     ///
     /// # Errors
-    /// What the listener fails with.
+    /// A setting that [could have no effect](Self::check), and what the listener fails with.
     pub async fn serve(self, listener: TcpListener, stop: impl Future) -> io::Result<()> {
+        let checked = self.check();
+        checked.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let state = self.state();
         let (router, _) = self.assemble(&state);
         #[cfg(feature = "deliveries")]

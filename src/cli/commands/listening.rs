@@ -1,6 +1,6 @@
 //! `ghostlight serve --listen`: the HTTP server beside the team.
 
-use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, path::Path, slice, sync::Arc, time::Duration};
 
 #[cfg(feature = "postgres")]
 use futures_util::StreamExt as _;
@@ -24,15 +24,22 @@ use crate::files;
 use crate::opentelemetry::Prometheus;
 #[cfg(feature = "anp")]
 use crate::server::Identities;
-#[cfg(feature = "postgres")]
-use crate::server::Peers;
 #[cfg(feature = "tools")]
 use crate::server::{Deliveries, DeliverySettings};
 use crate::{
-    cli::{arguments::StoreArguments, exit::Failure, server_arguments::HttpArguments},
+    cli::{
+        arguments::StoreArguments,
+        exit::Failure,
+        server_arguments::{HttpArguments, Shown},
+    },
     config,
     models::client::http_client,
-    server::{Issuer, KeyFile, Measure, Quota, Server, page},
+    server::{Callers, Issuer, KeyFile, Measure, Quota, Server, page},
+};
+#[cfg(feature = "postgres")]
+use crate::{
+    cli::{keeping::location_of, location::Location},
+    server::Peers,
 };
 #[cfg(feature = "mcp")]
 use crate::{
@@ -63,15 +70,17 @@ impl Served {
         arguments: HttpArguments,
         store: &StoreArguments,
         registry: &Registry,
+        team: &TeamSpec,
     ) -> Result<Self, Failure> {
         let mut keys = None;
         if let Some(address) = arguments.listen {
             let file = key::file_of(arguments.keys.clone(), store)?;
             keys = file.filter(|file| arguments.keys.is_some() || file.path().exists());
-            let is_guarded = keys.is_some() || arguments.issuer.is_some();
-            #[cfg(feature = "anp")]
-            let is_guarded = is_guarded || !arguments.did.is_empty();
-            if !is_guarded && !address.ip().is_loopback() {
+            let has_keys = keys.is_some() || arguments.issuer.is_some();
+            let has_identities = has_identities(&arguments);
+            let callers = Callers::new(has_keys, has_identities, slice::from_ref(team));
+            check_effects(&arguments, store, callers)?;
+            if !has_keys && !has_identities && !address.ip().is_loopback() {
                 return Err(Failure::Usage(format!(
                     "{address} can be reached from other machines: make a key first \
                      (`ghostlight key add NAME`), or listen at 127.0.0.1"
@@ -96,6 +105,46 @@ impl Served {
             schema,
         })
     }
+}
+
+fn has_identities(arguments: &HttpArguments) -> bool {
+    #[cfg(feature = "anp")]
+    return !arguments.did.is_empty();
+    #[cfg(not(feature = "anp"))]
+    return {
+        let _ = arguments;
+        false
+    };
+}
+
+/// Refuses settings that could have no effect.
+fn check_effects(
+    arguments: &HttpArguments,
+    store: &StoreArguments,
+    callers: Callers,
+) -> Result<(), Failure> {
+    let mut quotas = arguments.quota.iter();
+    let checked = quotas.try_for_each(|(whose, _)| callers.check_quota(*whose));
+    checked.map_err(|error| Failure::Usage(format!("--quota: {error}")))?;
+    let is_private = matches!(arguments.visibility, Shown::Private);
+    let mut unused = vec![("--quota", !arguments.quota.is_empty())];
+    #[cfg(feature = "a2a")]
+    unused.push(("--card-key", arguments.card_key.is_some()));
+    #[cfg(feature = "tools")]
+    unused.push(("--deliver-to", !arguments.deliver_to.is_empty()));
+    if let Some((option, _)) = unused.iter().find(|(_, given)| is_private && *given) {
+        return Err(Failure::Usage(format!(
+            "{option} has no effect with --visibility private, since nobody reaches the team: leave one of the two out"
+        )));
+    }
+    #[cfg(feature = "postgres")]
+    if arguments.node_address.is_some() && matches!(location_of(store)?, Location::File(_)) {
+        let message = "--node-address has no effect with a store in a file, by which no process finds another: \
+                       leave it out, or name a database with --store";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let _ = store;
+    Ok(())
 }
 
 /// The identity provider, if one was named.
@@ -384,13 +433,29 @@ fn announce(system: &System, served: &Served, at: SocketAddr) {
         let key = signer.public_key().jwk();
         super::note(&format!("signs its agent cards; their public key is {key}"));
     }
+    let is_private = matches!(arguments.visibility, Shown::Private);
     for team in teams {
+        if is_private && !(team.webhooks.is_empty() && team.messengers.is_empty()) {
+            super::note("nobody reaches the team's webhooks and messengers: the team is private");
+            continue;
+        }
         if !team.notifications.is_empty() && !cfg!(feature = "tools") {
             super::note(
                 "the team's notifications are not posted: this program is built without `tools`",
             );
         }
         for webhook in team.webhooks {
+            let variable = webhook.secret_variable().unwrap_or_default();
+            if std::env::var(variable)
+                .unwrap_or_default()
+                .trim()
+                .is_empty()
+            {
+                super::note(&format!(
+                    "webhook {} refuses everything: {variable}, its secret, is not set in the server's environment",
+                    webhook.name
+                ));
+            }
             let (team, name) = (&team.name, webhook.name);
             super::note(&format!(
                 "webhook {name} at {scheme}://{at}/hooks/{team}/{name}"

@@ -42,8 +42,10 @@ const LATEST: usize = 256;
 pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, Failure> {
     let mut file = config::load(&arguments.team_file)?;
     default_model::define(file.spec_mut(), &registry, &arguments.model)?;
-    let keeping = Keeping::open(&arguments.store).await?;
     let team = file.spec().clone();
+    #[cfg(feature = "server")]
+    let served = Served::new(arguments.http, &arguments.store, &registry, &team)?;
+    let keeping = Keeping::open(&arguments.store).await?;
     let model = default_model::describe(&team, &registry);
     let mut interrupt = Interrupt::new()?;
     // The earlier states are no news, except for runs that continue.
@@ -58,8 +60,6 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
         arguments.model,
         registry.clone(),
     );
-    #[cfg(feature = "server")]
-    let served = Served::new(arguments.http, &arguments.store, &registry)?;
     #[cfg(feature = "server")]
     let listener = listening::take_address(&served).await?;
     let team = Team { spec, registry };

@@ -329,3 +329,14 @@ async fn money_is_reserved_by_the_budget_settled_at_the_end_and_bounds_all_of_a_
     assert!([90, 390].contains(&(left / 1_000)), "{told}");
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[tokio::test]
+async fn a_quota_that_bounds_nobody_does_not_start() {
+    let system = crate::desk::system(InMemoryStore::new(), Limits::default()).await;
+    let server = Server::new(system).quota(QuotaFor::Tenant, quota("1/1h"));
+    let error = server.check().unwrap_err().to_string();
+    assert!(error.contains("no caller has a tenant"), "{error}");
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let served = server.serve(listener, std::future::pending::<()>()).await;
+    assert_eq!(served.unwrap_err().to_string(), error);
+}
