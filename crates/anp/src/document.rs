@@ -114,8 +114,10 @@ impl DidDocument {
             .ok_or_else(|| DocumentError::KindOfKey(own()))?;
         match did.last() {
             Some(last) if last.starts_with("e1_") || last.starts_with("k1_") => {
-                let bound = last.strip_prefix("e1_") == key.thumbprint().as_deref();
+                // Keys of `k1_…` are secp256k1, which is not verified here.
+                let bound = last.strip_prefix("e1_").zip(key.thumbprint());
                 bound
+                    .is_some_and(|(bound, thumbprint)| bound == thumbprint)
                     .then_some(key)
                     .ok_or_else(|| DocumentError::Unbound(own()))
             }
@@ -155,6 +157,14 @@ impl PublicKey {
             }
         };
         verified.is_ok()
+    }
+
+    /// The name of its algorithm (RFC 9421, 6.2.2).
+    pub(crate) fn algorithm(&self) -> &'static str {
+        match self {
+            Self::Ed25519(_) => "ed25519",
+            Self::P256(_) => "ecdsa-p256-sha256",
+        }
     }
 
     /// The thumbprint (RFC 7638) of an Ed25519 key, which an identity `e1_…` ends with.

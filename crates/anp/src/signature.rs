@@ -27,8 +27,34 @@ pub struct SignedRequest<'r> {
     pub authority: &'r str,
     /// The header `Content-Digest` (RFC 9530).
     pub content_digest: Option<&'r str>,
-    /// The body.
-    pub body: &'r [u8],
+    /// Whether a body follows.
+    pub has_body: bool,
+}
+
+/// A request whose head was signed. Its sender is known once the [body](Self::with_body) is the one that was signed, too.
+#[derive(Debug)]
+#[must_use]
+pub struct SignedHead<'s> {
+    did: &'s Did,
+    /// The digest that the body must have; none where no body may follow.
+    digest: Option<String>,
+}
+
+impl<'s> SignedHead<'s> {
+    /// The caller's identity, if this is the body that was signed.
+    ///
+    /// # Errors
+    /// [`SignatureError::Digest`] for another body.
+    pub fn with_body(self, body: &[u8]) -> Result<&'s Did, SignatureError> {
+        let fits = match self.digest {
+            Some(signed) => {
+                let digest = digest::digest(&digest::SHA256, body);
+                signed == format!("sha-256=:{}:", STANDARD.encode(digest))
+            }
+            None => body.is_empty(),
+        };
+        fits.then_some(self.did).ok_or(SignatureError::Digest)
+    }
 }
 
 /// A signature of a request, not verified yet.
@@ -37,6 +63,7 @@ pub struct Signature {
     did: Did,
     key: String,
     components: Vec<String>,
+    algorithm: Option<String>,
     created: i64,
     expires: Option<i64>,
     nonce: String,
@@ -104,6 +131,9 @@ impl Signature {
                 .as_string()
                 .filter(|_| item.params.is_empty());
             let name = name.ok_or(malformed("a component is no plain name"))?;
+            if components.iter().any(|known| known == name.as_str()) {
+                return Err(malformed("a component is given twice"));
+            }
             components.push(name.as_str().to_owned());
         }
         let text = |name: &str| match list.params.get(name) {
@@ -114,6 +144,10 @@ impl Signature {
             Some(BareItem::Integer(number)) => Some(i64::from(*number)),
             _ => None,
         };
+        let algorithm = text("alg");
+        if algorithm.is_none() && list.params.contains_key("alg") {
+            return Err(malformed("its `alg` is no text"));
+        }
         let key = text("keyid").ok_or(malformed("it names no `keyid`"))?;
         let (did, _) = key
             .split_once('#')
@@ -126,6 +160,7 @@ impl Signature {
             did: did.parse()?,
             key: key.to_owned(),
             components,
+            algorithm: algorithm.map(str::to_owned),
             created: number("created").ok_or(malformed("it does not say when it was `created`"))?,
             expires: number("expires"),
             nonce: nonce.ok_or(malformed("it has no `nonce`"))?.to_owned(),
@@ -150,8 +185,8 @@ impl Signature {
         self.expires.map_or(over, |expires| expires.min(over))
     }
 
-    /// Verifies it at this time, in seconds since 1970, and gives the caller's identity. It must cover the method, the
-    /// whole address and, where there is a body, its digest.
+    /// Verifies the head of a request at this time, in seconds since 1970, before its body is read. It must cover the
+    /// method, the whole address and, where there is a body, its digest.
     ///
     /// # Errors
     /// What is wrong with it; see [`SignatureError`].
@@ -160,7 +195,7 @@ impl Signature {
         request: &SignedRequest<'_>,
         document: &DidDocument,
         now_s: i64,
-    ) -> Result<&Did, SignatureError> {
+    ) -> Result<SignedHead<'_>, SignatureError> {
         let covers = |name: &str| self.components.iter().any(|covered| covered == name);
         if !covers("@method") {
             return Err(SignatureError::Uncovered("the method"));
@@ -168,7 +203,7 @@ impl Signature {
         if !covers("@target-uri") {
             return Err(SignatureError::Uncovered("the address"));
         }
-        if !request.body.is_empty() && !covers("content-digest") {
+        if request.has_body && !covers("content-digest") {
             return Err(SignatureError::Uncovered("the body's digest"));
         }
         let age = now_s.saturating_sub(self.created);
@@ -176,19 +211,25 @@ impl Signature {
         if over || !(-LEEWAY_S..=MAX_AGE_S).contains(&age) {
             return Err(SignatureError::Time);
         }
-        if covers("content-digest") {
-            let digest = digest::digest(&digest::SHA256, request.body);
-            let digest = format!("sha-256=:{}:", STANDARD.encode(digest));
-            if request.content_digest.map(str::trim) != Some(digest.as_str()) {
-                return Err(SignatureError::Digest);
-            }
-        }
+        let digest = match covers("content-digest") {
+            true => Some(request.content_digest.ok_or(SignatureError::Digest)?),
+            false => None,
+        };
         let message = self.message(request)?;
         let key = document.key(&self.did, &self.key)?;
-        match key.verifies(message.as_bytes(), &self.bytes) {
-            true => Ok(&self.did),
-            false => Err(SignatureError::Forged),
+        let algorithm = self.algorithm.as_deref();
+        if algorithm.is_some_and(|algorithm| algorithm != key.algorithm()) {
+            return Err(SignatureError::Malformed(
+                "its `alg` is not that of its key",
+            ));
         }
+        if !key.verifies(message.as_bytes(), &self.bytes) {
+            return Err(SignatureError::Forged);
+        }
+        Ok(SignedHead {
+            did: &self.did,
+            digest: digest.map(|digest| digest.trim().to_owned()),
+        })
     }
 
     /// What is signed: the "signature base" (RFC 9421, 2.5).

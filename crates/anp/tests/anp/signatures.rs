@@ -1,7 +1,15 @@
 //! A signed request is taken from its signer, as it was signed, within its time, and once.
 
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
 use ghostlight_anp::{Did, DidDocument, DocumentError, Signature, SignatureError, SignedRequest};
-use serde_json::Value;
+use ring::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
+};
+use serde_json::{Value, json};
 
 /// What `sign.py` wrote.
 struct Recorded {
@@ -37,13 +45,17 @@ impl Recorded {
         DidDocument::read(&document.to_string(), &did).unwrap()
     }
 
+    fn body(&self, name: &str) -> &[u8] {
+        self.text(&format!("/{name}/body")).as_bytes()
+    }
+
     fn request(&self, name: &str) -> SignedRequest<'_> {
         SignedRequest {
             method: self.text(&format!("/{name}/method")),
             target: self.text("/target"),
             authority: "ghostlight.example.org",
             content_digest: Some(self.text(&format!("/{name}/headers/Content-Digest"))),
-            body: self.text(&format!("/{name}/body")).as_bytes(),
+            has_body: !self.body(name).is_empty(),
         }
     }
 }
@@ -58,7 +70,8 @@ fn requests_that_the_python_package_signed_are_taken() {
             &recorded.document(name),
             recorded.created() + 10,
         );
-        let did = verified.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let did = verified.and_then(|head| head.with_body(recorded.body(name)));
+        let did = did.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(did.host(), "agents.example.org");
         assert_eq!(did, signature.claimed());
     }
@@ -96,13 +109,6 @@ fn a_request_that_was_changed_is_refused() {
         ),
         (
             SignedRequest {
-                body: b"{}",
-                ..request
-            },
-            SignatureError::Digest,
-        ),
-        (
-            SignedRequest {
                 content_digest: None,
                 ..request
             },
@@ -115,10 +121,12 @@ fn a_request_that_was_changed_is_refused() {
             "{changed:?}"
         );
     }
-    // A body beside a signature that covers none.
+    // Another body, and one beside a signature that covers none.
+    let head = signature.verify(&request, &document, now).unwrap();
+    assert_eq!(head.with_body(b"{}"), Err(SignatureError::Digest));
     let bare = recorded.signature("get").unwrap();
     let body = SignedRequest {
-        body: b"{}",
+        has_body: true,
         ..recorded.request("get")
     };
     let refused = bare.verify(&body, &recorded.document("get"), now);
@@ -151,9 +159,8 @@ fn each_changed_character_of_its_headers_is_seen() {
         text.replace_range(at..=at, other);
         // The label is no part of what is signed; both headers must have the same.
         let verified = Signature::read(&input, &signature).and_then(|signature| {
-            signature
-                .verify(&request, &document, recorded.created())
-                .cloned()
+            let head = signature.verify(&request, &document, recorded.created())?;
+            head.with_body(recorded.body("post")).cloned()
         });
         assert!(verified.is_err(), "{input} {signature}");
     }
@@ -245,6 +252,8 @@ fn hostile_headers_are_errors() {
         input.replace("\"@method\"", "7"),
         input.replace("did:wba:agents.example.org", "did:web:agents.example.org"),
         input.replace("did:wba:agents.example.org", "did:wba:169.254.169.254"),
+        input.replace("\"@method\"", "\"@method\" \"@method\""),
+        format!("{input};alg=7"),
         input.replace('#', "/"),
         input.replace("\"n-1\"", "\"\""),
         input.replace("n-1", &"n".repeat(200)),
@@ -267,4 +276,74 @@ fn hostile_headers_are_errors() {
     ] {
         assert!(Signature::read(&input, signature).is_err(), "{signature}");
     }
+}
+
+/// Somebody with a P-256 key.
+struct Signer {
+    did: String,
+    key: EcdsaKeyPair,
+}
+
+impl Signer {
+    fn new(did: &str) -> Self {
+        let (form, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
+        let key = EcdsaKeyPair::generate_pkcs8(form, &random).unwrap();
+        let key = EcdsaKeyPair::from_pkcs8(form, key.as_ref(), &random).unwrap();
+        let did = did.to_owned();
+        Self { did, key }
+    }
+
+    /// Signs a request for nothing with these parameters, and has it verified.
+    fn verified(&self, more: &str) -> Result<String, SignatureError> {
+        let did: Did = self.did.parse().unwrap();
+        let id = format!("{did}#key-1");
+        let point = self.key.public_key().as_ref();
+        let [x, y] = [&point[1..33], &point[33..]].map(|half| URL_SAFE_NO_PAD.encode(half));
+        let key = json!({
+            "id": id, "publicKeyJwk": { "kty": "EC", "crv": "P-256", "x": x, "y": y },
+        });
+        let document = json!({ "id": did.to_string(), "authentication": [key] });
+        let document = DidDocument::read(&document.to_string(), &did).unwrap();
+        let parameters =
+            format!(r#"("@method" "@target-uri");created=1000;nonce="n";keyid="{id}"{more}"#);
+        let target = "https://ghostlight.example.org/";
+        let message = format!(
+            "\"@method\": GET\n\"@target-uri\": {target}\n\"@signature-params\": {parameters}"
+        );
+        let signed = self
+            .key
+            .sign(&SystemRandom::new(), message.as_bytes())
+            .unwrap();
+        let signed = format!("sig1=:{}:", STANDARD.encode(signed));
+        let signature = Signature::read(&format!("sig1={parameters}"), &signed)?;
+        let request = SignedRequest {
+            method: "GET",
+            target,
+            authority: "ghostlight.example.org",
+            content_digest: None,
+            has_body: false,
+        };
+        let head = signature.verify(&request, &document, 1_000)?;
+        head.with_body(b"").map(Did::to_string)
+    }
+}
+
+#[test]
+fn a_signature_is_of_the_algorithm_of_its_key_and_an_identity_of_the_key_that_it_is_bound_to() {
+    let plain = Signer::new("did:wba:agents.example.org:user:ada");
+    for fine in ["", r#";alg="ecdsa-p256-sha256""#] {
+        assert_eq!(plain.verified(fine).unwrap(), plain.did);
+    }
+    for wrong in ["hmac-sha256", "ed25519", "none", ""] {
+        let refused = plain.verified(&format!(r#";alg="{wrong}""#)).unwrap_err();
+        assert!(matches!(refused, SignatureError::Malformed(_)), "{refused}");
+    }
+    // It ends with the thumbprint of a secp256k1 key, which no other key has.
+    let bound =
+        "did:wba:agents.example.org:user:ada:k1_3rO78cmw_N-NMgKk6T3Nlds_ZmtLasXKkG_gfAgpjSg";
+    let refused = Signer::new(bound).verified("").unwrap_err();
+    assert!(
+        matches!(refused, SignatureError::Document(DocumentError::Unbound(_))),
+        "{refused}"
+    );
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use axum::{
-    body::Body,
+    body::{Body, HttpBody as _},
     extract::Request,
     http::{HeaderMap, HeaderName, StatusCode},
 };
@@ -121,7 +121,6 @@ impl Identities {
         let Some(scopes) = self.hosts.get(signature.claimed().host()) else {
             return Err(refused(&"identities of this host are not let in"));
         };
-        let body = body::taken(request, &state.limits).await?;
         let base = base.trim_end_matches('/');
         let place = request
             .uri()
@@ -134,22 +133,25 @@ impl Identities {
                 .split_once("://")
                 .map_or(base, |(_, rest)| rest.split('/').next().unwrap_or(rest)),
             content_digest: digest.as_deref(),
-            body: &body,
+            has_body: !request.body().is_end_stream(),
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = now.map_or(i64::MAX, |now| {
             i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
         });
         let document = self.document(signature.claimed(), FRESH).await?;
-        let mut verified = signature.verify(&signed, &document, now).cloned();
+        let mut verified = signature.verify(&signed, &document, now);
         if matches!(
             verified,
             Err(SignatureError::Document(_) | SignatureError::Forged)
         ) {
             let document = self.document(signature.claimed(), AGAIN).await?;
-            verified = signature.verify(&signed, &document, now).cloned();
+            verified = signature.verify(&signed, &document, now);
         }
-        let did = verified.map_err(|error| refused(&error))?;
+        let head = verified.map_err(|error| refused(&error))?;
+        // Only now, so that a stranger's body is not kept.
+        let body = body::taken(request, &state.limits).await?;
+        let did = head.with_body(&body).map_err(|error| refused(&error))?;
         nonces::take(state.system.store(), &signature, now).await?;
         *request.body_mut() = Body::from(body);
         let subject = written(&did.to_string());

@@ -325,6 +325,11 @@ async fn a_caller_is_the_identity_that_signed_and_sees_what_is_its_own() {
         .await
         .is(401);
     desk.client.get(&run).await.is(401);
+    // The body of a forger is not waited for.
+    let headers = forger.headers("POST", &format!("{ADDRESS}{rpc}"), "{}", "9");
+    let length = "Content-Type: application/json\r\nContent-Length: 7900000\r\n\r\n";
+    let head = desk.client.head("POST", rpc, &(headers + length));
+    desk.client.send(head.as_bytes()).await.unwrap().is(401);
     // Its scopes are those of its host.
     ada.send(&desk.client, "GET", "/metrics", &nothing, "8")
         .await
