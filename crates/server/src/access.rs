@@ -22,6 +22,7 @@ use crate::{
     endpoint::Access,
     problem::Problem,
     quotas::Slot,
+    requests::Held,
     server::{Shared, State as ServerState},
 };
 
@@ -153,6 +154,17 @@ pub(crate) async fn check(
 ) -> Response {
     match judge(&state, access, &mut request).await {
         Ok(Some((caller, key))) => {
+            let begun = caller
+                .subject()
+                .map(|subject| state.subjects.begin(subject, state.limits.subject_requests));
+            let under_way = match begun.transpose() {
+                Ok(under_way) => under_way,
+                Err(problem) => {
+                    // The connection is not kept either.
+                    let close = [(header::CONNECTION, HeaderValue::from_static("close"))];
+                    return (close, problem).into_response();
+                }
+            };
             let slot = Slot::default();
             request.extensions_mut().insert(caller.clone());
             request.extensions_mut().insert(slot.clone());
@@ -160,9 +172,13 @@ pub(crate) async fn check(
             if let Some(standing) = slot.get() {
                 standing.tell(response.headers_mut());
             }
-            match key {
+            let response = match key {
                 Some(key) if is_stream(&response) => ended_with(key, caller, state, response),
                 _ => response,
+            };
+            match under_way {
+                Some(under_way) => response.map(|body| Body::new(Held::new(body, under_way))),
+                None => response,
             }
         }
         Ok(None) => next.run(request).await,

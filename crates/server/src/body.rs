@@ -1,13 +1,25 @@
 //! Bodies of requests, within their bounds of size and time.
 
+use std::time::Duration;
+
 use axum::{
+    body::Body,
     extract::{FromRequest, Request},
     http::{HeaderMap, StatusCode, header},
 };
+use bytes::BytesMut;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
+use tokio::sync::OwnedSemaphorePermit;
 
-use crate::{limits::ServerLimits, problem::Problem, server::Shared};
+use crate::{
+    limits::ServerLimits,
+    problem::Problem,
+    server::{Shared, State},
+};
+
+/// The most bytes of a body that anybody may send.
+const SHORT: usize = 16 << 10;
 
 /// A body of JSON.
 #[derive(Debug)]
@@ -110,15 +122,47 @@ fn demand_json(headers: &HeaderMap) -> Result<(), Problem> {
     ))
 }
 
-/// The body of a request whose signature covers it: JSON or a form.
-pub(crate) async fn signed(
+/// The body of a request that only this body can prove: JSON or a form. It takes room among all such bodies until it is
+/// proven.
+pub(crate) async fn unverified(
     request: Request,
-    limits: &ServerLimits,
-) -> Result<bytes::Bytes, Problem> {
+    state: &State,
+) -> Result<(bytes::Bytes, Option<OwnedSemaphorePermit>), Problem> {
     if !is_form(request.headers()) {
         demand_json(request.headers())?;
     }
-    read(request, limits).await
+    let most = state.limits.body_bytes;
+    let mut body = bounded(request, most)?;
+    let gathered = async {
+        let (mut bytes, mut room) = (BytesMut::new(), None::<OwnedSemaphorePermit>);
+        while let Some(frame) = body.frame().await {
+            let Ok(piece) = frame.map_err(|error| broken(&*error, most))?.into_data() else {
+                continue;
+            };
+            let size = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+            let taken = state.unverified.clone().try_acquire_many_owned(size);
+            let taken = taken.map_err(|_| {
+                let detail = "too many requests are not proven yet: send it again";
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
+            })?;
+            match &mut room {
+                Some(room) => room.merge(taken),
+                none => *none = Some(taken),
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        Ok((bytes.freeze(), room))
+    };
+    in_time(state.limits.body_time, gathered).await
+}
+
+/// Reads the body of a caller that may be anybody, which is short.
+pub(crate) async fn short<T: DeserializeOwned>(
+    request: Request,
+    limits: &ServerLimits,
+) -> Result<T, Problem> {
+    demand_json(request.headers())?;
+    parse(&gathered(request, SHORT, limits).await?)
 }
 
 /// Takes the body out of a request.
@@ -134,33 +178,52 @@ pub(crate) async fn taken(
 
 /// Reads a body.
 async fn read(request: Request, limits: &ServerLimits) -> Result<bytes::Bytes, Problem> {
-    let most = limits.body_bytes;
-    let too_large = || {
-        let detail = format!("the body has more than {most} bytes");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
+    gathered(request, limits.body_bytes, limits).await
+}
+
+async fn gathered(
+    request: Request,
+    most: usize,
+    limits: &ServerLimits,
+) -> Result<bytes::Bytes, Problem> {
+    let body = bounded(request, most)?;
+    let gathered = async {
+        let body = body.collect().await;
+        Ok(body.map_err(|error| broken(&*error, most))?.to_bytes())
     };
+    in_time(limits.body_time, gathered).await
+}
+
+/// The body of a request, which ends with an error behind this many bytes. One that announces more is refused at once.
+fn bounded(request: Request, most: usize) -> Result<Limited<Body>, Problem> {
     let told = request.headers().get(header::CONTENT_LENGTH);
     let told = told.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if told.is_some_and(|told| told > most as u64) {
-        return Err(too_large());
+    match told.is_some_and(|told| told > most as u64) {
+        true => Err(too_large(most)),
+        false => Ok(Limited::new(request.into_body(), most)),
     }
-    let body = Limited::new(request.into_body(), most).collect();
-    match tokio::time::timeout(limits.body_time, body).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
-        Ok(Err(_)) => {
-            let detail = "the body did not come as it was announced";
-            Err(Problem::new(StatusCode::BAD_REQUEST, "body", detail))
-        }
-        Err(_) => {
-            let detail = "the body took too long to come";
-            Err(Problem::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "too-slow",
-                detail,
-            ))
-        }
+}
+
+fn too_large(most: usize) -> Problem {
+    let detail = format!("the body has more than {most} bytes");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
+}
+
+fn broken(error: &(dyn std::error::Error + Send + Sync + 'static), most: usize) -> Problem {
+    if error.downcast_ref::<LengthLimitError>().is_some() {
+        return too_large(most);
     }
+    let detail = "the body did not come as it was announced";
+    Problem::new(StatusCode::BAD_REQUEST, "body", detail)
+}
+
+async fn in_time<T>(
+    most: Duration,
+    read: impl Future<Output = Result<T, Problem>>,
+) -> Result<T, Problem> {
+    let detail = "the body took too long to come";
+    let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", detail);
+    tokio::time::timeout(most, read).await.map_err(late)?
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {

@@ -52,6 +52,7 @@ mod server;
 mod settings;
 mod sse;
 mod stall;
+mod subjects;
 mod waiting;
 mod webhooks;
 

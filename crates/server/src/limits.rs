@@ -17,6 +17,12 @@ pub struct ServerLimits {
     pub header_time: Duration,
     /// The most connections at once; more wait until one ends. 1,024.
     pub connections: usize,
+    /// The most requests of one subject at once, event streams among them; past it the answer is 429. The operator has no
+    /// such bound. 128.
+    pub subject_requests: usize,
+    /// The most bytes of bodies at once whose senders only the bodies themselves can prove (webhooks, messengers); past it the
+    /// answer is 503. 32 MiB.
+    pub unverified_bytes: usize,
     /// How long a client may stop reading before its connection is closed. 60 seconds.
     pub stall: Duration,
     /// The longest that a request waits for the end of a run. 10 minutes.
@@ -35,6 +41,8 @@ impl Default for ServerLimits {
             header_bytes: 64 << 10,
             header_time: Duration::from_secs(30),
             connections: 1024,
+            subject_requests: 128,
+            unverified_bytes: 32 << 20,
             stall: Duration::from_secs(60),
             wait: Duration::from_secs(600),
             heartbeat: Duration::from_secs(15),

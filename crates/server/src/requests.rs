@@ -68,7 +68,7 @@ impl Requests {
 
 /// One request, until its response was sent or given up.
 #[derive(Debug)]
-struct Open(Requests);
+pub(crate) struct Open(Requests);
 
 impl Drop for Open {
     fn drop(&mut self) {
@@ -90,9 +90,9 @@ where
     S: Service<Request<Incoming>, Response = Response<Body>>,
     S::Future: Send + 'static,
 {
-    type Response = Response<Held>;
+    type Response = Response<Held<Open>>;
     type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Held>, S::Error>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Held<Open>>, S::Error>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         // HTTP/2 names the host in the address, where nobody else looks for it.
@@ -105,19 +105,26 @@ where
         let answered = self.service.call(request);
         Box::pin(async move {
             let response = answered.await?;
-            Ok(response.map(|body| Held { body, _open: open }))
+            Ok(response.map(|body| Held::new(body, open)))
         })
     }
 }
 
 /// The body of a response, whose request counts until it was sent.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct Held<T> {
     body: Body,
-    _open: Open,
+    _counted: T,
 }
 
-impl HttpBody for Held {
+impl<T> Held<T> {
+    pub(crate) fn new(body: Body, counted: T) -> Self {
+        let _counted = counted;
+        Self { body, _counted }
+    }
+}
+
+impl<T: Unpin> HttpBody for Held<T> {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -21,7 +21,7 @@ use ghostlight_actors::actor::System;
 use ring::hmac;
 use rustls::ServerConfig;
 use serde_json::Value;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -49,6 +49,7 @@ use crate::{
     problem::Problem,
     quotas::{Quota, QuotaFor, Quotas},
     settings::{Callers, SettingError},
+    subjects::Subjects,
     webhooks,
 };
 pub use state::Visibility;
@@ -372,6 +373,10 @@ impl Server {
             token: self.token.clone(),
             has_tls: self.tls.is_some(),
             limits: self.limits,
+            subjects: Subjects::default(),
+            unverified: Arc::new(Semaphore::new(
+                self.limits.unverified_bytes.min(Semaphore::MAX_PERMITS),
+            )),
             quotas: Quotas::new(&self.system, &self.quotas),
             metrics: Arc::default(),
             added: self.added.clone(),

@@ -2,7 +2,7 @@
 
 use axum::{
     Json,
-    extract::State,
+    extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Asked, GET, POST, PUBLIC, READ};
 use crate::{
-    body::Json as Body,
+    body,
     caller::{Caller, Scope},
     cookie,
     endpoint::Endpoints,
@@ -94,11 +94,9 @@ struct SignInBody {
     key: String,
 }
 
-async fn sign_in(
-    State(state): State<Shared>,
-    headers: HeaderMap,
-    Body(body): Body<SignInBody>,
-) -> Result<Response, Problem> {
+async fn sign_in(State(state): State<Shared>, request: Request) -> Result<Response, Problem> {
+    let headers = request.headers().clone();
+    let body: SignInBody = body::short(request, &state.limits).await?;
     let key = body.key.trim();
     let unknown = || {
         let detail = "the key is unknown, revoked or over: ask the operator for another";

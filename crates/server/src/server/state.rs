@@ -11,6 +11,7 @@ use ghostlight_a2a::CardSigner;
 use ghostlight_actors::{actor::System, definition::TeamSpec};
 use ring::hmac;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "anp")]
@@ -26,6 +27,7 @@ use crate::{
     metrics::{Added, Metrics},
     problem::Problem,
     quotas::Quotas,
+    subjects::Subjects,
 };
 
 /// The callers that may learn of a team.
@@ -61,6 +63,10 @@ pub(crate) struct State {
     /// Whether the server itself speaks TLS.
     pub(crate) has_tls: bool,
     pub(crate) limits: ServerLimits,
+    /// The requests that each subject has under way.
+    pub(crate) subjects: Subjects,
+    /// The room for bodies whose senders are not proven yet, in bytes.
+    pub(crate) unverified: Arc<Semaphore>,
     pub(crate) quotas: Quotas,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) added: Option<Added>,

@@ -16,6 +16,7 @@ mod a2a_signed;
 mod agui;
 #[cfg(feature = "anp")]
 mod anp;
+mod bounds;
 mod client;
 mod client_tools;
 mod compatible;
