@@ -14,17 +14,12 @@ use ghostlight_actors::{
 };
 
 use super::{
-    bucket::Use,
+    bucket::{CALL, Use},
     ledger::{Act, Buckets, Ledger, Slot, now_ms},
     quota::{Quota, QuotaFor},
 };
 use crate::{access::fresh_id, caller::Caller, problem::Problem};
 
-/// What a turn reserves of that which its budget does not bound: some tokens, and a hundredth of the currency.
-const RESERVED: Use = Use {
-    tokens: 4_096,
-    cost_micros: 10_000,
-};
 /// The shortest time between two searches of a quota for ended turns that still have reservations.
 const SWEEP: Duration = Duration::from_secs(1);
 /// How many quotas are remembered with the time of their last search.
@@ -72,7 +67,8 @@ impl Quotas {
         let id = turn.id.take().map_or_else(fresh_id, Ok)?;
         let id = turn.id.insert(id);
         let run = RunId::of_turn(session, id);
-        if self.system.store().run(run).await?.is_some() {
+        let is_recorded = async || Ok::<_, Problem>(self.system.store().run(run).await?.is_some());
+        if is_recorded().await? {
             return Ok(None);
         }
         let mut budget = turn.budget;
@@ -81,7 +77,15 @@ impl Quotas {
             budget = team.map_or(budget, |team| budget.narrowed(&team.budget));
         }
         let id = run.to_string();
-        self.take(id, buckets, &budget, slot).await.map(Some)
+        let taken = self.take(id, buckets, &budget, slot).await;
+        // Meanwhile another request may have said the same turn, and paid for it.
+        if !is_recorded().await? {
+            return taken.map(Some);
+        }
+        if let Ok(admission) = taken {
+            self.give_back(admission).await;
+        }
+        Ok(None)
     }
 
     /// The same for a run that begins without a turn, such as a fork.
@@ -134,8 +138,8 @@ impl Quotas {
         slot: &Slot,
     ) -> Result<Admission, Problem> {
         let act = Act::Take(Use {
-            tokens: budget.tokens.unwrap_or(RESERVED.tokens),
-            cost_micros: budget.cost_micros.unwrap_or(RESERVED.cost_micros),
+            tokens: budget.tokens.unwrap_or(CALL.tokens),
+            cost_micros: budget.cost_micros.unwrap_or(CALL.cost_micros),
         });
         // Reservations that an earlier process left are settled first.
         self.sweep(&buckets, Duration::MAX).await?;
@@ -151,17 +155,22 @@ impl Quotas {
         refused.map_or(Ok(Admission { id, buckets }), Err)
     }
 
-    /// Settles a turn when its run has ended, in a task of its own. Should the process die before that, the next
-    /// request that uses the quota settles the reservation.
+    /// Settles a turn now that it is recorded, and its tokens and money when its run has ended, in a task of its own. Should
+    /// the process die before that, the next request that uses the quota settles the reservation.
     pub(crate) fn follow(&self, admission: Admission, run: &Run, before: Use) {
-        let Admission { id, mut buckets } = admission;
-        buckets.retain(|_, quota| quota.measure.is_settled());
-        if buckets.is_empty() {
-            return;
-        }
+        let Admission { id, buckets } = admission;
+        let is_settled = |(_, quota): &(String, Quota)| quota.measure.is_settled();
+        let (buckets, turns): (Buckets, Buckets) = buckets.into_iter().partition(is_settled);
         let (quotas, run) = (self.clone(), self.system.run(run.id()));
         let is_own = run.id().to_string() == id || id.starts_with("fork-");
         tokio::spawn(async move {
+            let settled = quotas.ledger.change(&id, turns, Act::Settle(Use::of(1)));
+            if let Err(error) = settled.await {
+                tracing::warn!(run = id, %error, "a quota of turns is not settled yet");
+            }
+            if buckets.is_empty() {
+                return;
+            }
             let used = if is_own {
                 let (Ok(_) | Err(SystemError::Failed { .. })) = run.outcome().await else {
                     return;

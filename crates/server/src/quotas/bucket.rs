@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::quota::{Measure, Quota};
 
+/// What one model call may cost, as far as that is known before it is made: some tokens, and a hundredth of the currency.
+pub(super) const CALL: Use = Use {
+    tokens: 4_096,
+    cost_micros: 10_000,
+};
 /// The most turns that may hold reservations of one quota at once.
 pub(super) const MAX_RESERVATIONS: usize = 1_024;
 
@@ -17,7 +22,8 @@ pub(super) struct Bucket {
     /// The units that are left; negative if a run consumed more than its reservation.
     units: i64,
     at_ms: u64,
-    /// The tokens or the money that turns under way have reserved.
+    /// What turns have taken that is not settled yet: tokens and money until their runs have ended, a turn until it is
+    /// recorded. So a turn that is sent many times at once takes once.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     reserved: BTreeMap<String, Reserved>,
 }
@@ -27,6 +33,17 @@ struct Reserved {
     #[serde(alias = "tokens")]
     amount: u64,
     at_ms: u64,
+    /// How many requests share it: those that say the same turn.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    requests: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(requests: &u32) -> bool {
+    *requests == 1
 }
 
 /// What a turn reserves, or its run has used.
@@ -42,6 +59,14 @@ impl Use {
         Self {
             tokens: amount,
             cost_micros: amount,
+        }
+    }
+
+    /// At least so much of each.
+    fn at_least(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.max(other.tokens),
+            cost_micros: self.cost_micros.max(other.cost_micros),
         }
     }
 
@@ -83,11 +108,6 @@ impl Quota {
     fn capacity(self) -> i64 {
         self.units(self.amount)
     }
-
-    /// The amount that a turn takes if it reserves this much.
-    fn wanted(self, reserved: Use) -> u64 {
-        reserved.in_terms_of(self.measure).clamp(1, self.amount)
-    }
 }
 
 impl Bucket {
@@ -110,26 +130,46 @@ impl Bucket {
         bucket
     }
 
+    /// The amount that a turn takes if it reserves this much. A budget ends a run only behind the call that uses it up, so
+    /// that beside others a turn reserves a call at least.
+    fn wanted(&self, quota: Quota, reserved: Use) -> u64 {
+        let reserved = match self.reserved.is_empty() {
+            true => reserved,
+            false => reserved.at_least(CALL),
+        };
+        reserved.in_terms_of(quota.measure).clamp(1, quota.amount)
+    }
+
     /// Whether a turn with this reservation fits. A turn that has a reservation already always fits.
     pub(super) fn fits(&self, quota: Quota, id: &str, reserved: Use) -> bool {
         if self.reserved.contains_key(id) {
             return true;
         }
         let room = !quota.measure.is_settled() || self.reserved.len() < MAX_RESERVATIONS;
-        room && self.units >= quota.units(quota.wanted(reserved))
+        room && self.units >= quota.units(self.wanted(quota, reserved))
     }
 
-    /// Takes the amount of such a turn.
+    /// Takes the amount of such a turn; once, however many requests say it.
     pub(super) fn take(&mut self, quota: Quota, id: &str, reserved: Use, now_ms: u64) {
-        if self.reserved.contains_key(id) {
+        if let Some(reserved) = self.reserved.get_mut(id) {
+            reserved.requests = reserved.requests.saturating_add(1);
             return;
         }
-        let amount = quota.wanted(reserved);
-        self.units = self.units.saturating_sub(quota.units(amount));
-        if quota.measure.is_settled() {
-            let at_ms = now_ms;
+        if !quota.measure.is_settled() {
+            // Left by processes that died; they are paid.
+            let age = |at_ms| now_ms.saturating_sub(at_ms);
             self.reserved
-                .insert(id.to_owned(), Reserved { amount, at_ms });
+                .retain(|_, reserved| age(reserved.at_ms) <= quota.window_ms());
+        }
+        let amount = self.wanted(quota, reserved);
+        self.units = self.units.saturating_sub(quota.units(amount));
+        if self.reserved.len() < MAX_RESERVATIONS {
+            let reserved = Reserved {
+                amount,
+                at_ms: now_ms,
+                requests: 1,
+            };
+            self.reserved.insert(id.to_owned(), reserved);
         }
     }
 
@@ -141,11 +181,16 @@ impl Bucket {
         }
     }
 
-    /// Gives back the amount that a turn took without being said.
+    /// Gives back the amount that a turn took, if none of the requests that share it has said the turn.
     pub(super) fn give_back(&mut self, quota: Quota, id: &str) {
-        match quota.measure.is_settled() {
-            true => self.settle(quota, id, Use::default()),
-            false => self.add(quota, quota.units(1)),
+        let Some(reserved) = self.reserved.get_mut(id) else {
+            return;
+        };
+        let amount = reserved.amount;
+        reserved.requests = reserved.requests.saturating_sub(1);
+        if reserved.requests == 0 {
+            self.reserved.remove(id);
+            self.add(quota, quota.units(amount));
         }
     }
 
@@ -166,7 +211,7 @@ impl Bucket {
 
     /// In how many milliseconds such a turn will fit.
     pub(super) fn fits_in_ms(&self, quota: Quota, reserved: Use) -> u64 {
-        self.holds_in_ms(quota, quota.units(quota.wanted(reserved)))
+        self.holds_in_ms(quota, quota.units(self.wanted(quota, reserved)))
     }
 
     /// In how many milliseconds the bucket is full again.
@@ -194,16 +239,16 @@ mod tests {
     fn a_bucket_fills_evenly_and_never_beyond_its_quota() {
         let quota = quota("10/10s");
         let mut bucket = Bucket::now(None, quota, 1_000);
-        for _ in 0..10 {
-            assert!(bucket.fits(quota, "a", Use::of(0)));
-            bucket.take(quota, "a", Use::of(0), 1_000);
+        for id in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"] {
+            assert!(bucket.fits(quota, id, Use::of(0)));
+            bucket.take(quota, id, Use::of(0), 1_000);
         }
-        assert!(!bucket.fits(quota, "a", Use::of(0)));
+        assert!(!bucket.fits(quota, "k", Use::of(0)));
         assert_eq!(bucket.fits_in_ms(quota, Use::of(0)), 1_000);
         let later = Bucket::now(Some(bucket.clone()), quota, 1_999);
-        assert!(!later.fits(quota, "a", Use::of(0)));
+        assert!(!later.fits(quota, "k", Use::of(0)));
         let later = Bucket::now(Some(later), quota, 2_000);
-        assert!(later.fits(quota, "a", Use::of(0)));
+        assert!(later.fits(quota, "k", Use::of(0)));
         assert_eq!(later.left(quota), 1);
         let full = Bucket::now(Some(later), quota, u64::MAX);
         assert_eq!((full.left(quota), full.full_in_ms(quota)), (10, 0));
@@ -214,26 +259,65 @@ mod tests {
 
     #[test]
     fn what_was_reserved_is_settled_once_and_a_debt_is_paid_with_time() {
-        let quota = quota("100tokens/100s");
+        let quota = quota("100000tokens/100000s");
         let mut bucket = Bucket::now(None, quota, 0);
-        bucket.take(quota, "a", Use::of(40), 0);
-        bucket.take(quota, "a", Use::of(40), 0);
-        assert_eq!(bucket.left(quota), 60, "it was taken once");
-        bucket.take(quota, "b", Use::of(60), 0);
+        bucket.take(quota, "a", Use::of(40_000), 0);
+        bucket.take(quota, "a", Use::of(40_000), 0);
+        assert_eq!(bucket.left(quota), 60_000, "it was taken once");
+        bucket.take(quota, "b", Use::of(60_000), 0);
         assert!(!bucket.fits(quota, "c", Use::of(1)));
-        assert!(bucket.fits(quota, "b", Use::of(60)), "what it has is its");
-        bucket.settle(quota, "a", Use::of(10));
-        bucket.settle(quota, "a", Use::of(10));
-        assert_eq!(bucket.left(quota), 30);
-        bucket.settle(quota, "b", Use::of(110));
-        assert_eq!(bucket.left(quota), 0, "20 are owed");
-        assert_eq!(bucket.fits_in_ms(quota, Use::of(1)), 21_000);
-        bucket.settle(quota, "unknown", Use::of(1_000));
-        let later = Bucket::now(Some(bucket), quota, 21_000);
+        assert!(
+            bucket.fits(quota, "b", Use::of(60_000)),
+            "what it has is its"
+        );
+        bucket.settle(quota, "a", Use::of(10_000));
+        bucket.settle(quota, "a", Use::of(10_000));
+        assert_eq!(bucket.left(quota), 30_000);
+        bucket.settle(quota, "b", Use::of(110_000));
+        assert_eq!(bucket.left(quota), 0, "20,000 are owed");
+        assert_eq!(bucket.fits_in_ms(quota, Use::of(1)), 20_001_000);
+        bucket.settle(quota, "unknown", Use::of(1_000_000));
+        let later = Bucket::now(Some(bucket), quota, 20_001_000);
         assert_eq!(later.left(quota), 1);
         // A turn that wants more than the quota ever allows takes the whole quota.
         let full = Bucket::now(None, quota, 0);
         assert!(full.fits(quota, "d", Use::of(u64::MAX)));
+    }
+
+    #[test]
+    fn beside_others_a_turn_reserves_what_a_call_may_cost() {
+        let quota = quota("10000tokens/1d");
+        let mut bucket = Bucket::now(None, quota, 0);
+        bucket.take(quota, "a", Use::of(1), 0);
+        assert_eq!(bucket.left(quota), 9_999);
+        bucket.take(quota, "b", Use::of(1), 0);
+        bucket.take(quota, "c", Use::of(5_000), 0);
+        assert_eq!(bucket.left(quota), 9_999 - 4_096 - 5_000);
+        assert!(!bucket.fits(quota, "d", Use::of(1)));
+    }
+
+    #[test]
+    fn a_turn_that_many_requests_say_takes_once_and_no_failing_one_gives_back_what_another_pays() {
+        for text in ["10/10s", "100tokens/100s"] {
+            let quota = quota(text);
+            let mut bucket = Bucket::now(None, quota, 0);
+            for _ in 0..20 {
+                assert!(bucket.fits(quota, "a", Use::of(10)));
+                bucket.take(quota, "a", Use::of(10), 0);
+            }
+            let left = bucket.left(quota);
+            assert!(left == 9 || left == 90, "{text}: {left}");
+            for _ in 0..19 {
+                bucket.give_back(quota, "a");
+            }
+            assert_eq!(bucket.left(quota), left, "one of them may still say it");
+            bucket.settle(quota, "a", Use::of(10));
+            bucket.give_back(quota, "a");
+            assert_eq!(bucket.left(quota), left);
+            bucket.take(quota, "b", Use::of(10), 0);
+            bucket.give_back(quota, "b");
+            assert_eq!(bucket.left(quota), left, "nobody said it");
+        }
     }
 
     #[test]
@@ -297,6 +381,7 @@ mod tests {
                 let mut bucket = Bucket::now(kept.take(), quota, now);
                 if bucket.fits(quota, "x", Use::of(0)) {
                     bucket.take(quota, "x", Use::of(0), now);
+                    bucket.settle(quota, "x", Use::of(1));
                     taken += 1;
                 }
                 kept = Some(bucket);

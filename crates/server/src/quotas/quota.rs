@@ -22,10 +22,10 @@ pub enum Measure {
     #[default]
     Turns,
     /// Tokens of model calls, of requests and responses together. They are reserved when a turn begins (what its budget
-    /// allows, or 4,096) and settled when its run has ended.
+    /// allows, or 4,096, and beside others 4,096 at least, since a call may cost them) and settled when its run has ended.
     Tokens,
     /// What model calls cost, in millionths of the currency of the models' prices. It is reserved when a turn begins (what
-    /// its budget allows, or a hundredth of the currency) and settled when its run has ended. Models without prices cost
+    /// its budget allows, or a hundredth of the currency, and beside others that at least) and settled when its run has ended. Models without prices cost
     /// nothing.
     Cost,
 }

@@ -340,3 +340,62 @@ async fn a_quota_that_bounds_nobody_does_not_start() {
     let served = server.serve(listener, std::future::pending::<()>()).await;
     assert_eq!(served.unwrap_err().to_string(), error);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_is_sent_many_times_at_once_to_two_servers_is_one_run_and_counts_once() {
+    let store = InMemoryStore::new();
+    let rule = |server: Server| {
+        let server = server.quota(QuotaFor::Team, quota("5/31d"));
+        server.quota(QuotaFor::Team, quota("100000tokens/31d"))
+    };
+    let other = store.another_process();
+    let first = served(consuming(store, 100).await, rule).await;
+    let second = served(consuming(other, 100).await, rule).await;
+    let mut sending = JoinSet::new();
+    for number in 0..20 {
+        let client = [&first, &second][number % 2].clone();
+        sending.spawn(async move {
+            let path = "/api/v1/sessions/desk/s/turns";
+            // Every fourth fails, and gives nothing back that the others have paid.
+            let text = if number % 4 == 3 { " " } else { "well" };
+            client
+                .post(path, json!({ "text": text, "id": "one" }))
+                .await
+        });
+    }
+    let mut runs = std::collections::BTreeSet::new();
+    while let Some(answer) = sending.join_next().await {
+        let answer = answer.unwrap();
+        match answer.status {
+            // The session is with the other server.
+            409 | 422 | 503 => {}
+            200 | 202 => {
+                runs.insert(text_at(&answer.json(), "/run/id"));
+            }
+            _ => panic!("{answer:?}"),
+        }
+    }
+    assert_eq!(runs.len(), 1);
+    // Of five turns one was taken, and this is the next.
+    let told = say(&first, "other", "well").await.is(200);
+    let told = &told.headers["ratelimit"];
+    assert!(told.starts_with("\"turns\";r=3;"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn turns_with_the_smallest_budget_reserve_what_a_call_may_cost() {
+    let rule = |server: Server| server.quota(QuotaFor::Team, quota("1000tokens/31d"));
+    let client = served(consuming(InMemoryStore::new(), 15).await, rule).await;
+    let mut sending = JoinSet::new();
+    for number in 0..120 {
+        let client = client.clone();
+        sending.spawn(async move {
+            let path = format!("/api/v1/sessions/desk/{number}/turns?wait=50");
+            let body = json!({ "text": "well", "budget": { "tokens": 1 } });
+            client.post(&path, body).await.status
+        });
+    }
+    let statuses = sending.join_all().await;
+    let said = statuses.iter().filter(|status| **status == 200).count();
+    assert!((1..=66).contains(&said), "{said} of 120 were let in");
+}
