@@ -8,7 +8,7 @@ use std::{
 
 use cap_std::{
     ambient_authority,
-    fs::{Dir, File, OpenOptions},
+    fs::{Dir, File, OpenOptions, Permissions},
 };
 use ghostlight_actors::contract::ToolError;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -168,7 +168,8 @@ impl Root {
         }
     }
 
-    /// Replaces a file atomically, with the permissions of the old one.
+    /// Replaces a file atomically, with the permissions of the old one. Whoever runs the new one gets no rights of its
+    /// owner or group: those were given to the old content.
     pub(super) fn replace(&self, parts: &[&str], content: &[u8]) -> io::Result<()> {
         let (dir, name) = self.holder(parts, true)?;
         let permissions = match self.file(parts) {
@@ -182,14 +183,16 @@ impl Root {
         let written = (|| {
             let _ = dir.remove_file(&temporary);
             let mut options = OpenOptions::new();
-            let file = dir.open_with(
-                &temporary,
-                options.write(true).create_new(true).custom_flags_nofollow(),
-            )?;
-            let mut file = file;
+            options.write(true).create_new(true).custom_flags_nofollow();
+            #[cfg(unix)]
+            if permissions.is_some() || parts.first() == Some(&KEPT) {
+                // Only the owner reads what may be secret, until the permissions are set, and former contents for ever.
+                cap_std::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            }
+            let mut file = dir.open_with(&temporary, &options)?;
             file.write_all(content)?;
             if let Some(permissions) = permissions {
-                file.set_permissions(permissions)?;
+                file.set_permissions(without_others_rights(permissions))?;
             }
             file.sync_all()?;
             dir.rename(&temporary, &dir, name)
@@ -270,6 +273,18 @@ pub(super) fn below(dir: &Dir, name: &str) -> io::Result<Dir> {
         ));
     }
     Ok(Dir::from_std_file(opened.into_std()))
+}
+
+/// These permissions without the bits for setting the user and the group of whoever runs the file.
+fn without_others_rights(permissions: Permissions) -> Permissions {
+    #[cfg(unix)]
+    {
+        use cap_std::fs::PermissionsExt;
+        let mode = permissions.mode();
+        Permissions::from_mode(mode & 0o777)
+    }
+    #[cfg(not(unix))]
+    permissions
 }
 
 /// Flushes a folder's entries to disk.

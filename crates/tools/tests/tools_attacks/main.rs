@@ -17,6 +17,8 @@ mod html;
 mod launcher;
 #[cfg(feature = "openapi")]
 mod openapi;
+#[cfg(unix)]
+mod permissions;
 mod server;
 mod skills;
 mod terminal;
