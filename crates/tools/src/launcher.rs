@@ -10,7 +10,11 @@
 #[cfg(target_os = "linux")]
 mod bubblewrap;
 #[cfg(target_os = "linux")]
+mod calls;
+#[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "linux")]
+mod mounts;
 
 use std::{
     path::{Path, PathBuf},
@@ -51,6 +55,9 @@ pub(crate) struct Launch {
     pub(crate) alone: bool,
     /// Whether the command has namespaces of its own.
     pub(crate) bubblewrap: bool,
+    /// Whether all files but those that it may change are read-only already, as in the namespaces of bubblewrap.
+    #[serde(default)]
+    pub(crate) own_mounts: bool,
     pub(crate) limits: Rlimits,
 }
 
@@ -90,9 +97,12 @@ impl Default for Rlimits {
 pub struct Confinement {
     /// Landlock: only named files and folders can be read or changed.
     pub landlock: bool,
-    /// seccomp: no network unless it is allowed, no new privileges, no other namespaces, and no way out of the process
-    /// group that is ended as a whole.
+    /// seccomp: no network unless it is allowed, no new privileges, no other namespaces, no way out of the process
+    /// group that is ended as a whole, and no system call that is not known to be harmless.
     pub seccomp: bool,
+    /// Mounts of the command's own, in which all files but those that it may change are read-only. Without them and
+    /// without bubblewrap no command changes the mode, owner, times or attributes of a file, not even of its own ones.
+    pub mounts: bool,
     /// Limits of processor time, memory, files and processes.
     pub rlimits: bool,
     /// bubblewrap: namespaces in which there are no other files, processes and network interfaces. `None` where the
@@ -101,7 +111,8 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Whether the machine has all of them, bubblewrap only where it is asked for.
+    /// Whether the machine has all of them, bubblewrap only where it is asked for. Mounts do not count, since commands
+    /// are confined without them too, and can do less.
     pub fn is_whole(&self) -> bool {
         self.landlock && self.seccomp && self.rlimits && self.bubblewrap != Some(false)
     }
@@ -110,6 +121,7 @@ impl Confinement {
 impl std::fmt::Display for Confinement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let parts = [
+            ("mounts", self.mounts.then_some(true)),
             ("Landlock", Some(self.landlock)),
             ("seccomp", Some(self.seccomp)),
             ("rlimits", Some(self.rlimits)),
@@ -221,6 +233,7 @@ fn asked(arguments: Vec<std::ffi::OsString>) -> Result<ExitCode, String> {
     if launch.bubblewrap {
         let own = own()?;
         launch.bubblewrap = false;
+        launch.own_mounts = bubblewrap::prepare(&launch).is_ok();
         let inside = self::arguments(&launch).map_err(|error| error.to_string())?;
         let first = bubblewrap::arguments(&launch, &own)
             .into_iter()

@@ -199,6 +199,7 @@ impl Code {
             required: true,
             alone: true,
             bubblewrap: self.bubblewrap,
+            own_mounts: false,
             limits: Rlimits {
                 cpu_s: self.timeout_s.ceil() as u64 + 1,
                 memory_bytes: self.memory_bytes,

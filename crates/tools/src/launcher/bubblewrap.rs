@@ -6,11 +6,11 @@
 
 use std::{
     ffi::OsString,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use super::{Launch, probing};
+use super::{Launch, mounts, probing};
 
 /// Where `bwrap` is looked for: not in the environment's `PATH`, since it is trusted with the confinement.
 const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
@@ -20,6 +20,14 @@ pub(super) fn find() -> Result<&'static Path, String> {
     let mut places = PLACES.iter().map(Path::new);
     let found = places.find(|place| place.is_file());
     found.ok_or_else(|| "bubblewrap is not installed".to_owned())
+}
+
+/// Makes files read-only before `bwrap` mounts them anew, which keeps them so: it has no option for devices that can be
+/// written to and whose modes and owners stay.
+pub(super) fn prepare(launch: &Launch) -> Result<(), String> {
+    // `bwrap` tells the kernel through files here who is who in its namespaces.
+    let own = [PathBuf::from("/proc")];
+    mounts::make_read_only(&[&launch.write[..], &own].concat())
 }
 
 /// The arguments with which `bwrap` makes the namespaces of a command that `own`, a launcher, is to start.
@@ -62,6 +70,8 @@ pub(super) fn works() -> bool {
     let (Ok(bwrap), Ok(own)) = (find(), std::env::current_exe()) else {
         return false;
     };
+    // In the order of a launch. That is no part of bubblewrap, and is reported for itself.
+    let _ = prepare(&launch);
     let started = Command::new(bwrap)
         .args(arguments(&launch, &own))
         .arg(&own)

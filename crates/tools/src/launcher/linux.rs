@@ -1,7 +1,6 @@
-//! Limits, Landlock and seccomp, and the command that is started with them.
+//! Limits, Landlock, capabilities and seccomp, and the command that is started with them.
 
 use std::{
-    collections::BTreeMap,
     ffi::{OsStr, OsString},
     fs,
     os::unix::{
@@ -20,43 +19,76 @@ use landlock::{
 use rustix::process::{
     Resource, Rlimit, Signal, getpgrp, getppid, getuid, kill_process_group, setrlimit,
 };
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, apply_filter,
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities,
 };
 
-use super::{Confinement, Launch, bubblewrap};
+use super::{
+    Confinement, Launch, bubblewrap,
+    calls::{self, Allowed},
+    mounts,
+};
 
 /// How often the launcher checks whether the program that started it is still there.
 const LOOKS: Duration = Duration::from_millis(200);
 
 pub(super) fn probe(asks_for_bubblewrap: bool) -> Confinement {
-    // First, since it needs rights that are gone afterwards.
-    let bubblewrap = asks_for_bubblewrap.then(bubblewrap::works);
     // The process ends after this check, so its rights do not matter.
     let nothing = Launch {
         required: true,
         ..Launch::default()
     };
+    // First, since these need rights that are gone afterwards.
+    let bubblewrap = asks_for_bubblewrap.then(bubblewrap::works);
+    let mounts = mounts::make_read_only(&nothing.write).is_ok();
+    let allowed = Allowed {
+        network: false,
+        metadata: false,
+    };
     Confinement {
         rlimits: limit(&nothing).is_ok(),
+        mounts,
         landlock: landlock(&nothing).is_ok(),
-        seccomp: seccomp(false).is_ok(),
+        seccomp: drop_capabilities()
+            .and_then(|()| calls::restrict(allowed))
+            .is_ok(),
         bubblewrap,
     }
 }
 
 pub(super) fn confine(launch: &Launch) -> Result<(), String> {
-    for confined in [limit(launch), landlock(launch), seccomp(launch.network)] {
-        if let Err(reason) = confined
-            && launch.required
-        {
-            return Err(format!(
-                "{reason}; set `confinement: best_effort` to go without it"
-            ));
-        }
+    let demanded = |confined: Result<(), String>| match confined {
+        Err(reason) if launch.required => Err(format!(
+            "{reason}; set `confinement: best_effort` to go without it"
+        )),
+        _ => Ok(()),
+    };
+    demanded(limit(launch))?;
+    // Where other files cannot be made read-only, the filter refuses the calls, also for the files of the folder.
+    let metadata = match (launch.own_mounts, launch.alone) {
+        (true, _) => true,
+        // A single process may change no file, so there is nothing that it needs these calls for.
+        (false, true) => false,
+        (false, false) => mounts::make_read_only(&launch.write).is_ok(),
+    };
+    demanded(landlock(launch))?;
+    demanded(drop_capabilities())?;
+    let network = launch.network;
+    demanded(calls::restrict(Allowed { network, metadata }))
+}
+
+/// Gives up all rights of the superuser, which also in a namespace of its own would be more than a command needs.
+fn drop_capabilities() -> Result<(), String> {
+    for capability in CapabilitySet::all().iter() {
+        // An ordinary account may not, and has no way to use what stays in the set. An older kernel knows fewer of them.
+        let _ = remove_capability_from_bounding_set(capability);
     }
-    Ok(())
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    set_capabilities(None, none).map_err(|error| format!("rights cannot be given up: {error}"))
 }
 
 fn limit(launch: &Launch) -> Result<(), String> {
@@ -125,7 +157,7 @@ fn landlock(launch: &Launch) -> Result<(), String> {
         .map_err(failed)?
         .add_rules(path_beneath_rules(
             &launch.write,
-            AccessFs::from_all(ABI::V5),
+            AccessFs::from_all(ABI::V5) & !(AccessFs::MakeChar | AccessFs::MakeBlock),
         ))
         .map_err(failed)?
         .restrict_self()
@@ -136,91 +168,19 @@ fn landlock(launch: &Launch) -> Result<(), String> {
     }
 }
 
-fn seccomp(network: bool) -> Result<(), String> {
-    // Libraries fall back to `clone`, whose flags can be checked.
-    refuse(
-        libc::ENOSYS,
-        with_x32([(libc::SYS_clone3, Vec::new())].into()),
-    )?;
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-    if !network {
-        rules.insert(libc::SYS_socket, Vec::new());
-    }
-    let flags = [
-        libc::CLONE_NEWCGROUP,
-        libc::CLONE_NEWIPC,
-        libc::CLONE_NEWNET,
-        libc::CLONE_NEWNS,
-        libc::CLONE_NEWPID,
-        libc::CLONE_NEWUSER,
-        libc::CLONE_NEWUTS,
-    ];
-    let new_namespaces = flags.into_iter().map(|flag| {
-        let flag = flag as u64;
-        let condition = SeccompCondition::new(
-            0,
-            SeccompCmpArgLen::Qword,
-            SeccompCmpOp::MaskedEq(flag),
-            flag,
-        );
-        condition.and_then(|condition| SeccompRule::new(vec![condition]))
-    });
-    let new_namespaces: Result<Vec<SeccompRule>, _> = new_namespaces.collect();
-    rules.insert(
-        libc::SYS_clone,
-        new_namespaces.map_err(|error| error.to_string())?,
-    );
-    refuse(libc::EPERM, with_x32(rules))
-}
-
-/// Makes these system calls fail with an error from now on.
-fn refuse(error: i32, rules: BTreeMap<i64, Vec<SeccompRule>>) -> Result<(), String> {
-    let arch = std::env::consts::ARCH.try_into();
-    let arch = arch.map_err(|_| "seccomp knows no such processor".to_owned())?;
-    let action = SeccompAction::Errno(error as u32);
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch);
-    let failed = |error: &dyn std::fmt::Display| format!("seccomp cannot be used: {error}");
-    let filter = filter.map_err(|error| failed(&error))?;
-    let program: BpfProgram = filter
-        .try_into()
-        .map_err(|error: seccompiler::BackendError| failed(&error))?;
-    apply_filter(&program).map_err(|error| failed(&error))
-}
-
 /// Gives up the rights that only further processes need, and becomes the program. It returns only with an error.
 pub(super) fn become_alone(
     memory: &OsStr,
     program: &OsStr,
     arguments: impl Iterator<Item = OsString>,
 ) -> String {
-    let rule = |argument, operator, value| {
-        let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Qword, operator, value);
-        condition.and_then(|condition| SeccompRule::new(vec![condition]))
-    };
-    let thread = libc::CLONE_THREAD as u64;
-    let conditions = [
-        // It may start threads of its own.
-        (libc::SYS_clone, rule(0, SeccompCmpOp::MaskedEq(thread), 0)),
-        // It may read its own limits, but set none: the superuser could raise them.
-        (libc::SYS_prlimit64, rule(0, SeccompCmpOp::Ne, 0)),
-        (libc::SYS_prlimit64, rule(2, SeccompCmpOp::Ne, 0)),
-    ];
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        OF_OTHERS.iter().map(|call| (*call, Vec::new())).collect();
-    for (call, rule) in conditions {
-        match rule {
-            Ok(rule) => rules.entry(call).or_default().push(rule),
-            Err(error) => return error.to_string(),
-        }
-    }
     let Some(memory) = memory.to_str().and_then(|memory| memory.parse().ok()) else {
         return "the bound on memory is no number".to_owned();
     };
     let mut command = Command::new(program);
     command.args(arguments);
     let limited = limit_to(Resource::As, memory);
-    match limited.and_then(|()| refuse(libc::EPERM, with_x32(rules))) {
+    match limited.and_then(|()| calls::restrict_to_one_process()) {
         Err(reason) => reason,
         Ok(()) => format!(
             "{} cannot be started: {}",
@@ -229,98 +189,6 @@ pub(super) fn become_alone(
         ),
     }
 }
-
-/// System calls that reach other processes of the user, or leave something that outlives the process.
-const OF_OTHERS: &[i64] = &[
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_fork,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_vfork,
-    libc::SYS_kill,
-    libc::SYS_tkill,
-    libc::SYS_tgkill,
-    libc::SYS_rt_sigqueueinfo,
-    libc::SYS_rt_tgsigqueueinfo,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_send_signal,
-    libc::SYS_setrlimit,
-    libc::SYS_setpriority,
-    libc::SYS_ioprio_set,
-    libc::SYS_sched_setaffinity,
-    libc::SYS_sched_setattr,
-    libc::SYS_sched_setparam,
-    libc::SYS_sched_setscheduler,
-    libc::SYS_migrate_pages,
-    libc::SYS_move_pages,
-    libc::SYS_shmget,
-    libc::SYS_msgget,
-    libc::SYS_semget,
-    libc::SYS_mq_open,
-];
-
-/// The same calls under the numbers of the processor's other calling convention (x32).
-fn with_x32(rules: BTreeMap<i64, Vec<SeccompRule>>) -> BTreeMap<i64, Vec<SeccompRule>> {
-    if cfg!(target_arch = "x86_64") {
-        let other = rules
-            .iter()
-            .map(|(call, rules)| (call | 0x4000_0000, rules.clone()));
-        return rules.clone().into_iter().chain(other).collect();
-    }
-    rules
-}
-
-/// System calls that no command needs: leaving the process group that is ended as a whole, other namespaces and
-/// roots, the memory and keys of others, the kernel itself, and ways around these rules.
-const REFUSED: &[i64] = &[
-    libc::SYS_setsid,
-    libc::SYS_setpgid,
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_chroot,
-    libc::SYS_pivot_root,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_open_tree,
-    libc::SYS_move_mount,
-    libc::SYS_fsopen,
-    libc::SYS_fsmount,
-    libc::SYS_mount_setattr,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_name_to_handle_at,
-    libc::SYS_mknodat,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_process_madvise,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_kcmp,
-    libc::SYS_userfaultfd,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_acct,
-    libc::SYS_quotactl,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_clock_adjtime,
-    libc::SYS_adjtimex,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_syslog,
-    libc::SYS_vhangup,
-];
 
 pub(super) fn start(
     program: &OsStr,

@@ -3,7 +3,7 @@
 //! A command is a program with its arguments; no shell reads it. Rules say which programs may run with which arguments.
 //! Each command runs in a process group of its own, which is ended as a whole, with an environment of its own, and
 //! below a launcher ([`crate::launcher`]) that takes away its rights: on Linux it reads the system's programs and the
-//! folder, changes only the folder, and has no network.
+//! folder, changes only the folder, reaches no process that it did not start, and has no network.
 
 pub(crate) mod output;
 mod policy;
@@ -359,6 +359,7 @@ fn find_launcher(
         required,
         alone: false,
         bubblewrap: found.bubblewrap == Some(true),
+        own_mounts: false,
         limits: settings.rlimits,
     };
     let arguments = launcher::arguments(&launch);
@@ -369,11 +370,18 @@ fn find_launcher(
 fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
     let settings = &shared.settings;
     let names: Vec<&str> = settings.commands.keys().map(String::as_str).collect();
+    let confinement = &shared.confinement;
+    let keeps_metadata =
+        confinement.seccomp && !confinement.mounts && confinement.bubblewrap != Some(true);
     let about = format!(
-        "Runs a program without a shell, and gives its output. The programs are: {}. Network: {}. Confined by: {}.",
+        "Runs a program without a shell, and gives its output. The programs are: {}. Network: {}. Confined by: {confinement}.{}",
         names.join(", "),
         if settings.network { "yes" } else { "no" },
-        shared.confinement,
+        match keeps_metadata {
+            true =>
+                " Programs cannot change modes, owners and times of files here (`chmod`, `chown`, `cp -p`).",
+            false => "",
+        },
     );
     // Leaves time to end the command's processes, and to read their last output.
     let timeout = Duration::from_secs_f64(settings.timeout_s) + Duration::from_secs(10);

@@ -188,6 +188,13 @@ async fn no_program_reaches_anything_but_its_tools() {
         "os.mkfifo('/tmp/ghostlight-was-here')".to_owned(),
         "os.write(os.memfd_create('x'), b'x')".to_owned(),
         "os.truncate(os.memfd_create('x'), 1 << 30)".to_owned(),
+        // What is known about files beside their contents.
+        format!("os.chmod({secret:?}, 0o666)"),
+        format!("os.utime({secret:?}, (1, 1))"),
+        format!("os.chown({secret:?}, os.getuid(), -1)"),
+        format!("os.setxattr({secret:?}, 'user.note', b'x')"),
+        "os.chmod('/dev/null', 0o666)".to_owned(),
+        "os.fchmod(os.open('/usr/bin/env', os.O_RDONLY), 0o755)".to_owned(),
         // Other processes.
         "os.fork()".to_owned(),
         "os.posix_spawn('/usr/bin/true', ['true'], {})".to_owned(),
@@ -212,6 +219,10 @@ async fn no_program_reaches_anything_but_its_tools() {
         "libc('syscall', 425, 1, 0)".to_owned(),
         "libc('shmget', 1234, 1 << 20, 0o1600)".to_owned(),
         "libc('msgget', 1234, 0o1600)".to_owned(),
+        "libc('semget', 1234, 1, 0o1600)".to_owned(),
+        "libc('fanotify_init', 0x200, 0)".to_owned(),
+        "libc('syscall', 433, -100, b'/usr', 0)".to_owned(),
+        "libc('syscall', 467, -100, b'/usr', 0, 0, 0)".to_owned(),
     ];
     let mut program = String::from(
         "import ctypes, os, resource, signal, socket, subprocess\n\

@@ -17,6 +17,8 @@ mod html;
 mod launcher;
 #[cfg(feature = "openapi")]
 mod openapi;
+#[cfg(target_os = "linux")]
+mod outside;
 #[cfg(unix)]
 mod permissions;
 mod server;

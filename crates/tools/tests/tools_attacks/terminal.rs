@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::{call, tool};
 
-const SECRET: &str = "the secret outside";
+pub(super) const SECRET: &str = "the secret outside";
 
 pub(super) struct Stage {
     all: TempDir,
@@ -23,7 +23,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with_bubblewrap(false)
     }
 
