@@ -301,7 +301,7 @@ async fn take(
         Step::Race => {
             let (fast, slow) = (cx.branch("fast"), cx.branch("slow"));
             let calls = vec![
-                fast.tool(call("look", number, 0)),
+                fast.tool_unasked(call("look", number, 0)),
                 slow.tool_unasked(call("put", number, 1)),
             ];
             let (place, result) = cx.race(calls).await;
