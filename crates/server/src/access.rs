@@ -31,6 +31,16 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The most bytes of a request id that a client chose.
 const MAX_ID: usize = 64;
+/// Answers are for their caller alone: no cache keeps them, no browser takes them for something else than they are, and no
+/// page of another site embeds them. Those that may be kept say so themselves.
+const PRIVATE: [(HeaderName, &str); 3] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+];
 
 /// Gives each request an id, counts it, and logs it.
 pub(crate) async fn observe(
@@ -65,6 +75,10 @@ pub(crate) async fn observe(
     let has_body = !request.body().is_end_stream();
     let mut response = next.run(request).await;
     response.headers_mut().insert(REQUEST_ID, value);
+    for (name, value) in PRIVATE {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().entry(name).or_insert(value);
+    }
     if has_body && response.status().is_client_error() {
         // A request that is refused before its body was read ends its connection, since the rest of the body is still
         // to come.
@@ -124,9 +138,14 @@ fn judge_site(state: &ServerState, headers: &HeaderMap, uri: &Uri) -> Result<(),
             detail,
         ));
     }
-    let Some(origin) = headers.get(header::ORIGIN) else {
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let Some(origin) = origins.next() else {
         return Ok(());
     };
+    if origins.next().is_some() {
+        let detail = "a request comes from one origin";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "origin", detail));
+    }
     let origin = origin.to_str().unwrap_or_default();
     let own = origin.split_once("://").is_some_and(|(scheme, from)| {
         matches!(scheme, "http" | "https") && from.eq_ignore_ascii_case(host)

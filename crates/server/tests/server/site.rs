@@ -55,6 +55,10 @@ async fn pages_of_other_sites_are_refused_but_for_those_that_are_let_in() {
             "{origin}"
         );
     }
+    // Of two origins the second may be the true one.
+    let two = format!("{own}Origin: https://evil.example\r\n");
+    let answer = desk.client.request("GET", "/api/v1/runs", &two, None).await;
+    answer.is(400);
     let desk = Desk::open().await;
     let answer = desk.client.request(
         "OPTIONS",
@@ -90,4 +94,27 @@ async fn a_refusal_whose_body_was_not_read_says_that_its_connection_ends() {
     let head = "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}";
     let refused = desk.client.send(head.as_bytes()).await.unwrap().is(401);
     assert_eq!(refused.headers["connection"], "close");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_kept_by_no_cache_and_embedded_by_no_page_of_another_site() {
+    let desk = Desk::open().await;
+    let run = desk.begin(&desk.client, "s", "well").await;
+    let file = format!("/api/v1/runs/{run}");
+    for path in [
+        "/api/v1/runs",
+        file.as_str(),
+        "/health",
+        "/openapi.json",
+        "/metrics",
+        "/v1/models",
+        "/v1/models/none",
+        "/none",
+    ] {
+        let headers = desk.client.get(path).await.headers;
+        assert_eq!(headers["cache-control"], "no-store", "{path}");
+        assert_eq!(headers["x-content-type-options"], "nosniff", "{path}");
+        let policy = &headers["cross-origin-resource-policy"];
+        assert_eq!(policy, "same-origin", "{path}");
+    }
 }
