@@ -17,8 +17,14 @@ use parking_lot::Mutex;
 /// The upper bounds of the buckets for the duration of a request, in seconds.
 const BUCKETS: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
 
-/// One kind of request: method, route and status. Routes are patterns, so the number of kinds is bounded.
-type Kind = (String, String, u16);
+/// One kind of request: method, route and status. Routes are patterns, and methods are those of the standard, so the number
+/// of kinds is bounded.
+type Kind = (&'static str, String, u16);
+
+/// The methods that have a name of their own; every other is `_OTHER`, as in OpenTelemetry.
+const METHODS: [&str; 9] = [
+    "GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH", "CONNECT", "TRACE",
+];
 
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -37,7 +43,8 @@ struct Requests {
 impl Metrics {
     pub(crate) fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
         let mut requests = self.requests.lock();
-        let kind = (method.to_owned(), route.to_owned(), status);
+        let known = METHODS.into_iter().find(|known| *known == method);
+        let kind = (known.unwrap_or("_OTHER"), route.to_owned(), status);
         let requests = requests.entry(kind).or_default();
         let seconds = took.as_secs_f64();
         requests.count += 1;

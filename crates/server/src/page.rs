@@ -52,8 +52,17 @@ pub(crate) struct FirstQuery {
     token: Option<String>,
 }
 
+/// Whether another site led the browser here. Its key would replace that of a person who is signed in, and its owner would
+/// see what the person does under it. A browser sends no cookie with such a request, but says where it comes from (Fetch
+/// Metadata); an address that a person opened themselves comes from nowhere.
+fn is_led_from_elsewhere(headers: &HeaderMap) -> bool {
+    let mut sites = headers.get_all("sec-fetch-site").iter();
+    sites.any(|site| !matches!(site.as_bytes(), b"none" | b"same-origin"))
+}
+
 impl PageFile {
-    /// The file, or the status that the browser's copy is current. A key in the address is moved into a cookie.
+    /// The file, or the status that the browser's copy is current. A key in the address is moved into a cookie, unless
+    /// another site wrote the address.
     pub(crate) async fn answer(
         self,
         State(state): State<Shared>,
@@ -63,7 +72,8 @@ impl PageFile {
         if let Some(token) = query.token {
             let to = [(header::LOCATION, self.path)];
             let mut response = (StatusCode::SEE_OTHER, to).into_response();
-            if let Ok(Some(_)) = state.caller(&token).await
+            if !is_led_from_elsewhere(&headers)
+                && let Ok(Some(_)) = state.caller(&token).await
                 && let Some(cookie) = cookie::set(&state, &headers, &token)
             {
                 response.headers_mut().insert(header::SET_COOKIE, cookie);

@@ -439,3 +439,18 @@ async fn a_fault_of_an_address_is_told_in_json_at_every_endpoint() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invented_methods_do_not_grow_the_metrics() {
+    let desk = Desk::open().await;
+    for number in 0..50 {
+        let request = format!(
+            "INVENTED{number} /none{number} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        );
+        desk.client.send(request.as_bytes()).await;
+    }
+    let metrics = desk.client.get("/metrics").await.is(200).body;
+    assert!(!metrics.contains("INVENTED"), "{metrics}");
+    let other = "_count{method=\"_OTHER\",route=\"none\",status=\"404\"} 50";
+    assert!(metrics.contains(other), "{metrics}");
+}

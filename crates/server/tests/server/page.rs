@@ -94,6 +94,23 @@ async fn the_token_of_the_first_address_becomes_a_cookie_and_leaves_the_address(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn another_site_signs_nobody_in_with_a_key_of_its_own() {
+    let desk = looked_at().await;
+    let path = format!("/?token={TOKEN}");
+    for (site, is_kept) in [
+        ("cross-site", false),
+        ("same-site", false),
+        ("none", true),
+        ("same-origin", true),
+    ] {
+        let led = format!("Sec-Fetch-Site: {site}\r\nSec-Fetch-Mode: navigate\r\n");
+        let answer = desk.client.request("GET", &path, &led, None).await.is(303);
+        assert_eq!(answer.headers.contains_key("set-cookie"), is_kept, "{site}");
+        assert_eq!(answer.headers["location"], "/");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cookie_opens_nothing_for_a_page_of_another_site_nor_at_another_port() {
     let desk = looked_at().await;
     let first = desk.client.get(&format!("/?token={TOKEN}")).await.is(303);
