@@ -36,6 +36,7 @@
 
 mod cited_answers;
 mod control;
+mod evidence;
 mod input_files;
 mod keep_state;
 mod plan;
@@ -62,6 +63,7 @@ use crate::instructions::{Instructions, OutputKey};
 
 pub use cited_answers::CitedAnswers;
 pub use control::Control;
+pub use evidence::EvidenceItem;
 pub use input_files::InputFiles;
 pub use keep_state::KeepState;
 pub use plan::{CREATE_TASKS, Plan, PlanDifference, PlanTask, TaskStatus};
@@ -75,7 +77,7 @@ pub use throttle::Throttle;
 pub use todos::{TODO_WRITE, Todo, TodoList, TodoStatus, Todos};
 pub use tool_limits::ToolLimits;
 pub use tool_search::{SEARCH_TOOLS, ToolSearch};
-pub use verification::{EvidenceItem, Verification, VerificationState};
+pub use verification::{Verification, VerificationState};
 
 type Make = fn(&Value) -> Result<PolicyHandle, String>;
 

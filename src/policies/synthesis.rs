@@ -1,21 +1,25 @@
 //! Synthesis: the answer is written once more, from what the tools found.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use ghostlight_actors::{
     run::{Policy, PolicyContext, Verdict},
-    vocabulary::{AgentError, ToolCall, ToolResult, ToolStatus},
+    vocabulary::{AgentError, Digest, ToolCall, ToolResult, ToolStatus},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Checked, at_least_one, is_bookkeeping, shortened};
+use super::{
+    Checked, at_least_one,
+    evidence::{finds_out, found, says_nothing_found},
+    shortened,
+};
 
 /// How many characters of an observation the model is reminded of.
 const REMINDER: usize = 120;
 
-/// Rejects the first answer after tools found something, once: the model is reminded of what was
+/// Rejects the first answer after tools found something new, once: the model is reminded of what was
 /// observed, and writes the answer from it. The answer must cite at least one observation, as
 /// `[O1]`; one that cites none although it is told so often enough is flagged.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -69,13 +73,19 @@ pub struct SynthesisState {
     /// What syntheses were written from, the latest last; an answer must cite something of them.
     pub history: Vec<Vec<Observation>>,
     observed: u32,
+    /// The digests of what was found, so that finding it again is no new observation.
+    known: HashSet<Digest>,
     /// How often an answer cited nothing; `None` while no answer has to.
     uncited: Option<u32>,
 }
 
 impl SynthesisState {
-    /// A tool found something. At most so many observations are kept.
-    pub fn observed(&mut self, tool: &str, content: &str, most: u32) -> &Observation {
+    /// A tool found something. At most so many observations are kept. `None` for what was found
+    /// before.
+    pub fn observed(&mut self, tool: &str, content: &str, most: u32) -> Option<&Observation> {
+        if !self.known.insert(Digest::of(content.trim().as_bytes())) {
+            return None;
+        }
         self.observed += 1;
         self.incomplete = true;
         if self.observations.len() >= most.max(1) as usize {
@@ -86,7 +96,7 @@ impl SynthesisState {
             tool: tool.to_owned(),
             content: shortened(content.trim(), REMINDER),
         });
-        &self.observations[self.observations.len() - 1]
+        self.observations.back()
     }
 
     /// An answer came; the number is that of the observations in a synthesis that it completed.
@@ -130,16 +140,27 @@ impl Policy for Synthesis {
     async fn after_tools(
         &mut self,
         cx: &PolicyContext<'_>,
-        _: &[ToolCall],
+        calls: &[ToolCall],
         results: &[ToolResult],
     ) -> Result<(), AgentError> {
-        let found = results
+        let made = calls
             .iter()
-            .filter(|result| result.status == ToolStatus::Success && !is_bookkeeping(&result.name));
-        for result in found {
-            let (tool, text) = (&result.name, &result.text);
-            let observation = self.state.observed(tool, text, self.max_observations);
-            cx.emit("observation_recorded", observation);
+            .zip(results)
+            .filter(|(call, result)| result.status == ToolStatus::Success && finds_out(&call.name));
+        for (call, result) in made {
+            let items = found(call, result);
+            let mut texts: Vec<&str> = items.iter().map(|item| item.content.as_str()).collect();
+            if texts.is_empty() && !says_nothing_found(&result.text) {
+                texts.push(&result.text);
+            }
+            for text in texts {
+                if let Some(observation) =
+                    self.state
+                        .observed(&result.name, text, self.max_observations)
+                {
+                    cx.emit("observation_recorded", observation);
+                }
+            }
         }
         Ok(())
     }
@@ -168,12 +189,21 @@ mod tests {
     #[test]
     fn a_success_is_an_observation() {
         let mut state = SynthesisState::default();
-        let observed = state.observed("search", "42", 9);
+        let observed = state.observed("search", "42", 9).unwrap().clone();
         assert_eq!(
             (observed.id.as_str(), observed.content.as_str()),
             ("O1", "42")
         );
         assert!(state.incomplete);
+    }
+
+    #[test]
+    fn the_same_thing_found_twice_is_one_observation() {
+        let mut state = SynthesisState::default();
+        state.observed("search", "42", 9);
+        state.answered("It is 42.", 2);
+        assert_eq!(state.observed("search", "42 ", 9), None);
+        assert!(!state.incomplete);
     }
 
     #[test]
@@ -231,9 +261,9 @@ mod tests {
         #[test]
         fn the_list_is_bounded_and_answers_end(steps in prop::collection::vec(prop::bool::ANY, 0..60)) {
             let mut state = SynthesisState::default();
-            for observed in steps {
+            for (number, observed) in steps.into_iter().enumerate() {
                 if observed {
-                    state.observed("search", "x", 4);
+                    state.observed("search", &number.to_string(), 4);
                 } else {
                     state.answered("x", 2);
                 }

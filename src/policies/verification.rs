@@ -12,9 +12,13 @@ use ghostlight_actors::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Checked, held_back, is_bookkeeping, says_something, signature};
+use super::{
+    Checked, EvidenceItem,
+    evidence::{self, finds_out},
+    held_back, says_something,
+};
 use crate::retrieval::terms::content_terms;
 
 const REFLECT: &str = "\
@@ -28,10 +32,13 @@ const GATHER: &str = "Now gather the missing evidence with the tools, and answer
 /// Asks for evidence before an answer: results of tools from so many distinct sources, each of a
 /// least score.
 ///
-/// A result that is a JSON object, or a list of them, says its source (`source`, `url`, `path` or
-/// `title`), content (`content`, `text` or `snippet`) and score (`score`) itself; any other is one
-/// piece of evidence whose source is the call. [`evidence_by`](Self::evidence_by) reads results
-/// in another way. The same source counts once, with its best score.
+/// A source is a thing that was found: a passage that a search labels (`[label] source`), a hit with
+/// its address, the page or file that was read, or a JSON object, alone or in a list, that says its
+/// source (`source`, `url`, `path` or `title`), content (`content`, `text` or `snippet`) and score
+/// (`score`). A call is no source: one that found nothing, and a text that names no source, is no
+/// evidence, and neither is what a model reads back from its own notes, memory, plan or todos.
+/// [`evidence_by`](Self::evidence_by) reads results in another way. The same source counts once,
+/// with its best score.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -119,12 +126,12 @@ impl Verification {
     fn evidence(&self, call: &ToolCall, result: &ToolResult) -> Vec<EvidenceItem> {
         let counts = match &self.tools {
             Some(tools) => tools.contains(&call.name),
-            None => !is_bookkeeping(&call.name),
+            None => finds_out(&call.name),
         };
         match &self.mapper {
             _ if !counts => Vec::new(),
             Some(Mapper(read)) => read(call, result),
-            None => read_evidence(call, result),
+            None => evidence::found(call, result),
         }
     }
 }
@@ -135,59 +142,6 @@ impl Checked for Verification {
             return Err("min_coverage must be from 0 to 1".to_owned());
         }
         Ok(())
-    }
-}
-
-/// A piece of evidence.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct EvidenceItem {
-    /// Where it comes from.
-    pub source: String,
-    /// What it says.
-    pub content: String,
-    /// How much it weighs; 1 for one that says nothing of it.
-    pub score: f64,
-}
-
-impl EvidenceItem {
-    /// Evidence of score 1.
-    pub fn new(source: impl Into<String>, content: impl Into<String>) -> Self {
-        Self {
-            source: source.into(),
-            content: content.into(),
-            score: 1.0,
-        }
-    }
-
-    /// Sets how much it weighs.
-    #[must_use]
-    pub fn score(mut self, score: f64) -> Self {
-        self.score = score;
-        self
-    }
-}
-
-fn read_evidence(call: &ToolCall, result: &ToolResult) -> Vec<EvidenceItem> {
-    let whole = || EvidenceItem::new(signature(call), result.text.as_str());
-    let item = |value: &Value| -> Option<EvidenceItem> {
-        let field = |names: &[&str]| {
-            let mut found = names.iter().filter_map(|name| value.get(name)?.as_str());
-            found.next().map(str::to_owned)
-        };
-        let source = field(&["source", "url", "path", "title"])?;
-        let content = field(&["content", "text", "snippet"]).unwrap_or_else(|| value.to_string());
-        let score = value.get("score").and_then(Value::as_f64).unwrap_or(1.0);
-        Some(EvidenceItem::new(source, content).score(score))
-    };
-    let items: Vec<EvidenceItem> = match serde_json::from_str::<Value>(&result.text) {
-        Ok(Value::Array(values)) => values.iter().filter_map(item).collect(),
-        Ok(value) => item(&value).into_iter().collect(),
-        Err(_) => Vec::new(),
-    };
-    match items.is_empty() && !result.text.trim().is_empty() {
-        true => vec![whole()],
-        false => items,
     }
 }
 
@@ -453,24 +407,5 @@ mod tests {
         let reason = rejected(state.answered("x", &wanted));
         assert!(!reason.contains("reflection"), "{reason}");
         assert!(!state.reflection_needed);
-    }
-
-    #[test]
-    fn results_are_read_as_evidence() {
-        let read = |text: &str| {
-            let call = ToolCall::new("1", "search", json!({"q": "x"}));
-            let result = ToolResult::new(&call, ToolStatus::Success, text);
-            read_evidence(&call, &result)
-        };
-        let found = r#"[{"url": "u", "snippet": "s", "score": 0.5}, {"title": "t"}]"#;
-        let found = read(found);
-        assert_eq!(found[0], EvidenceItem::new("u", "s").score(0.5));
-        assert_eq!(found[1].source, "t");
-        let found = read("plain text");
-        assert_eq!(
-            found,
-            [EvidenceItem::new(r#"search {"q":"x"}"#, "plain text")]
-        );
-        assert!(read(" ").is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ghostlight::{
     behaviors,
-    policies::{self, Planning, Recovery, Verification},
+    policies::{self, EvidenceItem, Planning, Recovery, Verification},
 };
 use ghostlight_actors::{
     run::{Agent, BeforeTool, Policy, PolicyContext, Registry, operations::Scope},
@@ -84,7 +84,15 @@ fn scenario() -> Scenario {
             .policy("cashier", Cashier::default)
             .policy("planning", Planning::default)
             .policy("recovery", Recovery::default)
-            .policy("verification", || Verification::default().min_sources(2))
+            .policy("verification", || {
+                // The tools here name no sources.
+                Verification::default()
+                    .min_sources(2)
+                    .evidence_by(|call, result| {
+                        let source = format!("{} {}", call.name, call.arguments.text());
+                        vec![EvidenceItem::new(source, result.text.as_str())]
+                    })
+            })
             .policy("todos", json!({}))
             .policy("repetition", json!({}));
         builder

@@ -2,11 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use ghostlight::policies::{self, Planning, Recovery, Synthesis, Verification};
+use ghostlight::{
+    policies::{self, Planning, Recovery, Synthesis, Verification},
+    tools::tool_fn,
+};
 use ghostlight_actors::{
     run::{Agent, BeforeTool, Policy, PolicyContext},
     testing::Reply,
-    vocabulary::{AgentError, Outcome, StopReason, ToolCall},
+    vocabulary::{AgentError, Effect, Outcome, StopReason, ToolCall, ToolDefinition},
 };
 use serde_json::{Value, json};
 
@@ -25,6 +28,11 @@ fn plan(id: &str, status: &str) -> ToolCall {
         "create_tasks",
         json!({"tasks": [{"content": "search", "status": status}]}),
     )
+}
+
+/// A call that finds a text in this source.
+fn found(id: &str, source: &str, text: &str) -> ToolCall {
+    echo_call(id, &json!({"source": source, "text": text}).to_string())
 }
 
 fn names(told: &[(String, Value)]) -> Vec<&str> {
@@ -209,9 +217,9 @@ async fn policies_together_give_their_reasons_as_one_message() {
         .policy("planning", || Planning::default().min_revisions(1))
         .policy("synthesis", Synthesis::default);
     let replies: Vec<Reply> = vec![
-        echo_call("1", "one").into(),
+        found("1", "a.md", "one").into(),
         "early".into(),
-        vec![plan("2", "completed"), echo_call("3", "two")].into(),
+        vec![plan("2", "completed"), found("3", "b.md", "two")].into(),
         "not put together".into(),
         "from what was found [O2]".into(),
     ];
@@ -232,8 +240,7 @@ async fn policies_together_give_their_reasons_as_one_message() {
 
 #[tokio::test(start_paused = true)]
 async fn evidence_counts_distinct_sources_and_is_cited() {
-    let found =
-        |id, source: &str| echo_call(id, &json!({"source": source, "text": "x"}).to_string());
+    let found = |id, source: &str| found(id, source, "x");
     let settings = json!({"min_sources": 2, "reflection": true, "attach_sources": true});
     let replies: Vec<Reply> = vec![
         vec![found("1", "a.md"), found("2", "a.md")].into(),
@@ -251,6 +258,56 @@ async fn evidence_counts_distinct_sources_and_is_cited() {
             .said(3)
             .iter()
             .any(|line| line.contains("echo=blocked"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn finding_nothing_and_keeping_books_is_no_evidence() {
+    let nothing = |id, query: &str| {
+        echo_call(
+            id,
+            &format!("No passage has a word of \"{query}\". Try other words."),
+        )
+    };
+    let note = call("4", "write_note", json!({"text": "x"}));
+    let passage = |id| echo_call(id, "[k3f9a] faq.md > Parcels (line 3)\n| By noon.");
+    let registry = policies::register(ghostlight_actors::run::Registry::new());
+    let definition = ToolDefinition::new("write_note", "Keeps a note.").effect(Effect::Read);
+    let write = tool_fn(definition, |note: Value| async move {
+        Ok(json!({"source": note["text"], "text": "kept"}).to_string())
+    });
+    let agent = desk("function_calling", json!({}))
+        .tool(echo())
+        .tool(write)
+        .registry(registry)
+        .max_rejections(2)
+        .policy(
+            "verification",
+            json!({"min_sources": 2, "attach_sources": true}),
+        )
+        .policy("synthesis", json!({}));
+    let replies: Vec<Reply> = vec![
+        vec![
+            nothing("1", "a"),
+            nothing("2", "b"),
+            echo_call("3", "[]"),
+            note,
+        ]
+        .into(),
+        "Runs can never be cancelled.".into(),
+        vec![passage("5"), passage("6")].into(),
+        "Runs can never be cancelled.".into(),
+    ];
+    let stage = Stage::of(agent, replies).await;
+    let outcome = stage.ask("go").await;
+    let flagged = outcome.as_answer().unwrap().flagged.clone().unwrap();
+    assert!(flagged.contains("2 distinct sources"), "{flagged}");
+    assert!(stage.last(2).ends_with("there are 0."), "{}", stage.last(2));
+    assert!(
+        outcome
+            .text()
+            .ends_with("Sources:\n- faq.md > Parcels (line 3)"),
+        "{outcome:?}"
     );
 }
 
@@ -444,7 +501,7 @@ async fn the_finishing_tool_in_other_letters_is_no_evidence_and_no_failure() {
     let replies: Vec<Reply> = vec![
         finish("1", " ").into(),
         finish("2", "from memory").into(),
-        echo_call("3", "fact").into(),
+        found("3", "a.md", "fact").into(),
         finish("4", "fact").into(),
     ];
     let stage = Stage::of(agent, replies).await;

@@ -258,6 +258,85 @@ agent:
 }
 
 #[tokio::test]
+async fn an_invention_after_an_empty_search_is_not_accepted() {
+    let folder = Folder::new("invention");
+    folder.write("faq.md", "# Parcels\n\nThey are brought by noon.\n");
+    let settings = "require: true, grounding: 0.5, judge: true";
+    let text = TEAM
+        .replace("FOLDER", folder.docs().to_str().unwrap())
+        .replace("require: true", settings);
+    let invention = "Zeppelins can never be rented here.";
+    let honest = "I could not find anything about zeppelins in the documents.";
+    for (last, is_flagged) in [(invention, true), (honest, false)] {
+        let model = ScriptedModel::from_fn(move |_, number| {
+            Ok(match number {
+                0 => search("zeppelins"),
+                1 | 2 => ModelResponse::text(invention),
+                _ => ModelResponse::text(last),
+            })
+        });
+        let team = ghostlight::config::parse(text.clone(), "team.yaml").unwrap();
+        let system = started(team, &model).await;
+        let session = system.session("desk", "ada");
+        let run = session.send("Can zeppelins be rented?").await.unwrap();
+        let outcome = run.outcome().await.unwrap();
+        assert_eq!(outcome.text(), last);
+        let flagged = outcome.as_answer().unwrap().flagged.as_deref();
+        assert_eq!(flagged.is_some(), is_flagged, "{flagged:?}");
+        assert_eq!(model.calls(), 4);
+        let told = format!("{:?}", model.requests()[1].conversation.messages());
+        assert!(told.contains("contains: zeppelins"), "{told}");
+        system.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_citation_of_a_recalled_passage_or_one_of_an_earlier_turn_holds() {
+    let folder = Folder::new("standing");
+    folder.write("faq.md", "# Parcels\n\nThey are brought by noon.\n");
+    let place = folder.docs().to_str().unwrap().to_owned();
+    let recalling = TEAM.replace("FOLDER", &place).replace(
+        "policies: [{",
+        &format!("policies: [{{ name: recall_documents, folder: {place} }}, {{"),
+    );
+    let cite = |label: &str| ModelResponse::text(format!("Parcels are brought by noon [{label}]."));
+    let recalled = ScriptedModel::from_fn(move |request, _| {
+        let said = request.conversation.messages().last().unwrap().content();
+        let head = said.lines().find(|line| line.contains("] faq.md")).unwrap();
+        Ok(cite(&head[1..6]))
+    });
+    let earlier = ScriptedModel::from_fn(move |request, number| {
+        Ok(match number {
+            0 => search("parcels by noon"),
+            _ => cite(&label(request)),
+        })
+    });
+    let cases = [
+        (recalling, recalled, 2),
+        (TEAM.replace("FOLDER", &place), earlier, 3),
+    ];
+    for (text, model, calls) in cases {
+        let team = ghostlight::config::parse(text, "team.yaml").unwrap();
+        let system = started(team, &model).await;
+        let session = system.session("desk", "ada");
+        for question in [
+            "When are parcels brought?",
+            "Once more: when are parcels brought?",
+        ] {
+            let run = session.send(question).await.unwrap();
+            let outcome = run.outcome().await.unwrap();
+            assert!(
+                outcome.text().starts_with("Parcels are brought"),
+                "{outcome:?}"
+            );
+            assert_eq!(outcome.as_answer().unwrap().flagged, None);
+        }
+        assert_eq!(model.calls(), calls);
+        system.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn an_agent_finds_rows_of_a_database_and_each_change_of_them() {
     let folder = Folder::new("citing-rows");
     let file = folder.path().join("notes.db");

@@ -33,6 +33,10 @@ fn echo(text: &str) -> Reply {
     call("echo", json!({ "text": text }))
 }
 
+fn found(source: &str, text: &str) -> Reply {
+    echo(&json!({ "source": source, "text": text }).to_string())
+}
+
 fn policy(name: &'static str, settings: Value, replies: Vec<Reply>, ends: &'static str) -> Script {
     Script {
         name,
@@ -177,9 +181,9 @@ fn policies(plan: impl Fn(&str) -> Reply, todo: &Value) -> Vec<Script> {
                 echo("a"),
                 "hm".into(),
                 reflection("a guess"),
-                echo("done"),
+                found("a.md", "done"),
                 "done".into(),
-                echo("else"),
+                found("b.md", "else"),
                 "other words".into(),
                 "done".into(),
             ],

@@ -1,0 +1,329 @@
+//! Evidence: the things that a tool found, each with its source.
+
+use ghostlight_actors::vocabulary::{ToolCall, ToolResult, ToolStatus};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::is_bookkeeping;
+use crate::tools::{
+    FIND_NOTES, LIST_ARTIFACTS, LOAD_ARTIFACT, READ_NOTE, SAVE_ARTIFACT, WAIT, WRITE_NOTE,
+};
+
+/// Tools from which a model reads what it wrote itself.
+const OWN_WORDS: [&str; 8] = [
+    "memory",
+    WRITE_NOTE,
+    READ_NOTE,
+    FIND_NOTES,
+    SAVE_ARTIFACT,
+    LOAD_ARTIFACT,
+    LIST_ARTIFACTS,
+    WAIT,
+];
+/// The longest text that can say that nothing was found, in characters.
+const MAX_EMPTY_CHARS: usize = 240;
+/// The words by which tools say that they found nothing.
+const EMPTY: [&str; 14] = [
+    "nothing was found",
+    "nothing found",
+    "found nothing",
+    "no passage",
+    "no result",
+    "no match",
+    "no hit",
+    "no document",
+    "no entr",
+    "no note",
+    "not found",
+    "none found",
+    "is empty",
+    "0 results",
+];
+
+/// Whether a tool finds things out, and neither keeps books nor gives a model's own words back.
+pub(super) fn finds_out(tool: &str) -> bool {
+    let own = OWN_WORDS
+        .iter()
+        .any(|name| tool.trim().eq_ignore_ascii_case(name));
+    !own && !is_bookkeeping(tool)
+}
+
+/// A piece of evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct EvidenceItem {
+    /// Where it comes from.
+    pub source: String,
+    /// What it says.
+    pub content: String,
+    /// How much it weighs; 1 for one that says nothing of it.
+    pub score: f64,
+}
+
+impl EvidenceItem {
+    /// Evidence of score 1.
+    pub fn new(source: impl Into<String>, content: impl Into<String>) -> Self {
+        Self {
+            source: source.into(),
+            content: content.into(),
+            score: 1.0,
+        }
+    }
+
+    /// Sets how much it weighs.
+    #[must_use]
+    pub fn score(mut self, score: f64) -> Self {
+        self.score = score;
+        self
+    }
+}
+
+/// The things that a successful call found: labelled passages, records that name their source, hits
+/// with an address, or the page or file that was read. A call that found nothing gives nothing, and
+/// so does a text without a source: the call is no source, since a model can make as many as it
+/// likes.
+pub(super) fn found(call: &ToolCall, result: &ToolResult) -> Vec<EvidenceItem> {
+    if result.status != ToolStatus::Success {
+        return Vec::new();
+    }
+    let text = result.text.as_str();
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
+        return records(&value, true);
+    }
+    if let Some(address) = address_read(call) {
+        let items = (!says_nothing_found(text)).then(|| EvidenceItem::new(address, text));
+        return items.into_iter().collect();
+    }
+    let mut passages = passages(text);
+    if !passages.iter().any(Passage::has_text) {
+        passages = numbered(text);
+    }
+    let told = passages.into_iter().filter(Passage::has_text);
+    let items: Vec<EvidenceItem> = told
+        .map(|found| EvidenceItem::new(found.source, found.text))
+        .collect();
+    match items.is_empty() {
+        true => hits(call, text),
+        false => items,
+    }
+}
+
+/// The records of a result. A list may stand in a field of an object, such as `results`.
+fn records(value: &Value, is_outermost: bool) -> Vec<EvidenceItem> {
+    match value {
+        Value::Array(values) => values
+            .iter()
+            .flat_map(|value| records(value, false))
+            .collect(),
+        Value::Object(fields) => match record(value) {
+            Some(item) => vec![item],
+            None if is_outermost => {
+                let lists = fields.values().filter(|value| value.is_array());
+                lists.flat_map(|list| records(list, false)).collect()
+            }
+            None => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+fn record(value: &Value) -> Option<EvidenceItem> {
+    let field = |names: &[&str]| {
+        let mut found = names.iter().filter_map(|name| value.get(name)?.as_str());
+        found.next().map(str::to_owned)
+    };
+    let source = field(&["source", "url", "path", "title"])?;
+    let content = field(&["content", "text", "snippet"]).unwrap_or_else(|| value.to_string());
+    let score = value.get("score").and_then(Value::as_f64).unwrap_or(1.0);
+    let says_something = !source.trim().is_empty() && !content.trim().is_empty();
+    says_something.then(|| EvidenceItem::new(source, content).score(score))
+}
+
+/// The address that a call reads: its `url` or `uri`, or the `path` of a tool that reads. A call
+/// with further words, such as a pattern to look for, searches at the address and reads nothing.
+fn address_read(call: &ToolCall) -> Option<String> {
+    let arguments = call.arguments.value().ok()?.as_object()?;
+    let mut words = arguments.iter().filter(|(_, value)| value.is_string());
+    let (name, address) = words.next()?;
+    let reads = call.name.to_ascii_lowercase().contains("read");
+    let is_address = match name.as_str() {
+        "url" | "uri" => true,
+        "path" | "file" => reads,
+        _ => false,
+    };
+    let address = address.as_str()?.trim();
+    (is_address && words.next().is_none() && !address.is_empty()).then(|| address.to_owned())
+}
+
+/// The hits of a search that ends a line with the address of each, or gives it a line of its own.
+/// An address that stands in the call was not found by it.
+fn hits(call: &ToolCall, text: &str) -> Vec<EvidenceItem> {
+    let mut hits: Vec<EvidenceItem> = Vec::new();
+    for line in text.lines() {
+        let last = line.split_whitespace().next_back().unwrap_or_default();
+        let bare = last.trim_start_matches('<').trim_end_matches('>');
+        let stands_apart = last.starts_with('<') && last.ends_with('>') || line.trim() == last;
+        let is_address = bare.starts_with("https://") || bare.starts_with("http://");
+        if is_address && stands_apart && !call.arguments.text().contains(bare) {
+            hits.push(EvidenceItem::new(bare, line));
+        } else if let Some(hit) = hits.last_mut() {
+            hit.content.push('\n');
+            hit.content.push_str(line);
+        }
+    }
+    hits
+}
+
+/// Whether a text says that nothing was found, or says nothing at all.
+pub(super) fn says_nothing_found(text: &str) -> bool {
+    let text = text.trim();
+    if matches!(text, "" | "[]" | "{}" | "null" | "none" | "None" | "0") {
+        return true;
+    }
+    if let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(text) {
+        let mut lists = fields.values().filter_map(Value::as_array).peekable();
+        return lists.peek().is_some() && lists.all(Vec::is_empty);
+    }
+    let lower = text.to_lowercase();
+    lower.chars().count() <= MAX_EMPTY_CHARS
+        && passages(text).is_empty()
+        && EMPTY.iter().any(|words| lower.contains(words))
+}
+
+/// A passage as search tools write it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Passage {
+    pub(super) label: String,
+    pub(super) source: String,
+    pub(super) text: String,
+}
+
+impl Passage {
+    fn has_text(&self) -> bool {
+        !self.text.trim().is_empty()
+    }
+}
+
+/// The passages of a text: a line `[label] source`, and below it lines that begin with `|`.
+pub(super) fn passages(text: &str) -> Vec<Passage> {
+    let mut passages: Vec<Passage> = Vec::new();
+    let mut is_open = false;
+    for line in text.lines() {
+        if let Some(said) = line.strip_prefix('|') {
+            if let Some(passage) = passages.last_mut().filter(|_| is_open) {
+                passage
+                    .text
+                    .push_str(said.strip_prefix(' ').unwrap_or(said));
+                passage.text.push('\n');
+            }
+            continue;
+        }
+        let head = line
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once("] "));
+        is_open = head.is_some();
+        if let Some((label, source)) = head {
+            passages.push(Passage {
+                label: label.to_owned(),
+                source: source.to_owned(),
+                text: String::new(),
+            });
+        }
+    }
+    passages
+}
+
+/// The passages of a text that numbers them, `[1] source` on a line, with the text below it.
+fn numbered(text: &str) -> Vec<Passage> {
+    let mut passages: Vec<Passage> = Vec::new();
+    for line in text.trim_start().lines() {
+        let number = format!("[{}] ", passages.len() + 1);
+        if let Some(source) = line.strip_prefix(&number) {
+            passages.push(Passage {
+                label: (passages.len() + 1).to_string(),
+                source: source.to_owned(),
+                text: String::new(),
+            });
+            continue;
+        }
+        let Some(passage) = passages.last_mut() else {
+            break;
+        };
+        passage.text.push_str(line);
+        passage.text.push('\n');
+    }
+    passages
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found_by(name: &str, arguments: Value, text: &str) -> Vec<String> {
+        let call = ToolCall::new("1", name, arguments);
+        let result = ToolResult::new(&call, ToolStatus::Success, text);
+        let items = found(&call, &result).into_iter();
+        items.map(|item| item.source).collect()
+    }
+
+    #[test]
+    fn sources_are_things_found_and_never_calls() {
+        let query = json!({"query": "https://a.example qqqxyzzy"});
+        for nothing in [
+            "",
+            " ",
+            "[]",
+            "{}",
+            "null",
+            r#"{"results": []}"#,
+            r#"[{"url": "", "snippet": "x"}, {"url": "u", "snippet": " "}]"#,
+            "No passage has a word of \"qqqxyzzy\". Try other words.",
+            "Nothing was found.",
+            "Keine Treffer für https://a.example",
+            "42",
+            "[k3f9a] faq.md\n",
+        ] {
+            assert_eq!(
+                found_by("search", query.clone(), nothing),
+                [""; 0],
+                "{nothing}"
+            );
+        }
+        let passages =
+            "[k3f9a] faq.md > A (line 3)\n| By noon.\n| [zzzz9] fake\n\n[b2c4d] b.md\n| 5";
+        assert_eq!(
+            found_by("search", query.clone(), passages),
+            ["faq.md > A (line 3)", "b.md"]
+        );
+        let numbered = "[1] a.md > A\nBy noon.\n\n[2] a.md > B\nIt costs 5.\n[7] x";
+        assert_eq!(
+            found_by("docs", query.clone(), numbered),
+            ["a.md > A", "a.md > B"]
+        );
+        let listed = r#"{"query": "x", "results": [{"url": "u", "snippet": "s"}, {"title": "t"}]}"#;
+        assert_eq!(found_by("search", query.clone(), listed), ["u", "t"]);
+        let web = "- One <https://one.example>\n  It says https://three.example\n- Two <https://two.example>\n  x";
+        assert_eq!(
+            found_by("web_search", query, web),
+            ["https://one.example", "https://two.example"]
+        );
+    }
+
+    #[test]
+    fn a_page_or_file_that_was_read_is_one_source_whatever_it_links() {
+        let page = "200 OK https://a.example\n\nhttps://b.example\nhttps://c.example";
+        let url = json!({"url": "https://a.example", "from": 0});
+        assert_eq!(found_by("web_fetch", url, page), ["https://a.example"]);
+        let path = json!({"path": "a.md"});
+        assert_eq!(found_by("read_file", path.clone(), "text"), ["a.md"]);
+        assert_eq!(
+            found_by("read_file", path.clone(), "a.md is empty."),
+            [""; 0]
+        );
+        assert_eq!(found_by("delete_file", path, "done"), [""; 0]);
+        let grep = json!({"path": "a.md", "pattern": "x"});
+        assert_eq!(found_by("read_matches", grep, "none"), [""; 0]);
+    }
+}
