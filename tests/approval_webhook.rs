@@ -165,6 +165,7 @@ async fn whatever_is_no_plain_yes_is_a_no() {
     let long = format!("{}{yes}", " ".repeat(64 << 10));
     let answers = [
         said("200 OK", r#"{"approved": false, "reason": "not today"}"#),
+        said("200 OK", r#"{"approved": false, "approved": true}"#),
         said("200 OK", "yes"),
         said("200 OK", r#"{"approved": "true"}"#),
         said("500 Oops", yes),

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use ghostlight_actors::{
     run::answers,
+    safety::unambiguous_json,
     vocabulary::{OperationId, Question, QuestionKind, RunId},
 };
 use serde_json::{Value, json};
@@ -60,7 +61,13 @@ pub(super) fn answer_of(question: &Question, text: &str) -> Result<Value, String
 
 /// An approval from `no, because …`, or from a decision as JSON.
 fn approval(question: &Question, text: &str) -> Result<Value, String> {
-    if let Ok(decision @ Value::Object(_)) = serde_json::from_str(text) {
+    let written = unambiguous_json(text);
+    if let Err(error) = &written
+        && error.is_data()
+    {
+        return Err(error.to_string());
+    }
+    if let Ok(decision @ Value::Object(_)) = written {
         return if answers(question, &decision) {
             Ok(decision)
         } else {

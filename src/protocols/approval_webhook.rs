@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     contract::{Tool, ToolContext, ToolError, ToolOutput},
+    safety::unambiguous_json,
     vocabulary::{Arguments, Effect, ToolDefinition},
 };
 use ring::hmac;
@@ -136,7 +137,7 @@ impl ApprovalWebhook {
                 )));
             }
         }
-        Ok(serde_json::from_slice(&answer)?)
+        Ok(unambiguous_json(std::str::from_utf8(&answer)?)?)
     }
 }
 

@@ -43,6 +43,16 @@ fn yes_approves_and_decides_nothing_else() {
 }
 
 #[test]
+fn a_decision_that_says_two_things_is_none() {
+    let desk = Desk::new("asks", json!({ "kind": "approval" }));
+    desk.run(&["run", "team.yaml", "send it"]).exits(4);
+    let decision = r#"{"approved": false, "approved": true}"#;
+    let wrong = desk.run(&["answer", &desk.only_run(), decision]).exits(2);
+    assert!(wrong.err.contains("approved stands twice"), "{}", wrong.err);
+    assert_eq!(desk.status(), "waiting");
+}
+
+#[test]
 fn an_answer_must_fit_its_question() {
     let desk = Desk::new("asks", json!({ "kind": "choice" }));
     desk.run(&["run", "team.yaml", "paint it"]).exits(4);

@@ -11,6 +11,7 @@ use std::{
     },
 };
 
+use ghostlight_actors::safety::unambiguous_json;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -330,10 +331,12 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         let refuse = |id: &Value, code: i64, reason: &str| {
             (id.clone(), RpcError::new(code, reason.to_owned()))
         };
-        let message: Value = serde_json::from_slice(line).map_err(|error| {
+        let unread = |error: &dyn std::fmt::Display| {
             let reason = format!("the line is no JSON: {error}");
             refuse(&Value::Null, RpcError::PARSE, &reason)
-        })?;
+        };
+        let text = std::str::from_utf8(line).map_err(|error| unread(&error))?;
+        let message = unambiguous_json(text).map_err(|error| unread(&error))?;
         let Value::Object(mut fields) = message else {
             let reason = "a message is an object; batches are not supported";
             return Err(refuse(&Value::Null, RpcError::INVALID_REQUEST, reason));

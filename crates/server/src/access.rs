@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api::Asked,
+    body,
     caller::Caller,
     cookie,
     endpoint::Access,
@@ -269,9 +270,13 @@ impl fmt::Debug for Admitted {
 pub(crate) async fn admit(
     State(state): State<Shared>,
     asked: Asked,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
+    let mut request = match body::checked(request, &state.limits).await {
+        Ok(request) => request,
+        Err(problem) => return problem.into_response(),
+    };
     request.extensions_mut().insert(Admitted(asked));
     let response = next.run(request).await;
     let kind = response.headers().get(header::CONTENT_TYPE);

@@ -8,8 +8,10 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
 };
 use bytes::BytesMut;
+use ghostlight_actors::safety::unambiguous_json;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
+use serde::de::{DeserializeOwned, Error as _};
+use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
@@ -226,13 +228,36 @@ async fn in_time<T>(
     tokio::time::timeout(most, read).await.map_err(late)?
 }
 
+/// Parses JSON. An object that has a name twice is refused, since readers differ in which of the two counts: a proxy or a
+/// log may have seen another decision than the one that is carried out.
+pub(crate) fn json(body: &[u8]) -> Result<Value, serde_json::Error> {
+    let text = std::str::from_utf8(body);
+    unambiguous_json(text.map_err(|_| serde_json::Error::custom("it is not UTF-8"))?)
+}
+
+/// Reads the body of a request and puts it back, so that nothing behind it reads JSON that is ambiguous.
+pub(crate) async fn checked(request: Request, limits: &ServerLimits) -> Result<Request, Problem> {
+    if demand_json(request.headers()).is_err() {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    let mut reading = Request::new(body);
+    *reading.headers_mut() = parts.headers.clone();
+    let body = read(reading, limits).await?;
+    if let Err(error) = json(&body)
+        && error.is_data()
+    {
+        return Err(Problem::invalid(format!("the body: {error}")));
+    }
+    Ok(Request::from_parts(parts, Body::from(body)))
+}
+
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    // A list would be taken for the values of the fields in their order.
-    let parsed = match body.trim_ascii_start().starts_with(b"{") {
-        true => serde_json::from_slice(body),
-        false => serde_json::from_slice::<IgnoredAny>(body)
-            .and_then(|_| Err(serde_json::Error::custom("it is an object"))),
-    };
+    let parsed = json(body).and_then(|value| match value {
+        // A list would be taken for the values of the fields in their order.
+        Value::Object(_) => serde_json::from_value(value),
+        _ => Err(serde_json::Error::custom("it is an object")),
+    });
     parsed.map_err(|error| match error.classify() {
         serde_json::error::Category::Data => Problem::invalid(format!("the body: {error}")),
         _ => {

@@ -1,5 +1,6 @@
 //! The JSON-RPC binding: methods and requests.
 
+use ghostlight_actors::safety::unambiguous_json;
 use serde_json::{Map, Value};
 
 use super::{ErrorCode, ProtocolError};
@@ -88,10 +89,12 @@ impl RpcRequest {
     /// # Errors
     /// The error, with the request's id if the body has a readable one.
     pub fn read(body: &[u8]) -> Result<Self, (Value, ProtocolError)> {
-        let request: Value = serde_json::from_slice(body).map_err(|error| {
+        let unread = |error: &dyn std::fmt::Display| {
             let message = format!("the body is no JSON: {error}");
             (Value::Null, ProtocolError::new(ErrorCode::Parse, message))
-        })?;
+        };
+        let text = std::str::from_utf8(body).map_err(|error| unread(&error))?;
+        let request = unambiguous_json(text).map_err(|error| unread(&error))?;
         let wrong = |id: &Value, message: &str| {
             (
                 id.clone(),

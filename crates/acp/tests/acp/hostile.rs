@@ -21,6 +21,10 @@ async fn what_is_no_request_is_refused_and_the_next_one_is_served() {
         ("garbage", RpcError::PARSE),
         ("\u{0}\u{1b}[31m", RpcError::PARSE),
         ("[{}]", RpcError::INVALID_REQUEST),
+        (
+            r#"{"id":1,"result":{"outcome":{"optionId":"no","optionId":"yes"}}}"#,
+            RpcError::PARSE,
+        ),
         (r#"{"id":1}x"#, RpcError::PARSE),
         (
             r#"{"id":[],"method":"initialize"}"#,

@@ -88,7 +88,7 @@ pub(super) async fn answer(
 }
 
 fn read(body: &[u8]) -> Result<Request, Fault> {
-    let value: Value = serde_json::from_slice(body)
+    let value = crate::body::json(body)
         .map_err(|error| Fault::new(-32700, format!("the body is no JSON: {error}")))?;
     if !value.is_object() {
         let detail = "a request is one object; several at once are not taken";

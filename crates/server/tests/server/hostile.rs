@@ -454,3 +454,47 @@ async fn invented_methods_do_not_grow_the_metrics() {
     let other = "_count{method=\"_OTHER\",route=\"none\",status=\"404\"} 50";
     assert!(metrics.contains(other), "{metrics}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_says_two_things_decides_nothing() {
+    let desk = Desk::start(ghostlight_actors::actor::Limits::default(), |server, _| {
+        let service = ghostlight_server::axum::routing::post(|body: String| async { body });
+        server.service("/other", ghostlight_server::Scope::Run, service)
+    })
+    .await;
+    let asks = desk.say(&desk.client, "s", "ask why?").await.is(202).json();
+    let run = crate::desk::text_at(&asks, "/run/id");
+    let operation = crate::desk::text_at(&asks, "/questions/0/operation");
+    let two = r#"{"approved": false, "approved": true}"#;
+    let answers = format!("/api/v1/runs/{run}/answers");
+    let answer = format!(r#"{{"operation": "{operation}", "value": {two}}}"#);
+    let rpc = format!(
+        r#"{{"jsonrpc": "2.0", "id": 1, "method": "ask", "params": {{"text": "x", "data": {two}}}}}"#
+    );
+    for (path, body) in [(answers.as_str(), &answer), ("/other", &rpc)] {
+        let refused = desk.client.request("POST", path, "", Some(body)).await;
+        let refused = refused.is(422);
+        assert!(
+            refused.body.contains("approved stands twice"),
+            "{refused:?}"
+        );
+    }
+    #[cfg(feature = "anp")]
+    {
+        let told = desk
+            .client
+            .request("POST", "/anp/desk/rpc", "", Some(&rpc))
+            .await;
+        assert!(told.body.contains("approved stands twice"), "{told:?}");
+    }
+    #[cfg(feature = "a2a")]
+    {
+        let told = desk
+            .client
+            .request("POST", "/a2a/desk", "A2A-Version: 1.0\r\n", Some(&rpc))
+            .await;
+        assert!(told.body.contains("approved stands twice"), "{told:?}");
+    }
+    let open = desk.client.get(&format!("/api/v1/runs/{run}")).await.json();
+    assert_eq!(crate::desk::text_at(&open, "/run/status"), "waiting");
+}
