@@ -14,7 +14,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{api::turn_id, compatible::answer_of, problem::Problem};
+use crate::{
+    api::turn_id,
+    compatible::{answer_of, clients_tool},
+    problem::Problem,
+};
 
 /// The most tools, answers and pieces of context of a request.
 const MOST: usize = 128;
@@ -233,7 +237,7 @@ impl Tool {
         }
         let schema = self.parameters.clone().filter(Value::is_object);
         let schema = schema.unwrap_or_else(|| json!({ "type": "object", "properties": {} }));
-        Ok(ToolDefinition::new(name, &self.description).parameters(schema))
+        Ok(clients_tool(name, &self.description, schema))
     }
 }
 
@@ -329,8 +333,10 @@ pub(super) fn value_of(question: &Question, answer: Answer) -> Result<Option<Val
             }
         }
         (Confirmation | InDoubt, Value::Object(decision)) => {
-            let yes = decision.get("approved").or(decision.get("confirmed"));
-            yes.cloned().unwrap_or(Value::Object(decision))
+            match (decision.get("approved"), decision.get("confirmed")) {
+                (Some(yes), None) | (None, Some(yes)) => yes.clone(),
+                _ => Value::Object(decision),
+            }
         }
         (_, payload) => payload,
     }))

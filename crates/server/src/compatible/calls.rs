@@ -2,11 +2,11 @@
 
 use ghostlight_actors::{
     actor::{AnswerError, SystemError},
-    vocabulary::{OperationId, Part, RunId, ToolCall},
+    vocabulary::{OperationId, RunId, ToolCall},
 };
 
 use super::{
-    dialog::Dialog,
+    dialog::{Dialog, words},
     said::{Returned, Said},
 };
 use crate::{api::Asked, problem::Problem};
@@ -75,10 +75,9 @@ pub(super) async fn go_on(
     let Some(dialog) = dialog else {
         return Err(Problem::invalid("there is no result"));
     };
-    let mut words = Vec::new();
-    for said in last.into_iter().filter(|said| said.role == "user") {
-        let parts = said.content.into_parts()?;
-        words.extend(parts.iter().filter_map(Part::as_text).map(str::to_owned));
+    let mut words = words(&last)?;
+    for said in last.into_iter().filter(Said::is_instruction) {
+        words.push(said.retold()?.0);
     }
     let open = dialog.run.questions().await?;
     let is_new = answers

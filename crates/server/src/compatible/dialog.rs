@@ -38,9 +38,12 @@ pub(super) struct Spoken {
 }
 
 impl Spoken {
-    /// Removes and returns the client's messages after the last message of the assistant.
+    /// Removes and returns the client's messages after the last message of the assistant, with the instructions behind them.
     pub(super) fn last(&mut self) -> Vec<Said> {
-        let before = self.messages.iter().rposition(|said| !said.is_clients());
+        let instructions = self.messages.iter().rev();
+        let instructions = instructions.take_while(|said| said.is_instruction());
+        let said = &self.messages[..self.messages.len() - instructions.count()];
+        let before = said.iter().rposition(|said| !said.is_clients());
         self.messages.split_off(before.map_or(0, |at| at + 1))
     }
 
@@ -51,20 +54,28 @@ impl Spoken {
         headers: &HeaderMap,
     ) -> Result<(String, Option<String>, Turn), Problem> {
         let messages = self.messages;
-        if last.is_empty() {
+        if !last.iter().any(Said::is_clients) {
             return Err(Problem::invalid("the last message must be the user's"));
         }
         let mut parts = Vec::new();
         if self.session.is_none() && !messages.is_empty() {
             let mut before = String::from("What was said before:\n");
             for said in messages {
-                before.push_str(&format!("\n{}\n", said.line()?));
+                let (line, data) = said.retold()?;
+                before.push_str(&format!("\n{line}\n"));
+                if !data.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut before)));
+                    parts.extend(data);
+                }
             }
             before.push_str("\nWhat the user says now:\n");
             parts.push(Part::Text(before));
         }
         for said in last {
-            parts.extend(said.content.into_parts()?);
+            parts.extend(match said.is_instruction() {
+                true => vec![Part::Text(said.retold()?.0)],
+                false => said.content.into_parts()?,
+            });
         }
         let mut message = Message::text(Role::User, "");
         message.parts = parts;
@@ -106,6 +117,7 @@ pub(super) async fn begin(
     if !returned.is_empty() {
         return go_on(asked, &spoken.team, returned, last).await;
     }
+    let words = words(&last)?;
     let (team, session, turn) = spoken.turn(last, headers)?;
     let known = asked.state.has_team(&team);
     if !known {
@@ -120,7 +132,6 @@ pub(super) async fn begin(
         (None, None) => format!("once-{}", fresh_id()?),
     };
     let id = asked.session(&team, &key)?;
-    let text = turn.message.content();
     match asked.say(&id, turn).await {
         Ok(run) => Ok(Dialog {
             run,
@@ -129,7 +140,7 @@ pub(super) async fn begin(
         }),
         Err(Unsaid::Asking(run)) => {
             let run = asked.system.run(run);
-            let answered = answer(&run, &text).await?;
+            let answered = answer(&run, &words.join("\n")).await?;
             Ok(Dialog {
                 run,
                 session: key,
@@ -138,6 +149,19 @@ pub(super) async fn begin(
         }
         Err(unsaid) => Err(unsaid.into()),
     }
+}
+
+/// The texts that the user says in these messages.
+pub(super) fn words(last: &[Said]) -> Result<Vec<String>, Problem> {
+    let mut words = Vec::new();
+    for said in last.iter().filter(|said| said.role == "user") {
+        let parts = said.content.clone().into_parts()?;
+        words.extend(parts.into_iter().map(|part| match part {
+            Part::Data(data) => format!("(left out: {})", data.media_type),
+            part => part.as_text().unwrap_or_default().to_owned(),
+        }));
+    }
+    Ok(words)
 }
 
 /// Answers the only question of a run.

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 pub(crate) use dialog::answer_of;
 pub(crate) use errors::in_their_form;
+pub(crate) use said::clients_tool;
 
 use crate::{
     address::Path,

@@ -1,6 +1,10 @@
 //! Messages and items of clients, of either interface.
 
-use ghostlight_actors::vocabulary::{Data, DataSource, Part, ToolDefinition};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use ghostlight_actors::{
+    safety::sanitize,
+    vocabulary::{Data, DataSource, Part, ToolDefinition},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -11,7 +15,7 @@ use crate::problem::Problem;
 const MAX_TOOLS: usize = 128;
 
 /// A message of a client's, or an item of OpenAI's responses.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Said {
     /// user, assistant, system, developer or tool.
@@ -21,6 +25,8 @@ pub(super) struct Said {
     r#type: Option<String>,
     /// The calls of an assistant's message.
     tool_calls: Option<Vec<Value>>,
+    /// Why an assistant's message answers nothing.
+    refusal: Option<String>,
     /// The call whose result a tool's message is.
     tool_call_id: Option<String>,
     /// The call of an item.
@@ -31,7 +37,7 @@ pub(super) struct Said {
 }
 
 /// What a message says.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Content {
     Text(String),
@@ -71,6 +77,11 @@ impl Said {
             || self.r#type.as_deref() == Some("function_call_output")
     }
 
+    /// Whether the client says it beside what the user says.
+    pub(super) fn is_instruction(&self) -> bool {
+        matches!(self.role.as_str(), "system" | "developer")
+    }
+
     /// The results of calls that it contains.
     pub(super) fn returned(&self) -> Result<Vec<Returned>, Problem> {
         let item = self.r#type.as_deref() == Some("function_call_output");
@@ -108,8 +119,9 @@ impl Said {
         results.collect()
     }
 
-    /// The line that tells an agent of this earlier message.
-    pub(super) fn line(self) -> Result<String, Problem> {
+    /// The line that tells an agent of this earlier message, and its pictures and documents. A part that no agent can be
+    /// told is left out by its name: the client has it in its history, and cannot send the conversation without it.
+    pub(super) fn retold(self) -> Result<(String, Vec<Part>), Problem> {
         let role = match self.r#type.as_deref() {
             Some("function_call" | "reasoning") => "assistant".to_owned(),
             Some("function_call_output") => "tool".to_owned(),
@@ -139,21 +151,32 @@ impl Said {
                 .map_or_else(|| answer.to_string(), str::to_owned);
             lines.push(text);
         }
+        let mut data = Vec::new();
         if !is_result {
-            let parts = self.content.into_parts()?;
-            let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
+            let mut texts: Vec<String> = self.refusal.into_iter().collect();
+            for part in self.content.told() {
+                match part {
+                    Ok(Part::Text(text)) => texts.push(text),
+                    Ok(other) => data.push(other),
+                    Err((kind, _)) => texts.push(format!("(left out: {kind})")),
+                }
+            }
             lines.insert(0, texts.join("\n"));
         }
         lines.retain(|line| !line.is_empty());
-        Ok(format!("{role}: {}", lines.join("\n")))
+        Ok((format!("{role}: {}", lines.join("\n")), data))
     }
 }
 
-/// The texts of these parts.
+/// The texts of these parts of a result, which holds nothing but text.
 fn texts(parts: &[Value]) -> String {
-    let texts = parts.iter().map(|part| {
-        let text = part["text"].as_str().map(str::to_owned);
-        text.unwrap_or_else(|| part.to_string())
+    let texts = parts.iter().map(|value| {
+        let text = value["text"].as_str().map(str::to_owned);
+        text.unwrap_or_else(|| match part(value) {
+            Ok(Part::Text(text)) => text,
+            Ok(Part::Data(data)) => format!("(left out: {})", data.media_type),
+            _ => value.to_string(),
+        })
     });
     texts.collect::<Vec<_>>().join("\n")
 }
@@ -161,20 +184,29 @@ fn texts(parts: &[Value]) -> String {
 impl Content {
     /// Its parts, of either interface, without calls and their results.
     pub(super) fn into_parts(self) -> Result<Vec<Part>, Problem> {
-        match self {
-            Self::Nothing(()) => Ok(Vec::new()),
-            Self::Text(text) => Ok(vec![Part::Text(text)]),
-            Self::Parts(parts) => {
-                let is_call = |part: &&Value| {
-                    let kind = part["type"].as_str().unwrap_or_default();
-                    !matches!(
-                        kind,
-                        "tool_use" | "tool_result" | "thinking" | "redacted_thinking"
-                    )
-                };
-                parts.iter().filter(is_call).map(part).collect()
-            }
-        }
+        let parts = self.told().into_iter();
+        parts
+            .map(|part| part.map_err(|(_, problem)| problem))
+            .collect()
+    }
+
+    /// The same, each part by itself; one that no agent can be told by its kind.
+    fn told(self) -> Vec<Result<Part, (String, Problem)>> {
+        let parts = match self {
+            Self::Nothing(()) => return Vec::new(),
+            Self::Text(text) => return vec![Ok(Part::Text(text))],
+            Self::Parts(parts) => parts,
+        };
+        let told = parts.iter().filter_map(|value| {
+            let kind = value["type"].as_str().unwrap_or("a part without a type");
+            let is_call = matches!(
+                kind,
+                "tool_use" | "tool_result" | "thinking" | "redacted_thinking"
+            );
+            let kind = || ghostlight_actors::safety::sanitize_line(kind, 40);
+            (!is_call).then(|| part(value).map_err(|problem| (kind(), problem)))
+        });
+        told.collect()
     }
 }
 
@@ -186,14 +218,19 @@ fn part(part: &Value) -> Result<Part, Problem> {
     };
     let fault = || Problem::invalid("a part of a message says less than its type needs");
     let data = |media_type: String, source| {
-        Part::Data(Data {
+        if let DataSource::Base64(bytes) = &source {
+            let decoded = STANDARD.decode(bytes.trim());
+            decoded.map_err(|error| Problem::invalid(format!("a part's base64: {error}")))?;
+        }
+        Ok(Part::Data(Data {
             media_type,
             name: None,
             source,
-        })
+        }))
     };
     match part["type"].as_str().unwrap_or_default() {
         "text" | "input_text" | "output_text" => text("/text").map(Part::Text).ok_or_else(fault),
+        "refusal" => text("/refusal").map(Part::Text).ok_or_else(fault),
         "image_url" | "input_image" => {
             let url = text("/image_url/url")
                 .or_else(|| text("/image_url"))
@@ -201,23 +238,45 @@ fn part(part: &Value) -> Result<Part, Problem> {
             let inline = url
                 .strip_prefix("data:")
                 .and_then(|rest| rest.split_once(";base64,"));
-            Ok(match inline {
+            match inline {
                 Some((kind, bytes)) => data(kind.to_owned(), DataSource::Base64(bytes.to_owned())),
                 None => data("image/*".to_owned(), DataSource::Url(url)),
-            })
+            }
         }
         "image" | "document" => {
-            let kind = text("/source/media_type").unwrap_or_else(|| "image/*".to_owned());
-            match (text("/source/data"), text("/source/url")) {
-                (Some(bytes), _) => Ok(data(kind, DataSource::Base64(bytes))),
-                (None, Some(url)) => Ok(data(kind, DataSource::Url(url))),
-                (None, None) => Err(fault()),
+            let usual = if part["type"] == "image" {
+                "image/*"
+            } else {
+                "application/pdf"
+            };
+            let kind = text("/source/media_type").unwrap_or_else(|| usual.to_owned());
+            let source = &part["source"];
+            match (source["type"].as_str().unwrap_or_default(), source) {
+                // A document that is text itself.
+                ("text", source) => said(part, source["data"].as_str().ok_or_else(fault)?),
+                ("content", source) => match &source["content"] {
+                    Value::String(text) => said(part, text),
+                    Value::Array(parts) => said(part, &texts(parts)),
+                    _ => Err(fault()),
+                },
+                _ => match (text("/source/data"), text("/source/url")) {
+                    (Some(bytes), _) => data(kind, DataSource::Base64(bytes)),
+                    (None, Some(url)) => data(kind, DataSource::Url(url)),
+                    (None, None) => Err(fault()),
+                },
             }
         }
         other => Err(Problem::invalid(format!(
             "a part of type {other:?} is nothing that an agent is told; say text or an image"
         ))),
     }
+}
+
+/// A document of text, below its title.
+fn said(document: &Value, text: &str) -> Result<Part, Problem> {
+    let title = document["title"].as_str().filter(|title| !title.is_empty());
+    let title = title.map(|title| format!("{title}\n\n"));
+    Ok(Part::Text(title.unwrap_or_default() + text))
 }
 
 /// The client's tools in a request of either interface; none if `choice` says so.
@@ -264,5 +323,23 @@ fn tool(tool: &Value) -> Result<ToolDefinition, Problem> {
         json!({ "type": "object", "properties": empty })
     });
     let about = tool["description"].as_str().unwrap_or_default();
-    Ok(ToolDefinition::new(name, about).parameters(schema))
+    Ok(clients_tool(name, about, schema))
+}
+
+/// The definition of a client's tool. Its texts come from outside, and stand beside the agent's own instructions.
+pub(crate) fn clients_tool(name: &str, about: &str, schema: Value) -> ToolDefinition {
+    ToolDefinition::new(name, sanitize(about)).parameters(clean(schema))
+}
+
+/// A schema with sanitised texts. Its keys stay: they are the names of arguments.
+fn clean(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(sanitize(&text).into_owned()),
+        Value::Array(items) => Value::Array(items.into_iter().map(clean).collect()),
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(name, value)| (name, clean(value)));
+            Value::Object(fields.collect())
+        }
+        other => other,
+    }
 }

@@ -234,3 +234,105 @@ async fn a_call_of_a_model_that_is_tried_again_says_nothing_twice() {
         assert_eq!(texts, [whole; 4], "{first} {second}");
     }
 }
+
+/// The parts of the message that a run was given: its texts, and what else it holds by its media type.
+async fn parts_of(desk: &Desk, path: &str, body: Value) -> Vec<String> {
+    let mut body = body;
+    body["model"] = "desk".into();
+    body["max_tokens"] = 9.into();
+    desk.client.post(path, body).await.is(200);
+    let runs = desk.client.get("/api/v1/runs?limit=1").await.is(200).json();
+    let session = text_at(&runs, "/runs/0/session/key");
+    let path = format!("/api/v1/sessions/desk/{session}/messages");
+    let said = desk.client.get(&path).await.is(200).json();
+    let parts = said[0]["parts"].as_array().unwrap().iter();
+    let part = |part: &Value| {
+        let text = part.get("text").or_else(|| part.get("media_type"));
+        let found = text.or_else(|| part.pointer("/data/media_type"));
+        found
+            .and_then(Value::as_str)
+            .unwrap_or_else(|| panic!("{part}"))
+            .to_owned()
+    };
+    parts.map(part).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pictures_of_earlier_messages_are_seen_with_the_last() {
+    let desk = Desk::open().await;
+    let url = json!({ "url": "data:image/png;base64,AAAA" });
+    let messages = json!([
+        { "role": "user", "content": [
+            { "type": "text", "text": "look" }, { "type": "image_url", "image_url": url },
+        ] },
+        { "role": "assistant", "content": [{ "type": "refusal", "refusal": "I would rather not." }] },
+        { "role": "assistant", "content": null, "refusal": "No." },
+        { "role": "assistant", "content": [{ "type": "hologram" }] },
+        { "role": "user", "content": "what is it?" },
+    ]);
+    let body = json!({ "messages": messages });
+    let parts = parts_of(&desk, "/v1/chat/completions", body).await;
+    assert_eq!(parts[1], "image/png", "{parts:?}");
+    assert!(parts[0].contains("user: look"), "{parts:?}");
+    for told in [
+        "I would rather not.",
+        "assistant: No.",
+        "(left out: hologram)",
+    ] {
+        assert!(parts[2].contains(told), "{told} in {parts:?}");
+    }
+    assert_eq!(parts[3], "what is it?");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_last_message_of_the_system_goes_with_the_users() {
+    let desk = Desk::open().await;
+    let messages = json!([
+        { "role": "user", "content": "well" },
+        { "role": "system", "content": "Be brief." },
+    ]);
+    for path in ["/v1/messages", "/v1/chat/completions"] {
+        let body = json!({ "messages": messages });
+        let parts = parts_of(&desk, path, body).await;
+        assert_eq!(parts, ["well", "system: Be brief."]);
+    }
+    // It is no part of an answer to a question.
+    let session = "X-Session-Id: s\r\n";
+    let mut body = json!({ "model": "desk", "max_tokens": 9, "messages": [{ "role": "user", "content": "choose red blue" }] });
+    for (said, answered) in [
+        ("choose red blue", "Which? (red, blue)"),
+        ("blue", "chose \"blue\""),
+    ] {
+        body["messages"] = json!([
+            { "role": "user", "content": said }, { "role": "system", "content": "Be brief." },
+        ]);
+        if said.starts_with("choose") {
+            body["messages"].as_array_mut().unwrap().pop();
+        }
+        let text = body.to_string();
+        let answer = desk
+            .client
+            .request("POST", "/v1/messages", session, Some(&text));
+        let answer = answer.await.is(200).json();
+        assert_eq!(text_at(&answer, "/content/0/text"), answered);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_of_text_is_text_and_one_without_a_type_is_no_picture() {
+    let desk = Desk::open().await;
+    let plain = json!({ "type": "text", "media_type": "text/plain", "data": "Grüße" });
+    let content = json!({ "type": "content", "content": [{ "type": "text", "text": "in parts" }] });
+    let pdf = json!({ "type": "url", "url": "https://example.org/a.pdf" });
+    let messages = json!([{ "role": "user", "content": [
+        { "type": "document", "title": "A letter", "source": plain },
+        { "type": "document", "source": content },
+        { "type": "document", "source": pdf },
+    ] }]);
+    let parts = parts_of(&desk, "/v1/messages", json!({ "messages": messages })).await;
+    assert_eq!(parts, ["A letter\n\nGrüße", "in parts", "application/pdf"]);
+    let broken = json!({ "type": "base64", "media_type": "image/png", "data": "Grüße" });
+    let messages = json!([{ "role": "user", "content": [{ "type": "image", "source": broken }] }]);
+    let body = json!({ "model": "desk", "max_tokens": 9, "messages": messages });
+    desk.client.post("/v1/messages", body).await.is(422);
+}
