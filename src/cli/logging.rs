@@ -24,13 +24,8 @@ pub(super) fn begin(style: &Style) -> Result<(), Failure> {
     let wished = env::var("RUST_LOG")
         .ok()
         .filter(|text| !text.trim().is_empty());
-    let usual = match (&style.log, style.verbose, style.quiet) {
-        (Some(_), ..) => "debug",
-        (None, 2.., _) => "info,ghostlight=debug,ghostlight_actors=debug",
-        (None, _, true) => "error",
-        _ => "warn",
-    };
-    let filter: Targets = wished.as_deref().unwrap_or(usual).parse().map_err(|error| {
+    let wished = wished.as_deref().unwrap_or_else(|| usual(style));
+    let filter: Targets = wished.parse().map_err(|error| {
         Failure::Usage(format!(
             "RUST_LOG makes no sense: {error}; write a level such as `debug`, or `ghostlight=debug,warn`"
         ))
@@ -46,6 +41,17 @@ pub(super) fn begin(style: &Style) -> Result<(), Failure> {
     // A program that uses the command as a library may have its own subscriber.
     let _ = tracing_subscriber::registry().with(layer).try_init();
     Ok(())
+}
+
+/// What is noted where the person did not say it.
+fn usual(style: &Style) -> &'static str {
+    match (&style.log, style.verbose, style.quiet) {
+        (Some(_), ..) => "debug",
+        (None, 2.., _) => "info,ghostlight=debug,ghostlight_actors=debug",
+        (None, _, true) => "error",
+        // What only the author of a tool can mend is no news for those who use the tool.
+        _ => "warn,ghostlight_actors::blocking=off",
+    }
 }
 
 fn open(path: &Path) -> Result<File, Failure> {
@@ -81,5 +87,24 @@ impl Write for Sink {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn what_only_the_author_of_a_tool_can_mend_is_shown_to_those_who_ask_for_it() {
+        let filter = |style: &Style| usual(style).parse::<Targets>().unwrap();
+        let (blocking, other) = ("ghostlight_actors::blocking", "ghostlight_actors::run");
+        let mut style = Style::default();
+        assert!(!filter(&style).would_enable(blocking, &Level::WARN));
+        assert!(filter(&style).would_enable(other, &Level::WARN));
+        style.verbose = 2;
+        assert!(filter(&style).would_enable(blocking, &Level::WARN));
     }
 }

@@ -139,7 +139,13 @@ impl Future for Watched {
         self.longest = self.longest.max(kept);
         if kept >= ToolPace::BLOCKING {
             let (tool, kept_ms) = (&self.tool.name, kept.as_millis() as u64);
-            tracing::warn!(%tool, kept_ms, "the tool's code blocks its thread: use spawn_blocking in it");
+            // It is for the tool's author, whom the people who use the tool need not be: they can leave the target out.
+            tracing::warn!(
+                target: "ghostlight_actors::blocking",
+                %tool,
+                kept_ms,
+                "the tool's code blocks its thread: use spawn_blocking in it"
+            );
         }
         if polled.is_ready() || kept >= ToolPace::BLOCKING {
             self.pace.kept(self.longest);

@@ -69,4 +69,6 @@ export async function accessible(page, where) {
 export async function fits(page, where) {
   const [wide, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   must(wide <= window, `${where} is ${wide} px wide in a window of ${window}`);
+  const beside = await page.evaluate(() => [...document.querySelectorAll(".home-sessions")].map((one) => [one.scrollWidth, one.clientWidth]));
+  must(beside.every(([wide, room]) => wide <= room), `the sessions of ${where} are wider than their column: ${beside}`);
 }
