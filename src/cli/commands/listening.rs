@@ -107,14 +107,14 @@ impl Served {
     }
 }
 
+#[cfg(feature = "anp")]
 fn has_identities(arguments: &HttpArguments) -> bool {
-    #[cfg(feature = "anp")]
-    return !arguments.did.is_empty();
-    #[cfg(not(feature = "anp"))]
-    return {
-        let _ = arguments;
-        false
-    };
+    !arguments.did.is_empty()
+}
+
+#[cfg(not(feature = "anp"))]
+fn has_identities(_: &HttpArguments) -> bool {
+    false
 }
 
 /// Refuses settings that could have no effect.
