@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use ghostlight::{
-    contract::{Batch, Expected, StateWrite, StoreHandle},
-    memory::{Memory, MemoryScope, NewMemory},
+    contract::{Batch, Expected, ModelError, StateWrite, StoreHandle},
+    definition::PolicySpec,
+    memory::{
+        Detail, Memory, MemoryKind, MemoryScope, NewMemory, REACTION_TIME, Reaction, StoredMemory,
+    },
     prelude::*,
-    run::operations::stored_scope,
-    vocabulary::{Part, Scope, SessionId, ToolCall},
+    run::{Policy, PolicyContext, PolicyHandle, Verdict, operations::stored_scope},
+    vocabulary::{AgentError, ErrorKind, Part, Scope, SessionId, ToolCall},
 };
 use serde_json::{json, value::to_raw_value};
 
@@ -311,7 +314,7 @@ async fn a_finished_run_leaves_how_it_was_done_and_learnings_are_credited_where_
         "{shown}"
     );
     assert!(
-        shown.contains("Approach: breaks") && shown.contains("Result: Correct"),
+        shown.contains("Approach: breaks") && shown.contains("Result: answered, unchecked"),
         "{shown}"
     );
     assert!(
@@ -337,5 +340,185 @@ async fn a_finished_run_leaves_how_it_was_done_and_learnings_are_credited_where_
     say(&system, "seven", "ada", "How are radiators heated?").await;
     let shown = recalled(&model);
     assert!(shown.contains("(helped 2 of 3 times)"), "{shown}");
+    system.stop().await.unwrap();
+}
+
+/// A team whose agent has a broken tool, and a gate that flags answers which say "guess".
+async fn office(
+    store: &InMemoryStore,
+    memory: &serde_json::Value,
+    model: &ScriptedModel,
+) -> System {
+    struct Gate;
+    impl Policy for Gate {
+        async fn before_answer(
+            &mut self,
+            _: &PolicyContext<'_>,
+            draft: &str,
+        ) -> Result<Verdict, AgentError> {
+            Ok(match draft.contains("guess") {
+                true => Verdict::Flag("it is a guess".to_owned()),
+                false => Verdict::Accept,
+            })
+        }
+    }
+    let mut team = team(memory);
+    team.spec.agent.tools = vec!["breaks".into()];
+    team.spec.agent.policies.push(PolicySpec::new("gate"));
+    System::builder(store.clone())
+        .registry(ghostlight::builtin().policy("gate", |_| Ok(PolicyHandle::new(|| Gate))))
+        .model("default", model.clone())
+        .tool(breaks)
+        .team(team)
+        .start()
+        .await
+        .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_correct_only_where_somebody_said_so() {
+    let model = ScriptedModel::from_fn(|request, _| {
+        let messages = request.conversation.messages();
+        let said = messages
+            .iter()
+            .rev()
+            .find(|said| said.is_from_user())
+            .unwrap();
+        let called = messages.last().unwrap().tool_results().count() > 0;
+        Ok(match words(said) {
+            _ if !called => ModelResponse::tool_calls([ToolCall::new("1", "breaks", json!({}))]),
+            said if said.contains("guess") => ModelResponse::text("My guess is the pump."),
+            said if said.contains("crash") => {
+                return Err(ModelError::new(ErrorKind::InvalidInput, "no such boiler"));
+            }
+            _ => ModelResponse::text("I cannot tell you that, sorry."),
+        })
+    });
+    let store = InMemoryStore::new();
+    let system = office(&store, &json!({ "learn": true }), &model).await;
+    let ask = async |text: &str| {
+        let turn = Turn::text(text).owner("ada");
+        let run = system.session("desk", text).send(turn).await.unwrap();
+        let _ = run.outcome().await;
+        run.id()
+    };
+    let id = SessionId {
+        team: "desk".into(),
+        key: "any".into(),
+    };
+    let hers = Scope::User("ada".into());
+    let hers =
+        StoredMemory::new(StoreHandle::new(store), Memory::new("memory"), &id, &hers).unwrap();
+    let result = async |problem: &str| {
+        let kept = hers.list().await.unwrap();
+        let found = kept.iter().find(|item| item.content == problem).unwrap();
+        match &found.detail {
+            Some(Detail::Task(task)) => task.in_words(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (plain, guess, crash) = (
+        "Why is the heating of the office cold?",
+        "Please guess what is wrong with the lift",
+        "Please crash while the cellar is drained",
+    );
+    let run = ask(plain).await;
+    assert_eq!(result(plain).await, "answered, unchecked");
+    ask(guess).await;
+    assert_eq!(result(guess).await, "Incorrect");
+    ask(crash).await;
+    assert_eq!(result(crash).await, "Incorrect");
+    assert_eq!(
+        hers.sent(run, "m1", "chat:ada", REACTION_TIME)
+            .await
+            .unwrap(),
+        1
+    );
+    for (emoji, becomes) in [
+        ("👎", "Incorrect"),
+        ("👍", "answered, unchecked"),
+        ("🎉", "Correct"),
+    ] {
+        hers.react(&Reaction::new("m1", "chat:ada", emoji))
+            .await
+            .unwrap();
+        assert_eq!(result(plain).await, becomes, "{emoji}");
+    }
+    // A later answer that nobody checked does not take the place of a confirmed one.
+    ask(plain).await;
+    assert_eq!(result(plain).await, "Correct");
+    system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn learnings_of_several_scopes_have_codes_of_their_own_and_are_credited_alone() {
+    let model = ScriptedModel::from_fn(|request, number| {
+        let messages = request.conversation.messages();
+        let said = messages
+            .iter()
+            .rev()
+            .find(|said| said.is_from_user())
+            .unwrap();
+        let said = words(said);
+        let called = messages.last().unwrap().tool_results().count() > 0;
+        Ok(match serde_json::from_str::<serde_json::Value>(said) {
+            Ok(arguments) if !called => {
+                let id = format!("c{number}");
+                ModelResponse::tool_calls([ToolCall::new(id, "memory", arguments)])
+            }
+            _ => ModelResponse::text(said),
+        })
+    });
+    let memory = json!({ "learn": true, "team": "write", "session": "write" });
+    let store = InMemoryStore::new();
+    let system = office(&store, &memory, &model).await;
+    for (scope, content) in [
+        ("session", "Radiators are bled before heating"),
+        ("user", "Radiators of Ada are painted green"),
+        ("team", "Radiators are bought at the mill"),
+    ] {
+        let learn = json!({ "action": "learn", "content": content, "scope": scope });
+        say(&system, "s", "ada", &learn.to_string()).await;
+    }
+    say(&system, "s", "ada", "radiators? By [LS001] I go on").await;
+    // A flagged answer credits nothing, and blames nothing.
+    say(&system, "s", "ada", "radiators? A guess by [LT001]").await;
+    say(&system, "s", "ada", "radiators?").await;
+    let shown = recalled(&model);
+    for line in [
+        "[LS001] Radiators are bled before heating (helped 1 of 1 times)",
+        "[L001] Radiators of Ada are painted green (helped 0 of 0 times)",
+        "[LT001] Radiators are bought at the mill (helped 0 of 0 times)",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    // A code that was removed is not given again.
+    let id = SessionId {
+        team: "desk".into(),
+        key: "s".into(),
+    };
+    let handle = StoreHandle::new(store);
+    let stored = |scope: Scope| {
+        StoredMemory::new(handle.clone(), Memory::new("memory"), &id, &scope).unwrap()
+    };
+    let hers = stored(Scope::User("ada".into()));
+    let kept = hers.list().await.unwrap();
+    let learnt = kept
+        .iter()
+        .find(|item| item.kind == MemoryKind::Learning)
+        .unwrap();
+    hers.remove(&learnt.id).await.unwrap();
+    let again = json!({ "action": "learn", "content": "Lifts are greased", "scope": "user" });
+    let said = say(&system, "s", "ada", &again.to_string()).await;
+    assert!(!said.contains("guess"), "{said}");
+    let kept = hers.list().await.unwrap();
+    let learnt = kept
+        .iter()
+        .find(|item| item.kind == MemoryKind::Learning)
+        .unwrap();
+    let Some(Detail::Learning(learning)) = &learnt.detail else {
+        panic!("{learnt:?}");
+    };
+    assert_eq!(learning.code, "L002");
     system.stop().await.unwrap();
 }

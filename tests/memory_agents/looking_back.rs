@@ -252,6 +252,24 @@ async fn a_day_is_summed_up_once_and_its_wisdom_is_recalled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_day_without_a_lesson_is_summed_up_once_too() {
+    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = asked.clone();
+    let model = looking_back(move |_| {
+        counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        json!({ "notes": [] })
+    });
+    let office = Office::open(json!({ "wisdom": true, "episodes": true }), &model).await;
+    for number in 0..9 {
+        office
+            .say(&format!("task {number} {}", "x".repeat(number)))
+            .await;
+    }
+    assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 1);
+    office.system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_said_in_any_conversation_of_a_user_is_found_by_the_tool_and_not_recalled_by_itself()
  {
     let model = crate::stage::obedient();

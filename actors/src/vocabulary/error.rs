@@ -226,6 +226,15 @@ impl AgentError {
         }
     }
 
+    /// Whether the function failed, by itself or by an operation, and was not cancelled.
+    pub(crate) fn is_failure(&self) -> bool {
+        match self {
+            Self::Operation(error) => error.kind != ErrorKind::Cancelled,
+            Self::Failed(_) => true,
+            _ => false,
+        }
+    }
+
     /// The failed operation, when it is one.
     pub fn operation(&self) -> Option<&OperationError> {
         match self {

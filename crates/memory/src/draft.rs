@@ -13,7 +13,7 @@ use ghostlight_actors::{
 use serde_json::{Value, value::to_raw_value};
 
 use crate::{
-    MemoryItem, MemoryKind, Provenance,
+    Detail, MemoryItem, MemoryKind, Provenance,
     items::Name,
     view::{Head, Kept, Keys, Row, View, item_row, text_of, use_row, vector_row},
 };
@@ -41,12 +41,14 @@ pub(crate) struct Draft {
     made: u32,
     /// The rows of the ids that it made.
     fresh: BTreeSet<String>,
+    marks: BTreeMap<String, u64>,
 }
 
 impl Draft {
     pub(crate) fn new(base: Arc<View>, keys: Keys, now: Timestamp, bounds: Bounds) -> Self {
         Self {
             view: View::clone(&base),
+            marks: base.head.marks.clone(),
             base,
             rows: BTreeMap::new(),
             vectors: BTreeMap::new(),
@@ -78,7 +80,18 @@ impl Draft {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.vectors.is_empty()
+        self.rows.is_empty() && self.vectors.is_empty() && self.marks == self.base.head.marks
+    }
+
+    /// A number that outlasts the items that it is of; 0 if it was never set.
+    pub(crate) fn mark(&self, name: &str) -> u64 {
+        self.marks.get(name).copied().unwrap_or_default()
+    }
+
+    /// Sets such a number, unless it is higher.
+    pub(crate) fn raise(&mut self, name: &str, to: u64) {
+        let mark = self.marks.entry(name.to_owned()).or_default();
+        *mark = to.max(*mark);
     }
 
     /// A unique id, which is the same when this write is decided again.
@@ -154,6 +167,11 @@ impl Draft {
     /// Removes an item.
     pub(crate) fn remove(&mut self, id: &str) -> Option<MemoryItem> {
         let kept = self.view.kept.remove(id)?;
+        if let Some(Detail::Learning(learning)) = &kept.item.detail
+            && let Some((letter, number)) = learning.numbered()
+        {
+            self.raise(letter, number);
+        }
         for row in [Row::Item, Row::Use, Row::Vector] {
             self.vectors.remove(&self.keys.row(row, id));
             self.rows.insert(self.keys.row(row, id), None);
@@ -200,9 +218,13 @@ impl Draft {
     /// The head after this change, and its row.
     pub(crate) fn head(&self) -> (Head, Value) {
         let version = self.base.head.version + 1;
-        let by = self.seed.clone();
-        let value = Head::value(&by);
-        (Head { version, by }, value)
+        let head = Head {
+            version,
+            by: self.seed.clone(),
+            marks: self.marks.clone(),
+        };
+        let value = head.value();
+        (head, value)
     }
 
     /// The version of a row, if the view knows it.

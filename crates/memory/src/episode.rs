@@ -74,7 +74,7 @@ impl EpisodeStatus {
 }
 
 /// A message to people, with their reactions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sent {
     /// The message's id on its platform.
@@ -195,14 +195,17 @@ pub(crate) fn keep(draft: &mut Draft, goal: &str, episode: Episode, importance: 
     item
 }
 
-fn episode_of(item: &MemoryItem) -> Option<&Episode> {
+/// The message that told people of the result of an episode or a task, if there was one.
+fn told(item: &MemoryItem) -> Option<&Sent> {
     match &item.detail {
-        Some(Detail::Episode(episode)) => Some(episode),
+        Some(Detail::Episode(episode)) => episode.sent.as_ref(),
+        Some(Detail::Task(task)) => task.sent.as_ref(),
         _ => None,
     }
 }
 
-/// Records the message in which the results of a run were sent.
+/// Records the message in which the results of a run were sent. Returns how many episodes wait for reactions, or how
+/// many tasks where there is no episode.
 pub(crate) fn sent(
     draft: &mut Draft,
     run: RunId,
@@ -210,37 +213,52 @@ pub(crate) fn sent(
     sender: &str,
     time: Duration,
 ) -> usize {
-    let is_pending = |item: &&MemoryItem| {
-        episode_of(item).is_some_and(|episode| episode.status == EpisodeStatus::Pending)
+    let told = Sent {
+        message: clean_line(message, KEY),
+        sender: clean_line(sender, KEY),
+        until: draft.now.after(time),
+        reactions: BTreeMap::new(),
     };
-    let of_run = draft.view().named(&Name::Run(run));
-    let found: Vec<MemoryItem> = of_run.filter(is_pending).cloned().collect();
-    let count = found.len();
-    for mut item in found {
-        if let Some(Detail::Episode(episode)) = &mut item.detail {
-            episode.sent = Some(Sent {
-                message: clean_line(message, KEY),
-                sender: clean_line(sender, KEY),
-                until: draft.now.after(time),
-                reactions: BTreeMap::new(),
-            });
+    let of_run: Vec<MemoryItem> = draft.view().named(&Name::Run(run)).cloned().collect();
+    let (mut episodes, mut tasks) = (0, 0);
+    for mut item in of_run {
+        match &mut item.detail {
+            Some(Detail::Episode(episode)) if episode.status == EpisodeStatus::Pending => {
+                episode.sent = Some(told.clone());
+                episodes += 1;
+            }
+            Some(Detail::Task(task)) if task.is_correct && !task.is_checked => {
+                task.sent = Some(told.clone());
+                tasks += 1;
+            }
+            _ => continue,
         }
         draft.put(item);
     }
-    count
+    if episodes == 0 { tasks } else { episodes }
 }
 
-/// Counts a reaction to a message. The majority of its current reactions decides the status of the message's episode.
+/// Sets what people say of a result. What nobody says anything of any more is unchecked again.
+fn settle(item: &mut MemoryItem, status: EpisodeStatus) {
+    match &mut item.detail {
+        Some(Detail::Episode(episode)) => episode.status = status,
+        Some(Detail::Task(task)) => {
+            task.is_correct = status != EpisodeStatus::Failure;
+            task.is_checked = status != EpisodeStatus::Pending;
+        }
+        _ => {}
+    }
+}
+
+/// Counts a reaction to a message. The majority of its current reactions decides the result of the message's episodes
+/// and tasks.
 pub(crate) fn react(draft: &mut Draft, reaction: &Reaction) -> Reacted {
     let (message, sender) = (
         clean_line(&reaction.message, KEY),
         clean_line(&reaction.sender, KEY),
     );
     let now = draft.now;
-    let waits = |item: &&MemoryItem| {
-        let sent = episode_of(item).and_then(|episode| episode.sent.as_ref());
-        sent.is_some_and(|sent| sent.until > now)
-    };
+    let waits = |item: &&MemoryItem| told(item).is_some_and(|sent| sent.until > now);
     let sent = draft.view().named(&Name::Message(message));
     let found: Vec<MemoryItem> = sent.filter(waits).cloned().collect();
     if found.is_empty() {
@@ -251,10 +269,12 @@ pub(crate) fn react(draft: &mut Draft, reaction: &Reaction) -> Reacted {
     };
     let mut became = Reacted::Foreign;
     for mut item in found {
-        let Some(Detail::Episode(episode)) = &mut item.detail else {
-            continue;
+        let sent = match &mut item.detail {
+            Some(Detail::Episode(episode)) => episode.sent.as_mut(),
+            Some(Detail::Task(task)) => task.sent.as_mut(),
+            _ => None,
         };
-        let Some(told) = episode.sent.as_mut().filter(|told| told.sender == sender) else {
+        let Some(told) = sent.filter(|told| told.sender == sender) else {
             continue;
         };
         let emoji = normalized(&reaction.emoji);
@@ -265,12 +285,13 @@ pub(crate) fn react(draft: &mut Draft, reaction: &Reaction) -> Reacted {
         }
         let good = told.reactions.values().filter(|good| **good).count();
         let bad = told.reactions.len() - good;
-        episode.status = match good.cmp(&bad) {
+        let status = match good.cmp(&bad) {
             std::cmp::Ordering::Greater => EpisodeStatus::Success,
             std::cmp::Ordering::Less => EpisodeStatus::Failure,
             std::cmp::Ordering::Equal => EpisodeStatus::Pending,
         };
-        became = Reacted::Counted(episode.status);
+        settle(&mut item, status);
+        became = Reacted::Counted(status);
         draft.put(item);
     }
     became
@@ -305,7 +326,7 @@ impl ScopedMemory<'_> {
         )
     }
 
-    /// Sets the status of a pending episode, or adds the lesson of it.
+    /// Sets the status of a pending episode, or adds the lesson of it. The tasks of its run change with it.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if there is no such episode.
@@ -333,13 +354,24 @@ impl ScopedMemory<'_> {
                     episode.reflection = Some(clean(reflection, REFLECTION));
                 }
                 draft.put(item.clone());
+                let run = item.source.as_ref().map(|source| source.run);
+                let is_judged = matches!(status, EpisodeStatus::Success | EpisodeStatus::Failure);
+                for run in run.filter(|_| is_judged) {
+                    let of_run = draft.view().named(&Name::Run(run)).cloned();
+                    let tasks = of_run.filter(|item| item.kind == MemoryKind::Task);
+                    for mut task in tasks.collect::<Vec<_>>() {
+                        settle(&mut task, status);
+                        draft.put(task);
+                    }
+                }
                 Ok(item)
             },
         )
     }
 
     /// Records that the result of this run was sent to a person in this message. For this long that person's reactions
-    /// to it confirm or refute the run's pending episodes. Returns the number of these episodes.
+    /// to it confirm or refute the run's pending episodes and its unchecked tasks. Returns the number of these episodes,
+    /// or of the tasks where there is no episode.
     pub fn sent(
         &self,
         message: impl Into<String>,

@@ -46,7 +46,7 @@ pub(crate) enum Name {
     Relation(String, String, String),
     /// Episodes and tasks of this run.
     Run(RunId),
-    /// Episodes whose result was sent in this message.
+    /// Episodes and tasks whose result was sent in this message.
     Message(String),
 }
 
@@ -79,10 +79,12 @@ impl Name {
             }
             Some(Detail::Learning(_)) | None => {}
         }
-        if let Some(Detail::Episode(episode)) = &item.detail {
-            let sent = episode.sent.as_ref();
-            names.extend(sent.map(|sent| Self::Message(sent.message.clone())));
-        }
+        let sent = match &item.detail {
+            Some(Detail::Episode(episode)) => episode.sent.as_ref(),
+            Some(Detail::Task(task)) => task.sent.as_ref(),
+            _ => None,
+        };
+        names.extend(sent.map(|sent| Self::Message(sent.message.clone())));
         names
     }
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Detail, MemoryItem, MemoryKind, MemoryOperation, SAME, ScopedMemory,
+    Detail, MemoryItem, MemoryKind, MemoryOperation, MemoryScope, SAME, ScopedMemory,
     draft::Draft,
     item::clean_line,
     items::Name,
@@ -30,7 +30,9 @@ const CITATIONS: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Learning {
-    /// The code by which it is cited in square brackets: `L001`.
+    /// Its code in its scope, which no other learning there gets, also when it was removed: `L001`. A model is shown it
+    /// with a letter for the scope, so that those of several scopes differ: `LS001` of a session, `LN001` of a tenant and
+    /// `LT001` of the team.
     pub code: String,
     /// Its category.
     pub category: LearningCategory,
@@ -44,6 +46,20 @@ impl Learning {
     /// The share of citations that helped; 0.5 without any.
     pub fn success_rate(&self) -> f64 {
         success_rate(self.helpful, self.harmful)
+    }
+
+    /// The letter and the number of its code.
+    pub(crate) fn numbered(&self) -> Option<(&str, u64)> {
+        let (letter, number) = self.code.split_at_checked(1)?;
+        Some((letter, number.parse().ok()?))
+    }
+
+    /// The code by which a model cites it.
+    pub(crate) fn cited_as(&self, scope: MemoryScope) -> String {
+        match self.code.split_at_checked(1) {
+            Some((letter, number)) => format!("{letter}{}{number}", scope_letter(scope)),
+            None => self.code.clone(),
+        }
     }
 
     /// Whether it was cited often enough to tell that it does not help.
@@ -88,6 +104,30 @@ impl LearningCategory {
     }
 }
 
+/// The letter of a scope in the codes that a model is shown; a user's learnings have none.
+fn scope_letter(scope: MemoryScope) -> &'static str {
+    match scope {
+        MemoryScope::Run => "R",
+        MemoryScope::Session => "S",
+        MemoryScope::User => "",
+        MemoryScope::Tenant => "N",
+        MemoryScope::Team => "T",
+    }
+}
+
+/// The scope of a code that a model cites, and the code there.
+pub(crate) fn of_scope(cited: &str) -> Option<(MemoryScope, String)> {
+    let (letter, rest) = cited.split_at_checked(1)?;
+    let (scope, number) = match rest.split_at_checked(1)? {
+        ("R", number) => (MemoryScope::Run, number),
+        ("S", number) => (MemoryScope::Session, number),
+        ("N", number) => (MemoryScope::Tenant, number),
+        ("T", number) => (MemoryScope::Team, number),
+        _ => (MemoryScope::User, rest),
+    };
+    Some((scope, format!("{letter}{number}")))
+}
+
 /// The codes that a text cites: `[L001]`, each once.
 pub fn citations(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
@@ -96,10 +136,10 @@ pub fn citations(text: &str) -> BTreeSet<String> {
             continue;
         };
         for code in inside.split(',').map(str::trim) {
-            let mut characters = code.chars();
-            let is_code = matches!(characters.next(), Some('L' | 'M' | 'P'))
-                && (3..=9).contains(&(code.len() - 1))
-                && characters.all(|c| c.is_ascii_digit());
+            let number = code.strip_prefix(['L', 'M', 'P']).unwrap_or_default();
+            let number = number.strip_prefix(['R', 'S', 'N', 'T']).unwrap_or(number);
+            let is_code =
+                (3..=9).contains(&number.len()) && number.chars().all(|c| c.is_ascii_digit());
             if is_code && found.len() < CITATIONS {
                 found.insert(code.to_owned());
             }
@@ -141,15 +181,8 @@ pub(crate) fn keep(
         draft.put(item.clone());
         return Some((item, true));
     }
-    let letter = category.letter();
-    let known = draft.view().named(&Name::Kind(MemoryKind::Learning));
-    let numbers = known.filter_map(|item| {
-        let code = &learning_of(item)?.code;
-        code.strip_prefix(letter)?.parse::<u64>().ok()
-    });
-    let number = numbers.max().unwrap_or(0) + 1;
     item.detail = Some(Detail::Learning(Learning {
-        code: format!("{letter}{number:03}"),
+        code: fresh_code(draft, category),
         category,
         helpful: 0,
         harmful: 0,
@@ -158,6 +191,30 @@ pub(crate) fn keep(
     draft.make_room(&item.id);
     stay_within(draft, ALL);
     Some((item, false))
+}
+
+/// A code that no learning of the scope has or had.
+fn fresh_code(draft: &Draft, category: LearningCategory) -> String {
+    let letter = category.letter().to_string();
+    let known = draft.view().named(&Name::Kind(MemoryKind::Learning));
+    let numbers = known.filter_map(|item| {
+        let (of, number) = learning_of(item)?.numbered()?;
+        (of == letter).then_some(number)
+    });
+    let highest = numbers.max().unwrap_or(0).max(draft.mark(&letter));
+    format!("{letter}{:03}", highest.saturating_add(1))
+}
+
+/// Gives an imported learning a code of its own, where another one has its code.
+pub(crate) fn recoded(draft: &Draft, item: &mut MemoryItem) {
+    let known = draft.view().named(&Name::Kind(MemoryKind::Learning));
+    let mut others = known.filter(|other| other.id != item.id);
+    let Some(Detail::Learning(learning)) = &mut item.detail else {
+        return;
+    };
+    if others.any(|other| learning_of(other).is_some_and(|other| other.code == learning.code)) {
+        learning.code = fresh_code(draft, learning.category);
+    }
 }
 
 /// Removes the least helpful learnings until all together have at most this many characters.
@@ -192,8 +249,8 @@ pub struct Credited {
     pub pruned: Vec<String>,
 }
 
-/// Credits or blames the learnings that a text cites, each once.
-pub(crate) fn credit(draft: &mut Draft, text: &str, succeeded: bool) -> Credited {
+/// Credits or blames the learnings that a text cites, each once. One that helps too seldom is removed if `prunes`.
+pub(crate) fn credit(draft: &mut Draft, text: &str, succeeded: bool, prunes: bool) -> Credited {
     let codes = citations(text);
     let cited = |item: &&MemoryItem| {
         learning_of(item).is_some_and(|learning| codes.contains(&learning.code))
@@ -211,7 +268,7 @@ pub(crate) fn credit(draft: &mut Draft, text: &str, succeeded: bool) -> Credited
         }
         let (code, useless) = (learning.code.clone(), learning.is_useless());
         credited.cited.push(code.clone());
-        if useless && !item.pinned {
+        if prunes && useless && !item.pinned {
             draft.remove(&item.id);
             credited.pruned.push(code);
         } else {
@@ -245,8 +302,9 @@ impl ScopedMemory<'_> {
         )
     }
 
-    /// Credits the learnings that a text cites if the work succeeded, and blames them if it failed. A learning with at
-    /// least 5 citations that helped in less than 3 of 10 is removed, unless it is pinned.
+    /// Credits the learnings of this scope that a text cites if the work succeeded, and blames them if it failed. A
+    /// learning with at least 5 citations that helped in less than 3 of 10 is removed, unless it is pinned or of a scope
+    /// that several people share: there one person's failures would take it from all.
     pub fn credit(
         &self,
         text: impl Into<String>,
@@ -254,11 +312,12 @@ impl ScopedMemory<'_> {
     ) -> Performing<MemoryOperation<Credited>> {
         let codes: Vec<String> = citations(&text.into()).into_iter().collect();
         let text: String = codes.iter().map(|code| format!("[{code}]")).collect();
+        let prunes = !matches!(self.scope, MemoryScope::Tenant | MemoryScope::Team);
         self.perform(
             "memory_credit",
             &(&codes, succeeded),
             Vec::new(),
-            move |draft, _| Ok(credit(draft, &text, succeeded)),
+            move |draft, _| Ok(credit(draft, &text, succeeded, prunes)),
         )
     }
 }
@@ -272,6 +331,15 @@ mod tests {
         let text = "By [L001] and [M12345, P007], not [L1], [X001], [L001x], L002, [L003 or [L0010";
         let found: Vec<String> = citations(text).into_iter().collect();
         assert_eq!(found, ["L001", "M12345", "P007"]);
+        let found = citations("By [LS001, MT002], not [LX001], [SL001] or [LST001]");
+        let found: Vec<_> = found.iter().filter_map(|code| of_scope(code)).collect();
+        assert_eq!(
+            found,
+            [
+                (MemoryScope::Session, "L001".to_owned()),
+                (MemoryScope::Team, "M002".to_owned())
+            ]
+        );
         assert!(citations(&"[".repeat(100_000)).is_empty());
         assert!(citations("[é01] [] [L]").is_empty());
     }

@@ -22,6 +22,7 @@ use serde_json::Value;
 use crate::{
     Episode, EpisodeStatus, LookBack, Memory, MemoryHit, MemoryKind, MemoryQuery, MemoryScope,
     TaskRecord, citations, clean_line,
+    learning::of_scope,
     looking_back::{self, Finished},
     showing::{advice, brief, recalled},
     task::SUMMARY,
@@ -107,12 +108,21 @@ struct MemoryPolicy {
     recalled: BTreeMap<Digest, String>,
     /// The goals of this run that were recorded as episodes.
     goals: BTreeSet<String>,
-    /// The codes of the learnings that the model was shown.
+    /// The codes of the learnings that the model was shown, with their scopes.
     shown: BTreeSet<String>,
     /// The codes of those that it cited.
     cited: BTreeSet<String>,
     acts: Vec<String>,
     errors: Vec<String>,
+}
+
+/// The end of a run, as its record tells it.
+struct Ended<'a> {
+    text: &'a str,
+    is_flagged: bool,
+    is_error: bool,
+    /// Why it is a failure; `None` for an answer to which no gate objects.
+    failure: Option<String>,
 }
 
 /// A failure of the memory does not fail the run: only errors that end every operation are passed on.
@@ -211,18 +221,33 @@ impl MemoryPolicy {
         Ok(text)
     }
 
-    /// Records the run, as far as the agent's settings want it.
-    async fn keep(&mut self, cx: &PolicyContext<'_>, outcome: &Outcome) -> Result<(), AgentError> {
+    /// Credits or blames the learnings that were cited, each in its own scope.
+    async fn credit(&self, cx: &PolicyContext<'_>, succeeded: bool) -> Result<(), AgentError> {
+        let cited: Vec<_> = self
+            .cited
+            .iter()
+            .filter_map(|code| of_scope(code))
+            .collect();
+        for scope in scopes(&self.spec, cx, MemoryAccess::Write) {
+            let of_scope = cited.iter().filter(|(of, _)| *of == scope);
+            let codes: String = of_scope.map(|(_, code)| format!("[{code}]")).collect();
+            if !codes.is_empty() {
+                let memory = self.memory.on(cx, scope);
+                degraded(memory.credit(codes, succeeded).await)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the run, as far as the agent's settings want it. An answer that a gate flagged is known to be wrong; any
+    /// other one is unchecked until a person says what it is worth.
+    async fn keep(&mut self, cx: &PolicyContext<'_>, ended: &Ended<'_>) -> Result<(), AgentError> {
         let Some(scope) = kept_in(&self.spec, cx) else {
             return Ok(());
         };
-        let succeeded = matches!(outcome, Outcome::Answer(_));
-        let cited: Vec<String> = self.cited.iter().map(|code| format!("[{code}]")).collect();
-        if !cited.is_empty() {
-            for scope in scopes(&self.spec, cx, MemoryAccess::Write) {
-                let memory = self.memory.on(cx, scope);
-                degraded(memory.credit(cited.concat(), succeeded).await)?;
-            }
+        let succeeded = ended.failure.is_none();
+        if !ended.is_flagged {
+            self.credit(cx, succeeded).await?;
         }
         let memory = self.memory.on(cx, scope);
         let task = cx.input().content();
@@ -230,13 +255,15 @@ impl MemoryPolicy {
             true => "answered without tools".to_owned(),
             false => self.acts.join(" → "),
         };
-        let stopped = outcome.stop_reason();
-        let stopped = stopped.map(|reason| format!("stopped: {reason:?}"));
-        let errors: Vec<String> = self.errors.iter().cloned().chain(stopped).collect();
+        let failure = ended.failure.iter().cloned();
+        let errors: Vec<String> = self.errors.iter().cloned().chain(failure).collect();
         let errors = errors.join("; ");
         // A run that only answered teaches nothing, and its answer would be recalled as if it were still true.
         if self.spec.learn && (!self.acts.is_empty() || !succeeded) {
-            let mut record = TaskRecord::new(acts.as_str(), outcome.text(), succeeded);
+            let mut record = match succeeded {
+                true => TaskRecord::unchecked(acts.as_str(), ended.text),
+                false => TaskRecord::new(acts.as_str(), ended.text, false),
+            };
             if !errors.is_empty() {
                 record = record.error_analysis(errors.as_str());
             }
@@ -248,15 +275,19 @@ impl MemoryPolicy {
                 true => EpisodeStatus::Pending,
                 false => EpisodeStatus::Failure,
             };
-            let episode = Episode::new(format!("{acts}\n{}", outcome.text()), status);
+            let episode = Episode::new(format!("{acts}\n{}", ended.text), status);
             degraded(memory.add_episode(task.as_str(), episode, 0.5).await)?;
+        }
+        // After a failed run no model is asked: it may be what failed.
+        if ended.is_error {
+            return Ok(());
         }
         if self.spec.extract || self.spec.reflect {
             let finished = Finished {
                 said: cx.transcript(),
                 acts: &acts,
                 errors: &errors,
-                outcome: outcome.text(),
+                outcome: ended.text,
                 succeeded,
             };
             self.look_back(cx, scope, &finished).await?;
@@ -469,8 +500,38 @@ impl Policy for MemoryPolicy {
     ) -> Result<Option<Outcome>, AgentError> {
         let is_end = matches!(outcome, Outcome::Answer(_) | Outcome::Stopped { .. });
         if is_end && !cx.start().dry_run {
-            self.keep(cx, outcome).await?;
+            let flagged = outcome
+                .as_answer()
+                .and_then(|answer| answer.flagged.as_ref());
+            let stopped = outcome
+                .stop_reason()
+                .map(|reason| format!("stopped: {reason:?}"));
+            let ended = Ended {
+                text: outcome.text(),
+                is_flagged: flagged.is_some(),
+                is_error: false,
+                failure: flagged.map(|why| format!("flagged: {why}")).or(stopped),
+            };
+            self.keep(cx, &ended).await?;
         }
         Ok(None)
+    }
+
+    async fn after_failure(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        error: &AgentError,
+    ) -> Result<(), AgentError> {
+        if cx.start().dry_run {
+            return Ok(());
+        }
+        let failure = format!("failed: {error}");
+        let ended = Ended {
+            text: &failure,
+            is_flagged: false,
+            is_error: true,
+            failure: Some(failure.clone()),
+        };
+        self.keep(cx, &ended).await
     }
 }

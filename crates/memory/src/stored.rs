@@ -14,7 +14,7 @@ use crate::{
     Forgetting, Memory, MemoryHit, MemoryItem, MemoryQuery, MemoryStats, Reacted, Reaction,
     conversations::{Whose, search_once},
     draft::Draft,
-    editing, episode,
+    editing, episode, learning,
     view::View,
 };
 
@@ -413,6 +413,7 @@ fn put(draft: &mut Draft, items: &[MemoryItem], how: Import) -> usize {
                 continue;
             }
         }
+        learning::recoded(draft, &mut item);
         draft.put(item);
         count += 1;
     }

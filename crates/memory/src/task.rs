@@ -4,7 +4,7 @@ use ghostlight_actors::run::Performing;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Detail, MemoryItem, MemoryKind, MemoryOperation, SAME, SAME_COSINE, ScopedMemory,
+    Detail, MemoryItem, MemoryKind, MemoryOperation, SAME, SAME_COSINE, ScopedMemory, Sent,
     draft::Draft,
     item::clean_line,
     scoring::{cosine, jaccard},
@@ -25,21 +25,56 @@ pub struct TaskRecord {
     pub approach: String,
     /// The answer.
     pub answer: String,
-    /// Whether the answer was right.
+    /// Whether the answer was right, as far as is known: false for one that failed or was found wrong.
     pub is_correct: bool,
+    /// Whether a check, a person or the caller said so. An answer that nobody checked is no proof that its approach
+    /// works.
+    #[serde(default)]
+    pub is_checked: bool,
     /// The analysis of the error, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_analysis: Option<String>,
+    /// The message that told people of the answer, if there was one: their reactions confirm or refute it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<Sent>,
 }
 
 impl TaskRecord {
-    /// A task that was done with this approach and answer.
+    /// A task that was done with this approach and answer, and is known to be right or wrong.
     pub fn new(approach: impl Into<String>, answer: impl Into<String>, is_correct: bool) -> Self {
         Self {
             approach: approach.into(),
             answer: answer.into(),
             is_correct,
+            is_checked: true,
             error_analysis: None,
+            sent: None,
+        }
+    }
+
+    /// A task that was answered, where nobody has checked the answer.
+    pub fn unchecked(approach: impl Into<String>, answer: impl Into<String>) -> Self {
+        Self {
+            is_checked: false,
+            ..Self::new(approach, answer, true)
+        }
+    }
+
+    /// The result in words for a model.
+    pub fn in_words(&self) -> &'static str {
+        match (self.is_correct, self.is_checked) {
+            (false, _) => "Incorrect",
+            (true, true) => "Correct",
+            (true, false) => "answered, unchecked",
+        }
+    }
+
+    /// How much the result is worth: a checked answer more than an unchecked one, and that more than a wrong one.
+    fn rank(&self) -> u8 {
+        match (self.is_correct, self.is_checked) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => 2,
         }
     }
 
@@ -56,12 +91,14 @@ impl TaskRecord {
         Self {
             approach: clean_line(&self.approach, APPROACH),
             answer: clean_line(&self.answer, ANSWER),
-            is_correct: self.is_correct,
             error_analysis: analysis.filter(|text| !text.is_empty()),
+            is_correct: self.is_correct,
+            is_checked: self.is_checked,
+            sent: self.sent.clone(),
         }
     }
 
-    /// How much it is worth keeping: 0.4 for a right answer, 0.2 for a summary and for an approach of at least 20
+    /// How much it is worth keeping: 0.4 for an answer that is not known to be wrong, 0.2 for a summary and for an approach of at least 20
     /// characters, 0.1 for an answer of at least 15 characters, 0.2 for the analysis of an error; at most 1.
     pub fn worth(&self, summary: &str) -> f64 {
         let long = |text: &str, characters: usize| text.chars().count() >= characters;
@@ -126,8 +163,8 @@ pub(crate) fn keep(
     };
     let mut merged = before.clone();
     if let Some(Detail::Task(known)) = &mut merged.detail {
-        // A right answer is not replaced by a wrong one; the analysis of the error is kept all the same.
-        if record.is_correct || !known.is_correct {
+        // A better result is not replaced by a worse one; the analysis of the error is kept all the same.
+        if record.rank() >= known.rank() {
             let analysis = record.error_analysis.or(known.error_analysis.take());
             *known = TaskRecord {
                 error_analysis: analysis,

@@ -289,7 +289,7 @@ async fn perform(
             (change.content, change.tags) = (call.content.clone(), call.tags.clone());
             (change.importance, change.pinned) = (call.importance, call.pinned);
             let item = done!(memory.update(id, change));
-            said(format!("it is now: {}", described(&item)))
+            said(format!("it is now: {}", described(&item, scope)))
         }
         Action::Remove => {
             let Some(id) = id else { return needs("id") };
@@ -319,7 +319,7 @@ async fn perform(
                 return needs("content");
             };
             match done!(memory.add_learning(call.category.unwrap_or_default(), content.as_str())) {
-                Some(item) => said(described(&item)),
+                Some(item) => said(described(&item, scope)),
                 None => Err("Not done: the learning is empty.".to_owned()),
             }
         }
@@ -329,7 +329,7 @@ async fn perform(
                 return needs("from`, `relation` and `to");
             };
             let triple = Triple::new(from.as_str(), relation.as_str(), to.as_str());
-            said(described(&done!(memory.relate(triple))))
+            said(described(&done!(memory.relate(triple)), scope))
         }
         Action::Walk => {
             let Some(from) = &call.from else {

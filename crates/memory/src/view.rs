@@ -74,6 +74,9 @@ pub(crate) struct Head {
     pub(crate) version: u64,
     /// The writer: it tells a version that a rewound session wrote from another one with the same number.
     pub(crate) by: String,
+    /// Numbers that outlast the items that they are of: the highest number of a removed learning's code by its letter,
+    /// and the day that was summed up last.
+    pub(crate) marks: BTreeMap<String, u64>,
 }
 
 impl Head {
@@ -87,12 +90,19 @@ impl Head {
                 "a later program wrote this memory: read it with that program, or a later one";
             return Err(OperationError::new(ErrorKind::Malformed, message));
         }
-        let by = by.to_owned();
-        Ok(Self { version, by })
+        let marks = value.and_then(|value| BTreeMap::deserialize(&value["marks"]).ok());
+        Ok(Self {
+            version,
+            by: by.to_owned(),
+            marks: marks.unwrap_or_default(),
+        })
     }
 
-    pub(crate) fn value(by: &str) -> Value {
-        json!({ "format": FORMAT, "by": by })
+    pub(crate) fn value(&self) -> Value {
+        match self.marks.is_empty() {
+            true => json!({ "format": FORMAT, "by": self.by }),
+            false => json!({ "format": FORMAT, "by": self.by, "marks": self.marks }),
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    MemoryItem, MemoryKind, MemoryOperation, NewMemory, ScopedMemory, draft::Draft, editing,
-    showing::described, view::View,
+    MemoryItem, MemoryKind, MemoryOperation, MemoryScope, NewMemory, ScopedMemory, draft::Draft,
+    editing, showing::described, view::View,
 };
 
 /// The fewest runs that are worth a summary.
@@ -20,6 +20,8 @@ const MOST_RUNS: usize = 50;
 const MOST_NOTES: usize = 5;
 /// The importance of a note.
 const IMPORTANCE: f64 = 0.7;
+/// The mark of the day that was summed up last.
+const SUMMED_UP: &str = "summed_up";
 const DAY_MS: u64 = 86_400_000;
 
 /// What a model sums up.
@@ -39,11 +41,22 @@ fn is_summed_up(view: &View, now: Timestamp) -> bool {
     notes.any(|item| day(item.updated_at) == day(now))
 }
 
-/// The last day's runs as text, if there are enough of them and no notes were written today.
-fn due(view: &View, now: Timestamp) -> Vec<String> {
-    if is_summed_up(view, now) {
+/// The last day's runs as text, if there are enough of them and nobody has asked for them today. The day counts as
+/// summed up from then on: also if the model finds no lesson or fails, it is not asked again at each run.
+fn claim(draft: &mut Draft) -> Vec<String> {
+    let (now, today) = (draft.now, day(draft.now));
+    if draft.mark(SUMMED_UP) >= today || is_summed_up(draft.view(), now) {
         return Vec::new();
     }
+    let runs = runs(draft.view(), now);
+    if !runs.is_empty() {
+        draft.raise(SUMMED_UP, today);
+    }
+    runs
+}
+
+/// The last day's runs as text, if there are enough of them.
+fn runs(view: &View, now: Timestamp) -> Vec<String> {
     let is_new = |item: &&MemoryItem| {
         let tells_of_work = matches!(item.kind, MemoryKind::Episodic | MemoryKind::Task);
         tells_of_work && item.detail.is_some() && now.0.saturating_sub(item.updated_at.0) <= DAY_MS
@@ -54,7 +67,12 @@ fn due(view: &View, now: Timestamp) -> Vec<String> {
     }
     found.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
     found.truncate(MOST_RUNS);
-    let told = |item: &MemoryItem| described(item).chars().take(600).collect();
+    let told = |item: &MemoryItem| {
+        described(item, MemoryScope::Run)
+            .chars()
+            .take(600)
+            .collect()
+    };
     found.into_iter().map(told).collect()
 }
 
@@ -87,11 +105,11 @@ pub(crate) fn request(runs: &[String]) -> ModelRequest {
 }
 
 impl ScopedMemory<'_> {
-    /// The runs of the last day as text for a model, if there are at least 5 and no wisdom was stored today; at most 50
-    /// runs, the last first.
+    /// The runs of the last day as text for a model, if there are at least 5 and it was not asked for them today; at most
+    /// 50 runs, the last first.
     pub fn wisdom_due(&self) -> Performing<MemoryOperation<Vec<String>>> {
         self.perform("memory_wisdom_due", &(), Vec::new(), |draft, _| {
-            Ok(due(draft.view(), draft.now))
+            Ok(claim(draft))
         })
     }
 

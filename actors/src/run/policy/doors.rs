@@ -265,8 +265,18 @@ pub(crate) async fn around(
             Some(reason) => Outcome::stopped(reason),
             None => {
                 let own = cx.handle();
-                let ended = behavior.run(cx).await;
-                own.last_word(ended.or_else(AgentError::or_early)?).await?
+                let ended = behavior.run(cx).await.or_else(AgentError::or_early);
+                if let Err(error) = &ended
+                    && error.is_failure()
+                {
+                    let told = policies.after_failure(moment, error).await;
+                    // The first error tells why the run failed; only one that ends every operation comes before it.
+                    told.or_else(|later| match later.is_failure() {
+                        true => Ok(()),
+                        false => Err(later),
+                    })?;
+                }
+                own.last_word(ended?).await?
             }
         },
     };

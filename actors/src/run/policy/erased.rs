@@ -46,6 +46,7 @@ macro_rules! erased {
 erased! {
     before_run() -> Option<Outcome>;
     after_run(outcome: &'a Outcome) -> Option<Outcome>;
+    after_failure(error: &'a AgentError) -> ();
     before_model(request: &'a mut ModelRequest) -> Option<ModelResponse>;
     before_sending(request: &'a mut ModelRequest) -> ();
     after_model(response: &'a ModelResponse) -> Option<ModelResponse>;

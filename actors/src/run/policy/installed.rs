@@ -116,6 +116,19 @@ impl Policies {
         on_model_error(error: &OperationError) -> ModelResponse;
     }
 
+    /// Tells policies that the function failed.
+    pub(super) async fn after_failure(
+        &self,
+        moment: HookContext<'_>,
+        error: &AgentError,
+    ) -> Result<(), AgentError> {
+        let mut turn = self.turn().await;
+        for (cx, policy) in self.each(&mut turn, moment) {
+            policy.after_failure(&cx, error).await?;
+        }
+        Ok(())
+    }
+
     /// Lets policies change a request. Returns the response that takes the call's place, if any,
     /// and the reminders for the end of the request.
     pub(super) async fn before_model(

@@ -111,6 +111,16 @@ pub trait Policy: Send + 'static {
         Unchanged::new()
     }
 
+    /// When the agent's function failed. The run ends with this error whatever the policy does; what it does through the
+    /// context is recorded before that.
+    fn after_failure(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        error: &AgentError,
+    ) -> impl Future<Output = Result<(), AgentError>> + Send {
+        Unchanged::new()
+    }
+
     /// Before the model is asked. What is changed in the request is for this call only: the
     /// conversation stays as it is. Its tools are those that the model may call in this turn; a
     /// policy may take some away, and add ones that it answers itself
