@@ -63,8 +63,8 @@ pub struct ReAcTree {
     pub vote: ParallelVote,
     /// How many sub-goals of a parallel node are worked on at once.
     pub max_at_once: u32,
-    /// What a node is told, below the agent's instructions: `{goal}`, `{place}`, `{notes}`,
-    /// `{episodes}`.
+    /// What a node is told, below the agent's instructions: `{goal}`, `{place}`, `{notes}` (where
+    /// the notes stand: they are a message of their own below the goal), `{episodes}`.
     pub prompt: Prompt,
 }
 

@@ -6,6 +6,7 @@ use futures_util::{
 };
 use ghostlight_actors::{
     run::{GoalEnd, GoalStatus, HookContext, RunContext},
+    safety,
     vocabulary::{AgentError, Message, StopReason, ToolCall, ToolResult, ToolStatus, Transcript},
 };
 use serde_json::json;
@@ -151,12 +152,18 @@ impl Tree<'_> {
             steps: 0,
         };
         let known = cx.goal_begins(moment, &goal.text).await?;
-        Ok(AgentLoop::new(cx)?
-            .instructions(self.instructions(cx, goal, known).await?)
+        let notes = notes::shown(&notes::all(cx).await?);
+        let mut agent = AgentLoop::new(cx)?
+            .instructions(self.instructions(cx, goal, known, !notes.is_empty()))
             .tools(acts::offered(&cx.tools_offered(), may_expand))
             .conversation(conversation)
             .free_text()
-            .inner())
+            .inner();
+        // A note may repeat what a tool found, so it is no part of the instructions.
+        if !notes.is_empty() {
+            agent.say(notes);
+        }
+        Ok(agent)
     }
 
     /// Takes turns until one ends the work or divides the goal, or until no turns are left.
@@ -204,31 +211,32 @@ impl Tree<'_> {
         Ok(Step::GoesOn)
     }
 
-    async fn instructions(
+    fn instructions(
         &self,
         cx: &RunContext,
         goal: &Goal,
         known: Option<String>,
-    ) -> Result<String, AgentError> {
-        let notes = notes::all(cx).await?;
-        let notes: Vec<String> = notes
-            .iter()
-            .map(|(key, note)| format!("- {key}: {} (by who works on {:?})", note.value, note.by))
-            .collect();
+        has_notes: bool,
+    ) -> String {
         let titled = |title: &str, text: String| match text.as_str() {
             "" => String::new(),
             text => format!("\n{title}\n{text}\n"),
         };
-        let notes = titled("Notes:", notes.join("\n"));
+        let notes = match has_notes {
+            true => "The notes so far stand below the goal.\n",
+            false => "",
+        };
         let episodes = titled("What came of goals like it:", known.unwrap_or_default());
-        let place = goal.place();
+        // A model wrote the goals, perhaps after what a tool gave it.
+        let (place, text) = (goal.place(), safety::sanitize(&goal.text));
+        let place = safety::sanitize(&place);
         let prompt = self.settings.prompt.fill(&[
-            ("goal", goal.text.as_str()),
+            ("goal", &text),
             ("place", &place),
-            ("notes", &notes),
+            ("notes", notes),
             ("episodes", &episodes),
         ]);
-        Ok(below_instructions(&cx.agent().instructions, &prompt))
+        below_instructions(&cx.agent().instructions, &prompt)
     }
 
     /// Does what a turn asks for: first the agent's tools, then the acts in their order.
