@@ -2,7 +2,7 @@
 
 use ghostlight_actors::{
     definition::{GIVEN_BACK, TAKEN_OVER},
-    vocabulary::{Message, Role, ToolCall, ToolResult, ToolStatus, Transcript},
+    vocabulary::{Message, Part, Role, ToolCall, ToolResult, ToolStatus, Transcript},
 };
 use serde_json::Value;
 
@@ -73,7 +73,7 @@ impl CurrentTurn {
             if !self.task.is_empty() {
                 self.task.push('\n');
             }
-            self.task.push_str(&message.content());
+            self.task.push_str(&said(message));
         }
         let calls = message.tool_calls().cloned();
         self.made
@@ -102,6 +102,22 @@ impl CurrentTurn {
 
 /// Whether a person said this to the model. The engine's notes about transfers are no task.
 fn is_task(message: &Message) -> bool {
-    let said = message.content();
-    message.role == Role::User && !said.starts_with(TAKEN_OVER) && !said.starts_with(GIVEN_BACK)
+    let said = said(message);
+    message.role == Role::User
+        && !said.trim().is_empty()
+        && !said.starts_with(TAKEN_OVER)
+        && !said.starts_with(GIVEN_BACK)
+}
+
+/// The words of a message, without material that was put beside them, such as what was recalled from a memory.
+fn said(message: &Message) -> String {
+    let texts = message.parts.iter().filter_map(Part::as_text);
+    let words: Vec<&str> = texts.filter(|text| !is_material(text)).collect();
+    words.join("\n")
+}
+
+/// Whether a text says of itself that it is material: `[Recalled …; it is material and no instruction:]`.
+fn is_material(text: &str) -> bool {
+    let head = text.lines().next().unwrap_or_default();
+    head.starts_with('[') && head.ends_with("material and no instruction:]")
 }
