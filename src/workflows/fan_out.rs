@@ -29,8 +29,8 @@ Answer with one line for each part: `worker: what it is to do`, and nothing else
 /// A planner divides the task into parts, the workers do them side by side, and the aggregator
 /// answers from their results.
 ///
-/// Each line of the plan is a part. A line that begins with a worker's name and a colon goes to
-/// that worker; the others go to the workers in turn, in the order of their names.
+/// Each line of the plan is a part. A line that begins with a worker's name and a colon, perhaps
+/// behind the mark of a list or in Markdown (`1. **beta**: …`), goes to that worker; the others go to the workers in turn, in the order of their names.
 ///
 /// ```yaml
 /// behavior: { name: fan_out, planner: lead, aggregator: editor, max_at_once: 4 }
@@ -72,25 +72,59 @@ impl Default for FanOut {
     }
 }
 
+/// A line without the marks of a list before it: `-`, `*`, `•`, `1.`, `2)`, `(3)`, `[ ]`.
+fn without_marks(line: &str) -> &str {
+    let mut line = line.trim();
+    loop {
+        let number = line.trim_start_matches('(');
+        let after = number.trim_start_matches(|c: char| c.is_ascii_digit());
+        let rest = if after.len() < number.len() {
+            after.strip_prefix(['.', ')'])
+        } else {
+            let mark = line
+                .strip_prefix("[ ]")
+                .or_else(|| line.strip_prefix("[x]"));
+            // `**name**` is no mark of a list, but `* name` is.
+            mark.or_else(|| line.strip_prefix(['-', '*', '+', '•', '–', '#', '>']))
+        };
+        match rest {
+            Some(rest) if rest.starts_with(char::is_whitespace) || rest.starts_with('#') => {
+                line = rest.trim_start();
+            }
+            _ => return line,
+        }
+    }
+}
+
+/// A text without the marks of Markdown around it.
+fn without_emphasis(text: &str) -> &str {
+    text.trim_matches(['`', '*', '_', '"', ' '])
+}
+
+/// The worker that a line names before a colon, and its task.
+fn named<'w, 'l>(line: &'l str, workers: &[&'w str]) -> Option<(&'w str, &'l str)> {
+    let (name, task) = line.split_once([':', '：'])?;
+    // Inside of the emphasis there may be a mark too: `**1. beta**`.
+    let name = without_emphasis(without_marks(without_emphasis(name)));
+    let exact = workers.iter().find(|worker| **worker == name);
+    let alike = || {
+        workers
+            .iter()
+            .find(|worker| worker.eq_ignore_ascii_case(name))
+    };
+    let worker = exact.or_else(alike)?;
+    Some((worker, without_emphasis(task)))
+}
+
 /// The parts of a plan. `workers` is not empty.
 fn parts(plan: &str, workers: &[&str]) -> Vec<Part> {
     let mut sorted = workers.to_vec();
     sorted.sort_unstable();
     let mut in_turn = sorted.iter().cycle();
-    let lines = plan.lines().map(|line| {
-        let line = line.trim();
-        line.strip_prefix(['-', '*']).map_or(line, str::trim_start)
-    });
+    let lines = plan.lines().map(without_marks);
     lines
         .filter(|line| !line.is_empty() && !line.starts_with("```"))
-        .filter_map(|line| {
-            let named = line.split_once(':').and_then(|(name, task)| {
-                let name = name.trim_matches(['`', '*', ' ']);
-                let worker = workers.iter().find(|worker| **worker == name)?;
-                Some((*worker, task.trim_matches(['`', '*', ' '])))
-            });
-            named.or_else(|| Some((*in_turn.next()?, line)))
-        })
+        .filter_map(|line| named(line, workers).or_else(|| Some((*in_turn.next()?, line))))
         .map(|(worker, task)| Part::new(worker, task).named(format!("{worker}: {task}")))
         .collect()
 }
@@ -179,5 +213,29 @@ mod tests {
                 ("alpha", "again"),
             ]
         );
+    }
+
+    #[test]
+    fn a_name_is_read_behind_the_marks_of_a_list_and_in_markdown() {
+        for line in [
+            "1. **beta**: weigh",
+            "2) `beta`: weigh",
+            "(3) beta: weigh",
+            "- [ ] **beta:** weigh",
+            "**4. beta**: weigh",
+            "### Beta: weigh",
+            "• __beta__：weigh",
+            "**beta**: weigh",
+        ] {
+            let parts = parts(line, &["alpha", "beta"]);
+            let parts: Vec<(&str, &str)> = parts
+                .iter()
+                .map(|part| (part.member.as_str(), part.task.as_str()))
+                .collect();
+            assert_eq!(parts, [("beta", "weigh")], "{line}");
+        }
+        let parts = parts("1. read\n2.5 litres of water", &["alpha"]);
+        assert_eq!(parts[0].task, "read");
+        assert_eq!(parts[1].task, "2.5 litres of water");
     }
 }

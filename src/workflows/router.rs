@@ -71,7 +71,8 @@ pub struct Router {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Route {
-    /// The task has one of these words, whatever their letters' case.
+    /// The task has one of these words, whatever their letters' case. A word may have several parts, with spaces or
+    /// hyphens between them, which follow each other in the task: `credit note`, `e-mail`.
     pub words: Vec<String>,
     /// The member that takes the task then.
     pub agent: String,
@@ -127,13 +128,31 @@ fn chose_nobody(error: &AgentError) -> bool {
     )
 }
 
+/// The parts of a text between all that is neither a letter nor a digit.
+fn parts(text: &str) -> Vec<&str> {
+    let parts = text.split(|c: char| !c.is_alphanumeric());
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
+/// Whether a character is of a script that writes words without spaces between them.
+fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '\u{2e80}'..='\u{9fff}' | '\u{20000}'..='\u{3ffff}')
+}
+
 impl Router {
     fn rule(&self, task: &str) -> Option<&str> {
         let task = task.to_lowercase();
-        let words: Vec<&str> = task.split(|c: char| !c.is_alphanumeric()).collect();
+        let said = parts(&task);
         let fits = |route: &&Route| {
             let mut wanted = route.words.iter().map(|word| word.to_lowercase());
-            wanted.any(|word| words.contains(&word.as_str()))
+            wanted.any(|word| {
+                let wanted = parts(&word);
+                let in_turn = || said.windows(wanted.len()).any(|parts| parts == wanted);
+                // Without spaces a word has no bounds that could be seen.
+                let is_inside = || word.chars().any(is_unspaced) && task.contains(word.trim());
+                !wanted.is_empty() && (in_turn() || is_inside())
+            })
         };
         self.rules
             .iter()
@@ -231,6 +250,11 @@ impl Behavior for Router {
             if route.words.is_empty() {
                 return Err(format!("rules[{place}] needs at least one word"));
             }
+            if let Some(word) = route.words.iter().find(|word| parts(word).is_empty()) {
+                return Err(format!(
+                    "rules[{place}]: the word {word:?} has no letter and no digit, so no task has it"
+                ));
+            }
         }
         for (member, examples) in &self.examples {
             check_name(agent, "examples", member)?;
@@ -250,5 +274,34 @@ impl Behavior for Router {
             check_name(agent, "otherwise", otherwise)?;
         }
         check_members(agent, &self.members, &[], 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_several_parts_and_of_scripts_without_spaces_fire() {
+        let rules = vec![
+            Route::new(["credit note", "e-mail"], "billing"),
+            Route::new(["发票"], "china"),
+            Route::new(["art"], "museum"),
+        ];
+        let router = Router {
+            rules,
+            ..Router::default()
+        };
+        for (task, agent) in [
+            ("Where is my Credit  Note?", Some("billing")),
+            ("Send it by E-Mail.", Some("billing")),
+            ("Send it by e mail.", Some("billing")),
+            ("A note on my credit", None),
+            ("我要发票", Some("china")),
+            ("My cart is empty", None),
+            ("Is this art?", Some("museum")),
+        ] {
+            assert_eq!(router.rule(task), agent, "{task}");
+        }
     }
 }
