@@ -272,9 +272,17 @@ impl IndexedFolder {
         let refresh = Duration::from_secs(settings.refresh_s);
         if synced.is_none_or(|last| last.elapsed() >= refresh) {
             let index = searcher.index();
-            let report = origin.sync(index, options).await?;
-            for (document, error) in &report.failed {
-                tracing::warn!(document, error, "a document is not indexed");
+            match origin.sync(index, options).await {
+                Ok(report) => {
+                    for (document, error) in &report.failed {
+                        tracing::warn!(document, error, "a document is not indexed");
+                    }
+                }
+                // Without vectors of what changed, the rest is still found.
+                Err(IndexError::Embedder(error)) if index.statistics().await?.documents > 0 => {
+                    tracing::warn!(%error, "changes are not indexed until the embedder answers");
+                }
+                Err(error) => return Err(error),
             }
             *synced = Some(Instant::now());
         }

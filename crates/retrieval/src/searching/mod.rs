@@ -15,7 +15,7 @@ pub use self::{
     rerank::{LexicalReranker, ModelReranker},
     tool::{SearchTool, label, shown},
 };
-use crate::index::{Found, Index, IndexError, Query};
+use crate::index::{Found, Index, IndexError, Query, Ranked};
 
 /// How many candidates are reranked for each wanted result, and the most candidates.
 const CANDIDATES: (usize, usize) = (4, 50);
@@ -98,10 +98,11 @@ impl Searcher {
         &self.index
     }
 
-    /// The chunks that match a query best.
+    /// The chunks that match a query best. If no vectors can be made, they are ranked by words, unless only vectors were
+    /// asked for.
     ///
     /// # Errors
-    /// The errors of [`Index::search`].
+    /// The other errors of [`Index::search`].
     pub async fn search(&self, query: &Query) -> Result<SearchResult, IndexError> {
         let mut left_out = Vec::new();
         let mut asked = query.clone();
@@ -116,7 +117,13 @@ impl Searcher {
                 .min(CANDIDATES.1)
                 .max(query.limit);
         }
-        let mut found = self.index.search(&asked).await?;
+        let mut found = match self.index.search(&asked).await {
+            Err(IndexError::Embedder(error)) if asked.ranked == Ranked::Both => {
+                left_out.push(format!("the search by meaning: {error}"));
+                self.index.search(&asked.ranked(Ranked::Words)).await?
+            }
+            found => found?,
+        };
         if let Some(reranker) = &self.reranker {
             match reranker.rerank(query.text(), found.clone()).await {
                 Ok(better) => found = better,

@@ -1,20 +1,20 @@
 //! The stages around a search: other words, a better order. One that fails is left out.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, atomic::Ordering};
 
 use ghostlight_actors::{
-    contract::{ModelError, ModelHandle},
+    contract::{EmbedderHandle, ModelError, ModelHandle},
     testing::ScriptedModel,
     vocabulary::{ErrorKind, ModelResponse},
 };
 use ghostlight_retrieval::{
-    index::{Index, Query, SyncOptions},
+    index::{Index, Query, Ranked, SyncOptions},
     searching::{
         Expansion, LexicalReranker, ModelReranker, QueryExpander, SearchTool, Searcher, label,
     },
 };
 
-use crate::folder::Folder;
+use crate::folder::{Counting, Folder};
 
 async fn index(folder: &Folder) -> Index {
     folder.write("a.txt", "The courier brings parcels by noon.");
@@ -56,6 +56,25 @@ async fn names(searcher: &Searcher, text: &str) -> (Vec<String>, Vec<String>) {
             .collect(),
         result.left_out,
     )
+}
+
+#[tokio::test]
+async fn without_its_embedder_a_search_goes_on_by_words() {
+    let folder = Folder::new("words-alone");
+    folder.write("a.txt", "The courier brings parcels by noon.");
+    let embedder = Counting::default();
+    let index = Index::in_memory(Some(EmbedderHandle::new(embedder.clone())))
+        .await
+        .unwrap();
+    let synced = index.sync(folder.docs(), &SyncOptions::default(), |_| {});
+    synced.await.unwrap();
+    embedder.is_down.store(true, Ordering::Relaxed);
+    let searcher = Searcher::new(index);
+    let (found, left_out) = names(&searcher, "parcels").await;
+    assert_eq!(found, ["a.txt"]);
+    assert!(left_out[0].contains("by meaning"), "{left_out:?}");
+    let by_vectors = Query::new("parcels").ranked(Ranked::Vectors);
+    assert!(searcher.search(&by_vectors).await.is_err());
 }
 
 #[tokio::test]
