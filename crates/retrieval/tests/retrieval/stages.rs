@@ -66,8 +66,10 @@ async fn without_its_embedder_a_search_goes_on_by_words() {
     let index = Index::in_memory(Some(EmbedderHandle::new(embedder.clone())))
         .await
         .unwrap();
-    let synced = index.sync(folder.docs(), &SyncOptions::default(), |_| {});
-    synced.await.unwrap();
+    index
+        .sync(folder.docs(), &SyncOptions::default(), |_| {})
+        .await
+        .unwrap();
     embedder.is_down.store(true, Ordering::Relaxed);
     let searcher = Searcher::new(index);
     let (found, left_out) = names(&searcher, "parcels").await;
