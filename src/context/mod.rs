@@ -52,7 +52,6 @@ pub use estimate::Estimate;
 pub use history::paired;
 pub use optimizer::ContextOptimizer;
 pub use prefix::{PrefixReport, StablePrefix};
-pub(crate) use provider::recalled;
 pub use provider::{ContextProvider, ContextSource};
 pub use relevance::{Relevance, cosine};
 pub use spill::READ_RESULT;

@@ -5,20 +5,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::is_bookkeeping;
-use crate::tools::{
-    FIND_NOTES, LIST_ARTIFACTS, LOAD_ARTIFACT, READ_NOTE, SAVE_ARTIFACT, WAIT, WRITE_NOTE,
-};
 
 /// Tools from which a model reads what it wrote itself.
 const OWN_WORDS: [&str; 8] = [
     "memory",
-    WRITE_NOTE,
-    READ_NOTE,
-    FIND_NOTES,
-    SAVE_ARTIFACT,
-    LOAD_ARTIFACT,
-    LIST_ARTIFACTS,
-    WAIT,
+    "write_note",
+    "read_note",
+    "find_notes",
+    "save_artifact",
+    "load_artifact",
+    "list_artifacts",
+    "wait",
 ];
 /// The longest text that can say that nothing was found, in characters.
 const MAX_EMPTY_CHARS: usize = 240;

@@ -469,7 +469,7 @@ async fn learnings_of_several_scopes_have_codes_of_their_own_and_are_credited_al
             _ => ModelResponse::text(said),
         })
     });
-    let memory = json!({ "learn": true, "team": "write", "session": "write" });
+    let memory = json!({ "learn": true, "recall": 9, "team": "write", "session": "write" });
     let store = InMemoryStore::new();
     let system = office(&store, &memory, &model).await;
     for (scope, content) in [

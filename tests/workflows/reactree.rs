@@ -147,7 +147,7 @@ async fn a_fallback_reaches_a_goal_by_its_second_way_after_the_first_was_declare
     assert!(messages[1].role == Role::User && messages[1].synthetic);
     assert!(notes.starts_with("[Notes of all who work"), "{notes}");
     assert!(
-        notes.contains("- mug: dishwasher (by who works on \"look elsewhere\")"),
+        notes.contains("- mug: dishwasher [filtered]system (by who works on \"look elsewhere\")"),
         "{notes}"
     );
     assert!(
