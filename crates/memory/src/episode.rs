@@ -356,7 +356,7 @@ impl ScopedMemory<'_> {
                 draft.put(item.clone());
                 let run = item.source.as_ref().map(|source| source.run);
                 let is_judged = matches!(status, EpisodeStatus::Success | EpisodeStatus::Failure);
-                for run in run.filter(|_| is_judged) {
+                if let Some(run) = run.filter(|_| is_judged) {
                     let of_run = draft.view().named(&Name::Run(run)).cloned();
                     let tasks = of_run.filter(|item| item.kind == MemoryKind::Task);
                     for mut task in tasks.collect::<Vec<_>>() {
