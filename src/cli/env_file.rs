@@ -6,13 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::exit::Failure;
+use super::{exit::Failure, plain_text};
 use crate::{environment, files};
 
 /// The file that is read when no other is named.
 const FOUND: &str = ".env";
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
+/// How many lines that do not fit are told one by one.
+const TOLD_FAULTS: usize = 3;
 /// For each server, the variables of its addresses, and the variables of the keys that are sent there. A provider receives
 /// the prompts, and a collector of OpenTelemetry the traces.
 const ADDRESSES_AND_KEYS: [(&[&str], &[&str]); 4] = [
@@ -35,6 +37,10 @@ const ADDRESSES_AND_KEYS: [(&[&str], &[&str]); 4] = [
 
 /// Reads the named file, or `.env` in the current folder if there is one. It sets only variables
 /// that the environment leaves unset. Returns a note about it for the user.
+///
+/// # Errors
+/// When the named file, or a line of it, cannot be read. A `.env` that nobody named may belong to another program: what
+/// does not fit is left out of it.
 pub(super) fn load(named: Option<&PathBuf>) -> Result<Option<String>, Failure> {
     let path = named.map_or(Path::new(FOUND), PathBuf::as_path);
     let text = match files::read_text(path, MAX_BYTES) {
@@ -42,12 +48,17 @@ pub(super) fn load(named: Option<&PathBuf>) -> Result<Option<String>, Failure> {
         Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => {
             return Ok(None);
         }
+        Err(error) if named.is_none() => {
+            return Ok(Some(format!("{FOUND} is not used: {error}")));
+        }
         Err(error) => return Err(Failure::Usage(format!("{}: {error}", path.display()))),
     };
-    let read = read(&text)
-        .map_err(|(line, fault)| Failure::Usage(format!("{}:{line}: {fault}", path.display())));
-    let mut variables = read?;
-    let mut told = Vec::new();
+    let (mut variables, faults) = read(&text);
+    if let (Some(_), Some((line, fault))) = (named, faults.first()) {
+        let place = path.display();
+        return Err(Failure::Usage(format!("{place}:{line}: {fault}")));
+    }
+    let mut told = left_out(&faults);
     if named.is_none() {
         for (addresses, keys) in ADDRESSES_AND_KEYS {
             for address in addresses {
@@ -66,37 +77,61 @@ pub(super) fn load(named: Option<&PathBuf>) -> Result<Option<String>, Failure> {
     Ok((!told.is_empty()).then(|| told.join("\n")))
 }
 
+/// A note about each of the first lines that do not fit, and how many more there are. Their texts may be secrets.
+fn left_out(faults: &[(usize, String)]) -> Vec<String> {
+    let first = faults.iter().take(TOLD_FAULTS);
+    let mut told: Vec<String> = first
+        .map(|(line, _)| format!("{FOUND}:{line}: this is no NAME=value and is left out"))
+        .collect();
+    if faults.len() > TOLD_FAULTS {
+        let more = faults.len() - TOLD_FAULTS;
+        told.push(format!(
+            "{FOUND}: {more} more lines are none and are left out"
+        ));
+    }
+    told
+}
+
 /// Whether a file that nobody named, possibly in a folder of somebody else's, would send the user's
 /// own key to an address that the file sets.
 fn sends_away(variables: &BTreeMap<String, String>, address: &str, key: &str) -> bool {
     variables.contains_key(address) && !environment::is_set(address) && environment::is_set(key)
 }
 
-/// `NAME=value` on each line, with or without `export` and quotation marks.
-fn read(text: &str) -> Result<BTreeMap<String, String>, (usize, String)> {
-    let mut variables = BTreeMap::new();
+/// `NAME=value` on each line, with or without `export` and quotation marks; and each line that is none, with its fault.
+fn read(text: &str) -> (BTreeMap<String, String>, Vec<(usize, String)>) {
+    let (mut variables, mut faults) = (BTreeMap::new(), Vec::new());
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let line = line.strip_prefix("export ").unwrap_or(line);
-        let pair = line.split_once('=');
-        let (name, value) = pair.ok_or_else(|| (number, String::from("expected NAME=value")))?;
-        let name = name.trim();
-        let is_name = |name: &str| {
-            let mut letters = name.chars();
-            let first = letters.next();
-            first.is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-                && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
-        };
-        if !is_name(name) {
-            return Err((number, format!("`{name}` is no name of a variable")));
+        match pair(line) {
+            Ok((name, value)) => {
+                variables.insert(name, value);
+            }
+            Err(fault) => faults.push((number, fault)),
         }
-        let value = value_of(value.trim()).map_err(|fault| (number, fault))?;
-        variables.insert(name.to_owned(), value);
     }
-    Ok(variables)
+    (variables, faults)
+}
+
+fn pair(line: &str) -> Result<(String, String), String> {
+    let line = line.strip_prefix("export ").unwrap_or(line);
+    let (name, value) = line.split_once('=').ok_or("expected NAME=value")?;
+    let name = name.trim();
+    let mut letters = name.chars();
+    let first = letters.next();
+    let is_name = first.is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_name {
+        return Err(format!(
+            "`{}` is no name of a variable",
+            plain_text::line(name, 40)
+        ));
+    }
+    Ok((name.to_owned(), value_of(value.trim())?))
 }
 
 fn value_of(text: &str) -> Result<String, String> {
@@ -119,7 +154,7 @@ fn value_of(text: &str) -> Result<String, String> {
                 let rest = letters.as_str().trim();
                 return match rest.is_empty() || rest.starts_with('#') {
                     true => Ok(value),
-                    false => Err(format!("`{rest}` stands behind the closing {quote}")),
+                    false => Err(format!("something stands behind the closing {quote}")),
                 };
             }
             other => value.push(other),
@@ -145,7 +180,7 @@ mod tests {
             ("F", "h#1"),
         ];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(read(text).unwrap(), BTreeMap::from(expected));
+        assert_eq!(read(text), (BTreeMap::from(expected), Vec::new()));
     }
 
     #[test]
@@ -156,7 +191,7 @@ mod tests {
             ("A=\"open", 1, "closing"),
             ("A='x' y", 1, "behind"),
         ] {
-            let (found, fault) = read(text).unwrap_err();
+            let (found, fault) = read(text).1.remove(0);
             assert_eq!(found, line, "{text}");
             assert!(fault.contains(part) && !fault.contains("secret"), "{fault}");
         }

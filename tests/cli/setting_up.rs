@@ -91,6 +91,52 @@ fn a_file_that_nobody_named_sends_no_key_to_an_address_of_its_own() {
 }
 
 #[test]
+fn a_foreign_env_file_that_nobody_named_stops_nothing() {
+    let desk = desk();
+    let place = desk.path(".env");
+    let check = || desk.shipped(&["check", "plain.yaml", "--provider", "openai"]);
+    let pem =
+        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN\nQmFnIEF0dHJp==\n-----END PRIVATE KEY-----\nx\n";
+    for (text, told) in [
+        (pem.as_bytes(), ".env: 1 more"),
+        (b"\xef\xbb\xbfOPENAI_MODEL=m7\n", ""),
+        (b"a.b=1\nOPENAI_MODEL=m7\n", ".env:1: "),
+        (b"OPENAI_MODEL=m7\nQUOTED='x' hunter2\n", ".env:2: "),
+        (b"\xff\xfe\x00A=1", ".env is not used: "),
+    ] {
+        std::fs::write(&place, text).unwrap();
+        let done = check().exits(0);
+        assert!(done.err.contains(told), "{told}: {}", done.err);
+        assert_eq!(done.err.is_empty(), told.is_empty(), "{}", done.err);
+        let leaked = ["QmFn", "MIIE", "hunter2"]
+            .iter()
+            .any(|part| done.err.contains(part));
+        assert!(!leaked, "{}", done.err);
+        let text = String::from_utf8_lossy(text);
+        assert_eq!(
+            done.out.contains("openai m7"),
+            text.contains("m7"),
+            "{}",
+            done.out
+        );
+    }
+    std::fs::remove_file(&place).unwrap();
+    std::fs::create_dir(&place).unwrap();
+    let done = check().exits(0);
+    assert!(done.err.contains(".env is not used: "), "{}", done.err);
+    let named = desk.shipped(&["check", "plain.yaml", "--env-file", ".env"]);
+    named.exits(2);
+    #[cfg(unix)]
+    {
+        std::fs::remove_dir(&place).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&place).status();
+        assert!(made.unwrap().success());
+        let done = check().exits(0);
+        assert!(done.err.contains(".env is not used: "), "{}", done.err);
+    }
+}
+
+#[test]
 fn a_run_says_which_model_and_that_nothing_is_real_and_how_to_go_on() {
     let desk = desk();
     let words = ["run", HELPDESK, "What is 6 * 7?", "--dry-run", "--json"];
