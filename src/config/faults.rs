@@ -61,6 +61,10 @@ pub fn load_checked(
         let Some((name, left_out)) = place.and_then(|place| leave_out(&mut document, place)) else {
             break;
         };
+        if let (true, Some(text)) = (only_a_gap, left_out.text()) {
+            // Thousands of agents may name what was removed.
+            leave_out_alike(&mut document, (name.as_deref(), text));
+        }
         gaps.extend(name);
         if only_a_gap {
             // Faults about the names in the removed value are not reported either.
@@ -139,5 +143,23 @@ fn leave_out(node: &mut Node, place: Place) -> Option<(Option<String>, Node)> {
             })
         }
         _ => None,
+    }
+}
+
+/// Removes each text that reads so: the items of lists, or where a key is given, the entries under it.
+fn leave_out_alike(node: &mut Node, (key, text): (Option<&str>, &str)) {
+    let is_alike = |node: &Node| node.text() == Some(text);
+    match &mut node.content {
+        Content::Mapping(entries) => {
+            entries.retain(|(own, value)| key != Some(own.name.as_str()) || !is_alike(value));
+            let below = entries.iter_mut();
+            below.for_each(|(_, value)| leave_out_alike(value, (key, text)));
+        }
+        Content::List(items) => {
+            items.retain(|item| key.is_some() || !is_alike(item));
+            let below = items.iter_mut();
+            below.for_each(|item| leave_out_alike(item, (key, text)));
+        }
+        _ => {}
     }
 }

@@ -6,6 +6,7 @@ mod context;
 mod faults;
 mod prices;
 mod schedules;
+mod sizes;
 mod templates;
 
 use std::{collections::BTreeSet, fs};

@@ -148,13 +148,28 @@ impl AgentSpec {
 
     /// This agent and all below it, from the top, each with the names above it.
     pub fn walk(&self) -> Vec<(Vec<&str>, &AgentSpec)> {
+        let lineages = self.lineages().into_iter();
+        let walked = lineages.filter_map(|lineage| {
+            let (agent, above) = lineage.split_last()?;
+            Some((
+                above.iter().map(|above| above.name.as_str()).collect(),
+                *agent,
+            ))
+        });
+        walked.collect()
+    }
+
+    /// The [lineages](Self::lineage) of this agent and all below it, from the top.
+    pub(crate) fn lineages(&self) -> Vec<Vec<&AgentSpec>> {
         let mut found = Vec::new();
-        let mut open = vec![(Vec::new(), self)];
-        while let Some((above, agent)) = open.pop() {
-            let mut path = above.clone();
-            path.push(agent.name.as_str());
-            open.extend(agent.agents.iter().rev().map(|child| (path.clone(), child)));
-            found.push((above, agent));
+        let mut open = vec![vec![self]];
+        while let Some(lineage) = open.pop() {
+            let below = lineage.last().map_or(&[][..], |agent| &agent.agents);
+            open.extend(below.iter().rev().map(|child| {
+                let above = lineage.iter().copied();
+                above.chain([child]).collect()
+            }));
+            found.push(lineage);
         }
         found
     }

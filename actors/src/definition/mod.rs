@@ -34,7 +34,7 @@ pub use memory::{MemoryAccess, MemorySpec};
 pub use messenger::Messenger;
 pub use notification::{Notification, RunNews};
 pub use on_handoff::{OnHandoff, Sees};
-pub(crate) use pinned::engine_tools;
+pub(crate) use pinned::is_engine_tool;
 pub use pinned::{
     CLARIFY, DELEGATE_PREFIX, GIVEN_BACK, PUBLISH, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX,
 };

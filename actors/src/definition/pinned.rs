@@ -212,10 +212,22 @@ pub const TAKEN_OVER: &str = "[You have taken over this conversation.";
 /// The beginning of the engine's note to an agent that gets a conversation back. The giver and the reason follow.
 pub const GIVEN_BACK: &str = "[You have this conversation again.";
 
-/// The names of the tools that the engine gives to the last agent of a lineage.
-pub(crate) fn engine_tools(lineage: &[&AgentSpec]) -> Vec<String> {
-    let given = offered(lineage, None, &ToolSet::default());
-    given.iter().map(|tool| tool.name.clone()).collect()
+/// Whether the engine gives the last agent of a lineage a tool of this name. An agent may have thousands beside it, so
+/// the tools themselves are not made.
+pub(crate) fn is_engine_tool(lineage: &[&AgentSpec], name: &str) -> bool {
+    let Some(agent) = lineage.last() else {
+        return false;
+    };
+    if let Some(to) = name.strip_prefix(TRANSFER_PREFIX) {
+        return transfers(lineage, None)
+            .iter()
+            .any(|agent| agent.name == to);
+    }
+    if let Some(to) = name.strip_prefix(DELEGATE_PREFIX) {
+        let mut below = agent.agents.iter();
+        return below.any(|child| child.name == to && child.reach.delegates());
+    }
+    given(agent).any(|tool| tool.name == name)
 }
 
 /// The tools that the last agent of a lineage is offered.
@@ -258,30 +270,31 @@ fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet 
                 None => tool,
             }
         });
-    let publish = agent.filter(|agent| !agent.publishes.is_empty());
-    let publish = publish.map(|agent| Arc::new(publishing(&agent.publishes)));
-    let create = agent.and_then(|agent| {
-        let create = agent.create_agent.as_ref()?;
-        Some([Some(create.definition(agent)), create.result_definition()])
-    });
-    let create = create.into_iter().flatten().flatten().map(Arc::new);
-    let clarify = agent.and_then(|agent| agent.clarify).map(|clarify| {
+    let given = agent.into_iter().flat_map(|agent| given(agent));
+    let reached = transfers.chain(delegates);
+    own.iter().cloned().chain(reached).chain(given).collect()
+}
+
+/// The tools that the engine gives an agent, but for those that reach other agents.
+fn given(agent: &AgentSpec) -> impl Iterator<Item = Arc<ToolDefinition>> {
+    let publish = (!agent.publishes.is_empty()).then(|| publishing(&agent.publishes));
+    let create = agent.create_agent.as_ref();
+    let create = create.map(|create| [Some(create.definition(agent)), create.result_definition()]);
+    let clarify = agent.clarify.map(|clarify| {
         let questions = clarify.questions;
         let description = format!(
             "Asks a person and waits for the answer, at most {questions} times. Only for what \
              cannot be found out or decided otherwise."
         );
         let tool = ToolDefinition::new(CLARIFY, description).parameters(clarify_parameters());
-        Arc::new(tool.effect(Effect::Read))
+        tool.effect(Effect::Read)
     });
-    own.iter()
-        .cloned()
-        .chain(transfers)
-        .chain(delegates)
-        .chain(publish)
+    let create = create.into_iter().flatten().flatten();
+    publish
+        .into_iter()
         .chain(create)
         .chain(clarify)
-        .collect()
+        .map(Arc::new)
 }
 
 /// The tool by which a model publishes on these topics.

@@ -47,6 +47,11 @@ macro_rules! named {
                 $(self.$table.extend(other.$table);)*
                 self.twice.extend(other.twice);
             }
+
+            /// Tells each name with its kind.
+            fn each_name(&self, mut take: impl FnMut(&'static str, &str)) {
+                $(self.$table.keys().for_each(|name| take($what, name));)*
+            }
         }
 
         $(impl Named for $type {
@@ -97,32 +102,55 @@ pub(super) struct Places {
     pub(super) all: Names,
     /// For an agent and those below it.
     agents: BTreeMap<String, Names>,
+    /// The agents that have a thing of their own, by its kind and name: a team may have thousands of agents, and most names
+    /// are nobody's own.
+    owners: BTreeMap<&'static str, BTreeMap<String, BTreeSet<String>>>,
 }
 
 impl Places {
     pub(super) fn extend(&mut self, other: Self) {
         self.all.extend(other.all);
         for (agent, names) in other.agents {
-            self.agents.entry(agent).or_default().extend(names);
+            self.extend_agent(agent, names);
         }
+    }
+
+    fn extend_agent(&mut self, agent: String, names: Names) {
+        names.each_name(|what, name| self.own(what, name, &agent));
+        self.agents.entry(agent).or_default().extend(names);
     }
 
     /// Restricts the names for all agents to this agent and those below it.
     pub(super) fn narrow_to(&mut self, agent: &str) {
         let own = std::mem::take(&mut self.all);
-        self.agents.entry(agent.to_owned()).or_default().extend(own);
+        self.extend_agent(agent.to_owned(), own);
+    }
+
+    fn own(&mut self, what: &'static str, name: &str, agent: &str) {
+        let names = self.owners.entry(what).or_default();
+        let owners = names.entry(name.to_owned()).or_default();
+        owners.insert(agent.to_owned());
     }
 
     /// Gives an agent a thing of its own.
     pub(super) fn give_to<T: Named>(&mut self, agent: &str, name: &str, thing: T) {
         let own = self.agents.entry(agent.to_owned()).or_default();
         T::table_mut(own).insert(name.to_owned(), thing);
+        self.own(T::WHAT, name, agent);
     }
 
     /// Takes a thing of an agent's own from it.
     pub(super) fn take<T: Named>(&mut self, agent: &str, name: &str) {
         if let Some(own) = self.agents.get_mut(agent) {
             T::table_mut(own).remove(name);
+        }
+        if let Some(names) = self.owners.get_mut(T::WHAT)
+            && let Some(owners) = names.get_mut(name)
+        {
+            owners.remove(agent);
+            if owners.is_empty() {
+                names.remove(name);
+            }
         }
     }
 
@@ -151,9 +179,11 @@ impl Places {
         if let Some(found) = near.or_else(|| T::table(&self.all).get(name)) {
             return Ok(Some(found));
         }
-        let others = self.agents.iter();
-        let others = others.filter_map(|(agent, own)| Some((agent, T::table(own).get(name)?)));
-        let others: Vec<(&String, &T)> = others.collect();
+        let owners = self.owners.get(T::WHAT).and_then(|names| names.get(name));
+        let others = owners.into_iter().flatten();
+        let others: Vec<(&String, &T)> = others
+            .filter_map(|agent| Some((agent, of(agent)?)))
+            .collect();
         let Some((_, first)) = others.first() else {
             return Ok(None);
         };
@@ -200,7 +230,10 @@ impl Places {
 
     /// All names of a kind, in order.
     pub(super) fn names_of<T: Named>(&self) -> Vec<&str> {
-        let names: BTreeSet<&str> = self.each::<T>().map(|(name, _)| name).collect();
+        let own = self.owners.get(T::WHAT).into_iter().flatten();
+        let own = own.map(|(name, _)| name.as_str());
+        let all = T::table(&self.all).keys().map(String::as_str);
+        let names: BTreeSet<&str> = all.chain(own).collect();
         names.into_iter().collect()
     }
 
@@ -231,7 +264,7 @@ impl Registry {
         model: impl Fn(ModelHandle) -> ModelHandle,
         tool: impl Fn(ToolHandle) -> ToolHandle,
     ) -> Self {
-        let Places { all, agents } = &mut self.places;
+        let Places { all, agents, .. } = &mut self.places;
         for names in std::iter::once(all).chain(agents.values_mut()) {
             names
                 .models

@@ -10,8 +10,11 @@ impl Registry {
         for policy in &team.policies {
             self.make_policy(policy, root, || format!("team {:?}", team.name))?;
         }
-        for (above, agent) in team.agent.walk() {
-            self.check_agent(team, agent, &path_of(&above, agent))?;
+        for lineage in team.agent.lineages() {
+            self.check_agent(team, &lineage, &path_of(&lineage))?;
+            let Some(agent) = lineage.last() else {
+                continue;
+            };
             // A misspelt rule would let its tool be called without approval.
             let stray = |name: &&String| *name != "*" && !self.may_have(agent, name);
             if let Some(name) = agent.approval.keys().find(stray) {

@@ -392,12 +392,16 @@ impl Registry {
         error
     }
 
+    /// Checks that the last agent of a lineage can be made, and that each of its names stands for something.
     pub(super) fn check_agent(
         &self,
         team: &TeamSpec,
-        agent: &AgentSpec,
+        lineage: &[&AgentSpec],
         path: &[String],
     ) -> Result<(), DefinitionError> {
+        let Some(agent) = lineage.last() else {
+            return Ok(());
+        };
         let wanted_by = || format!("agent {:?}", agent.name);
         let schemas = [("output", &agent.output), ("input", &agent.input)];
         for (name, schema) in schemas {
@@ -419,7 +423,7 @@ impl Registry {
             }
             let _: &ToolHandle = self.places.wanted(path, tool, wanted_by)?;
         }
-        self.refuse_two_tools(team, agent, path)?;
+        self.refuse_two_tools(team, lineage, path)?;
         let behavior = &agent.behavior;
         let make: &MakeBehavior = self.places.wanted(path, &behavior.name, wanted_by)?;
         make(&behavior.settings)
@@ -440,8 +444,11 @@ impl Registry {
     fn pin_in(&self, team: &TeamSpec, place: Option<&[String]>) -> Pinned {
         let team = self.with_members(team);
         let mut pinned = Pinned::new(team.clone(), BTreeMap::new());
-        for (above, agent) in team.agent.walk() {
-            let path = place.map_or_else(|| path_of(&above, agent), <[String]>::to_vec);
+        for lineage in team.agent.lineages() {
+            let Some(agent) = lineage.last() else {
+                continue;
+            };
+            let path = place.map_or_else(|| path_of(&lineage), <[String]>::to_vec);
             for name in tools_of(agent) {
                 if let Ok(Some(tool)) = self.places.look_up::<ToolHandle>(&path, name) {
                     pinned.keep_tool(&agent.name, tool.definition());
@@ -489,8 +496,8 @@ impl Registry {
             ..pinned.team.clone()
         };
         team.check()?;
-        for (_, agent) in team.agent.walk() {
-            self.check_agent(&team, agent, &creator.places)?;
+        for lineage in team.agent.lineages() {
+            self.check_agent(&team, &lineage, &creator.places)?;
         }
         let mut made = self.pin_in(&team, Some(&creator.places));
         made.made_by = Some(creator.spec.name.clone());
@@ -509,11 +516,9 @@ fn several(name: &str, agents: &str) -> String {
     format!("{name:?} stands for different things at the agents {agents}, and for nothing here.")
 }
 
-/// The names from the root's to this agent's.
-pub(super) fn path_of(above: &[&str], agent: &AgentSpec) -> Vec<String> {
-    let above = above.iter().copied();
-    let path = above.chain([agent.name.as_str()]);
-    path.map(str::to_owned).collect()
+/// The names of a lineage.
+pub(super) fn path_of(lineage: &[&AgentSpec]) -> Vec<String> {
+    lineage.iter().map(|agent| agent.name.clone()).collect()
 }
 
 /// All tools that an agent names: its own, those that approve, and those that it may give to agents

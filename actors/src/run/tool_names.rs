@@ -3,41 +3,69 @@
 use std::collections::BTreeMap;
 
 use super::{Registry, registry::MakeBehavior};
-use crate::definition::{AgentSpec, DefinitionError, TeamSpec, engine_tools};
+use crate::definition::{AgentSpec, DefinitionError, TeamSpec, is_engine_tool};
+
+/// The source of the tools that reach other agents, and of the engine's others, in words.
+const ENGINE: &str = "the engine";
+
+/// The tools that an agent has without naming them.
+pub(super) struct Given<'t> {
+    lineage: &'t [&'t AgentSpec],
+    /// Those of its policies and its behavior by name, each with its source in words.
+    named: BTreeMap<String, String>,
+}
+
+impl Given<'_> {
+    /// The source of the tool of this name, if the agent has one.
+    pub(super) fn source_of(&self, tool: &str) -> Option<&str> {
+        let named = self.named.get(tool).map(String::as_str);
+        named.or_else(|| is_engine_tool(self.lineage, tool).then_some(ENGINE))
+    }
+}
 
 impl Registry {
     /// Refuses an agent of a team that has two tools of one name: its own, or what it is given.
     pub(super) fn refuse_two_tools(
         &self,
         team: &TeamSpec,
-        agent: &AgentSpec,
+        lineage: &[&AgentSpec],
         path: &[String],
     ) -> Result<(), DefinitionError> {
-        let given = self.given_tools(team, agent, path)?;
+        let given = self.given_tools(team, lineage, path)?;
+        let Some(agent) = lineage.last() else {
+            return Ok(());
+        };
         let mut own = self.own_tools_of(agent);
-        match own.find_map(|tool| given.get_key_value(tool)) {
+        match own.find_map(|tool| Some((tool, given.source_of(tool)?))) {
             Some((tool, source)) => Err(two_tools(agent, tool, "its own tools", source)),
             None => Ok(()),
         }
     }
 
-    /// The names of the tools that an agent has without naming them, each with its source in words.
+    /// The tools that the last agent of a lineage has without naming them.
     ///
     /// # Errors
     /// When its behavior or one of its policies cannot be made, or two of them give it tools of one name.
-    pub(super) fn given_tools(
+    pub(super) fn given_tools<'t>(
         &self,
         team: &TeamSpec,
-        agent: &AgentSpec,
+        lineage: &'t [&'t AgentSpec],
         path: &[String],
-    ) -> Result<BTreeMap<String, String>, DefinitionError> {
-        let mut given: BTreeMap<String, String> = BTreeMap::new();
+    ) -> Result<Given<'t>, DefinitionError> {
+        let named = BTreeMap::new();
+        let mut given = Given { lineage, named };
+        let Some(agent) = lineage.last() else {
+            return Ok(given);
+        };
         let mut give = |tools: Vec<String>, source: String| {
             for tool in tools {
-                if let Some(other) = given.get(&tool) {
+                if let Some(other) = given.named.get(&tool) {
                     return Err(two_tools(agent, &tool, other, &source));
                 }
-                given.insert(tool, source.clone());
+                if is_engine_tool(lineage, &tool) {
+                    return Err(two_tools(agent, &tool, &source, ENGINE));
+                }
+                given.named.insert(tool, source.clone());
             }
             Ok(())
         };
@@ -55,8 +83,6 @@ impl Registry {
         if let Ok(made) = make(&agent.behavior.settings) {
             give(made.tools(), format!("behavior {behavior:?}"))?;
         }
-        let lineage = team.agent.lineage(&agent.name).unwrap_or_default();
-        give(engine_tools(&lineage), "the engine".to_owned())?;
         Ok(given)
     }
 }

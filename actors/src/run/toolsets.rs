@@ -147,13 +147,16 @@ impl Registry {
         }
         let mut members = Members::default();
         let mut asked: BTreeMap<String, (ToolsetHandle, u64)> = BTreeMap::new();
-        for (above, agent) in team.agent.walk() {
-            let path = path_of(&above, agent);
+        for lineage in team.agent.lineages() {
+            let Some(&agent) = lineage.last() else {
+                continue;
+            };
+            let path = path_of(&lineage);
             let own: BTreeSet<&String> = tools_of(agent).collect();
             // Without `leave_out` the checks of the whole team refuse what is called like a given tool.
             let given_otherwise = match leave_out {
-                true => self.given_tools(team, agent, &path)?,
-                false => BTreeMap::new(),
+                true => Some(self.given_tools(team, &lineage, &path)?),
+                false => None,
             };
             for name in own {
                 let Ok(Some(toolset)) = self.places.look_up::<ToolsetHandle>(&path, name) else {
@@ -185,7 +188,9 @@ impl Registry {
                     let called = &tool.definition().name;
                     let is_taken = self.places.has::<ToolHandle>(&agent.name, called)
                         || (agent.tools.contains(called) && agent.tools.contains(name))
-                        || given_otherwise.contains_key(called);
+                        || given_otherwise
+                            .as_ref()
+                            .is_some_and(|given| given.source_of(called).is_some());
                     if is_taken && !leave_out {
                         return Err(collision(agent, called));
                     }
