@@ -38,7 +38,6 @@ mod when;
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
-    borrow::Cow,
     ffi::OsString,
     io::{self, Write as _},
     process::ExitCode,
@@ -166,11 +165,8 @@ fn tell(told: &clap::Error) -> Exit {
         let _ = told.print();
         return Exit::Done;
     }
-    let text = told.render().to_string();
-    match plain_text::plain(&text) {
-        Cow::Borrowed(_) => drop(told.print()),
-        Cow::Owned(text) => say(text.trim_end()),
-    }
+    // Without colours: clap would print what is quoted with its own escapes.
+    say(told.render().to_string().trim_end());
     Exit::Usage
 }
 

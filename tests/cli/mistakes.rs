@@ -210,3 +210,18 @@ agent: { name: desk, model: fsat, tools: [dosc] }
     let one = desk.shipped(&["check", "wrong.yaml"]).exits(2);
     assert!(one.err.starts_with("error: wrong.yaml:1:"), "{}", one.err);
 }
+
+#[cfg(unix)]
+#[test]
+fn escapes_in_wrong_arguments_do_not_reach_the_terminal() {
+    let desk = Desk::new("says", json!({}));
+    for wrong in ["--\u{1b}]0;taken\u{7}x", "\u{1b}[2Jrun"] {
+        let mut terminal = desk.shipped_at_terminal(&[wrong], &[]);
+        let told = terminal.exp_eof().unwrap();
+        assert!(told.contains("error:"), "{told:?}");
+        assert!(
+            !told.contains("\u{1b}]0;") && !told.contains("\u{1b}[2J"),
+            "{told:?}"
+        );
+    }
+}

@@ -181,7 +181,10 @@ fn normal(path: &str) -> Option<String> {
 
 /// Whether a text that is not known to be a path contains a path that goes up.
 fn leads_up(text: &str) -> bool {
-    text.contains(['/', '\\']) && text.split(['/', '\\']).any(goes_up)
+    // Of a text of several words without a separator, `..` is only punctuation.
+    let is_one_word = !text.trim().contains(char::is_whitespace);
+    let is_path = is_one_word || text.contains(['/', '\\']);
+    is_path && text.split(['/', '\\']).any(goes_up)
 }
 
 /// Whether a part of a path is `..`, also inside other text, or hides a separator in the way of
@@ -262,6 +265,9 @@ mod tests {
         // Only the text shows that this is a path.
         assert!(!fits("name", "*", "../x"));
         assert!(!fits("name", "a*", "a/../../b"));
+        for text in ["..", " .. ", "%2e%2e", "..%2fx", "..;x"] {
+            assert!(!fits("name", "*", text), "{text}");
+        }
         assert!(fits("name", "*", "a/b\nc/d"));
     }
 }

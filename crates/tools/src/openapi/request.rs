@@ -83,11 +83,11 @@ impl Draft {
 
     /// Joins a path to the base address, and ensures that the result stays below it.
     fn put_path(&mut self, base: &Url, path: &str) -> Result<(), String> {
-        let leads_up = |segment: &str| {
-            let plain = segment.to_ascii_lowercase().replace("%2e", ".");
-            matches!(plain.as_str(), "." | "..")
-        };
-        if path.split(['/', '\\']).any(leads_up) {
+        // Many servers decode a path before they resolve it, so an encoded separator is one.
+        let plain = path.to_ascii_lowercase().replace("%2e", ".");
+        let plain = plain.replace("%2f", "/").replace("%5c", "/");
+        let leads_up = |segment: &str| matches!(segment, "." | "..");
+        if plain.split(['/', '\\']).any(leads_up) {
             return Err("a part of the path is `.` or `..`".to_owned());
         }
         let root = base.path().trim_end_matches('/');
