@@ -17,7 +17,11 @@ const PART_OVERHEAD: u64 = 8;
 const REQUEST_OVERHEAD: u64 = 3;
 /// The tokens of a picture: providers count by its size, up to about this number.
 const PICTURE: u64 = 1_100;
-/// The characters of base64 that count as one token, for data that is not a picture.
+/// How many bytes of data count as one token, by the beginning of their media type. Providers count sound and film by
+/// the second and documents by the page: these are the rates of small files, so that no count is too low.
+const BYTES_PER_TOKEN: [(&str, u64); 3] =
+    [("audio/", 128), ("video/", 256), ("application/pdf", 40)];
+/// The characters of base64 that count as one token, for all other data that is not a picture.
 const BASE64_PER_TOKEN: u64 = 4;
 
 /// Counts tokens. Only [`count`](Self::count) has to be implemented: the counts of messages and
@@ -103,7 +107,16 @@ pub trait TokenCounter: Send + Sync + 'static {
         let is_picture = data.media_type.starts_with("image/");
         match &data.source {
             _ if is_picture => PICTURE,
-            DataSource::Base64(text) => PART_OVERHEAD + text.len() as u64 / BASE64_PER_TOKEN,
+            DataSource::Base64(text) => {
+                let kinds = BYTES_PER_TOKEN.iter();
+                let mut rates = kinds.filter(|(kind, _)| data.media_type.starts_with(kind));
+                let length = text.len() as u64;
+                PART_OVERHEAD
+                    + match rates.next() {
+                        Some((_, bytes)) => length / 4 * 3 / bytes,
+                        None => length / BASE64_PER_TOKEN,
+                    }
+            }
             DataSource::Url(address) => PART_OVERHEAD + self.count(address),
             _ => PART_OVERHEAD,
         }
@@ -196,6 +209,24 @@ mod tests {
             Characters.message(&Message::results([result])),
             bare + PICTURE
         );
+    }
+
+    #[test]
+    fn sound_film_and_documents_are_not_counted_as_text() {
+        let data = |media_type: &str| Data {
+            media_type: media_type.to_owned(),
+            name: None,
+            source: DataSource::Base64("A".repeat(1_200_000)),
+        };
+        for (media_type, most) in [
+            ("audio/mpeg", 8_000),
+            ("video/mp4", 4_000),
+            ("application/pdf", 23_000),
+        ] {
+            let counted = Characters.data(&data(media_type));
+            assert!((1_000..most).contains(&counted), "{media_type}: {counted}");
+        }
+        assert_eq!(Characters.data(&data("text/csv")), PART_OVERHEAD + 300_000);
     }
 
     #[test]
