@@ -84,7 +84,11 @@ impl Interceptor for Retry {
                 return Err(error.exhausted());
             }
             let pause = match error.retry_after {
-                Some(asked) => asked,
+                // Those whom a server sends away together do not come back together.
+                Some(asked) => {
+                    let base = Duration::from_millis(self.base_pause_ms);
+                    asked + (asked / 4).max(base).mul_f64(next.entropy().fraction())
+                }
                 None => self.pause(attempt, &**next.entropy()),
             };
             cx.retrying(error.message, pause);

@@ -282,14 +282,18 @@ impl ModelGateway {
             })
     }
 
-    /// The pause that the server asks for, or half to all of an exponential pause, at random.
+    /// The pause that the server asks for and up to a quarter of it, or half to all of an exponential pause, at random:
+    /// those whom a server sends away together do not come back together.
     fn pause(&self, error: &ModelError, attempt: u32) -> Duration {
         let pauses = Backoff {
             jitter: 0.5,
             ..Backoff::exponential(self.options.base_pause, self.options.max_pause)
         };
-        let random = || pauses.delay(attempt, 1.0 - self.entropy.fraction());
-        error.retry_after.unwrap_or_else(random)
+        let random = self.entropy.fraction();
+        match error.retry_after {
+            Some(asked) => asked + (asked / 4).max(self.options.base_pause).mul_f64(random),
+            None => pauses.delay(attempt, 1.0 - random),
+        }
     }
 }
 

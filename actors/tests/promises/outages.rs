@@ -190,3 +190,39 @@ async fn what_a_server_asks_for_is_waited_for_whole_within_the_bound_or_the_pati
         assert!(began.elapsed() >= asked, "{:?}", began.elapsed());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn agents_that_a_server_sends_away_together_do_not_come_back_together() {
+    let asked = Duration::from_secs(60);
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let seen = calls.clone();
+    let began = tokio::time::Instant::now();
+    let model = ScriptedModel::from_fn(move |_, _| {
+        let after = began.elapsed();
+        seen.lock().push(after);
+        if after >= asked {
+            return Ok(ModelResponse::text("hello"));
+        }
+        let error = ModelError::new(ErrorKind::RateLimited, "slow down").status(429);
+        Err(error.retryable().retry_after(asked))
+    });
+    let stage = Stage::new();
+    let system = stage.start_with(asking(), model).await;
+    let mut runs = Vec::new();
+    for number in 0..20 {
+        let session = system.session("a", format!("s{number}"));
+        runs.push(session.send("go").await.unwrap());
+    }
+    for run in runs {
+        assert_eq!(text(&run).await, "hello");
+    }
+    let back: Vec<Duration> = calls
+        .lock()
+        .iter()
+        .copied()
+        .filter(|at| *at >= asked)
+        .collect();
+    let (first, last) = (back.iter().min().unwrap(), back.iter().max().unwrap());
+    assert_eq!(back.len(), 20);
+    assert!(*last - *first > Duration::from_secs(5), "{back:?}");
+}
