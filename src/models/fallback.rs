@@ -12,8 +12,8 @@ use ghostlight_actors::{
 /// Each attempt begins with the first model, so a provider that has recovered is used again. The
 /// next model is tried after any kind of error, because another provider may accept a longer
 /// context or have other limits. If all fail, the error is that of the last model, and it is
-/// retryable if the error of any of them is. The parts of an answer that a failed model had already
-/// shown do not count.
+/// retryable if the error of any of them is. Each model after the first is another attempt of the call, so what a
+/// failed model had already shown is void for all who watch.
 ///
 /// ```
 /// use ghostlight::{
@@ -73,7 +73,11 @@ impl Model for Fallback {
     ) -> Result<ModelResponse, ModelError> {
         let mut failed: Option<ModelError> = None;
         for model in &self.models {
-            let error = match model.respond(request.clone(), cx.clone()).await {
+            let cx = match failed {
+                None => cx.clone(),
+                Some(_) => cx.next_attempt(&request.model),
+            };
+            let error = match model.respond(request.clone(), cx).await {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };

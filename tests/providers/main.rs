@@ -7,6 +7,7 @@ mod anthropic;
 #[allow(dead_code)]
 mod fake;
 mod fallback;
+mod fallback_streams;
 mod gemini;
 
 use std::sync::{Arc, Mutex};

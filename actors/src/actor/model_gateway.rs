@@ -179,7 +179,7 @@ impl ModelGateway {
         telling: &Telling,
     ) -> Result<ModelResponse, OperationError> {
         let began = self.previews.clock.monotonic();
-        let made = AtomicU32::new(0);
+        let made = Arc::new(AtomicU32::new(0));
         let mut tries = 1;
         loop {
             let outcome = self.intercepted(call, &made, telling).await;
@@ -227,7 +227,7 @@ impl ModelGateway {
     async fn intercepted(
         &self,
         call: &ModelCall,
-        made: &AtomicU32,
+        made: &Arc<AtomicU32>,
         telling: &Telling,
     ) -> Result<ModelResponse, ModelError> {
         let next = made.load(Ordering::Relaxed) + 1;
@@ -261,11 +261,11 @@ impl ModelGateway {
         root: RunId,
         request: ModelRequest,
         cx: ModelContext,
-        made: &AtomicU32,
+        made: &Arc<AtomicU32>,
     ) -> Result<ModelResponse, ModelError> {
         let _slot = self.slots.acquire(root).await;
         let (operation, attempt) = (cx.operation(), made.fetch_add(1, Ordering::Relaxed) + 1);
-        let cx = cx.with_attempt(attempt);
+        let cx = cx.with_attempt(attempt).counted_by(made.clone());
         let model = request.model.clone();
         self.previews.preview(cx.run(), || Preview::ModelStarted {
             operation,

@@ -1,6 +1,13 @@
 //! Models, and the errors of their attempts.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio_util::sync::CancellationToken;
 
@@ -104,6 +111,8 @@ pub struct ModelContext {
     run: RunId,
     operation: OperationId,
     attempt: u32,
+    /// How many attempts of the call have begun.
+    begun: Arc<AtomicU32>,
     cancelled: CancellationToken,
     origin: Option<Arc<Origin>>,
     previews: Option<PreviewSink>,
@@ -121,6 +130,7 @@ impl ModelContext {
             run,
             operation,
             attempt,
+            begun: Arc::new(AtomicU32::new(attempt)),
             cancelled,
             origin: None,
             previews: None,
@@ -142,6 +152,28 @@ impl ModelContext {
     pub fn with_attempt(mut self, attempt: u32) -> Self {
         self.attempt = attempt;
         self
+    }
+
+    /// Counts the attempts of its call there.
+    #[must_use]
+    pub(crate) fn counted_by(mut self, begun: Arc<AtomicU32>) -> Self {
+        self.begun = begun;
+        self
+    }
+
+    /// Begins another attempt of the call, by a model that asks another in its place: what this attempt has shown is
+    /// void. The model's name is the one that observers are shown.
+    #[must_use]
+    pub fn next_attempt(&self, model: impl Into<String>) -> Self {
+        let attempt = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(previews) = &self.previews {
+            previews(Preview::ModelStarted {
+                operation: self.operation,
+                attempt,
+                model: model.into(),
+            });
+        }
+        self.clone().with_attempt(attempt)
     }
 
     /// Sets on whose behalf the call is made.

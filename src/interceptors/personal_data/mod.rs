@@ -373,7 +373,7 @@ impl Pieces {
                 text
             }
             // The next pieces belong to another attempt.
-            Preview::ModelRetry { .. } => {
+            Preview::ModelRetry { .. } | Preview::ModelStarted { .. } => {
                 *self = Self::default();
                 return Some(preview);
             }
