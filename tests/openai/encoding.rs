@@ -278,11 +278,11 @@ async fn reasoning_goes_back_as_the_setting_says() {
 }
 
 #[tokio::test]
-async fn a_message_that_says_nothing_still_has_content() {
+async fn a_message_that_says_nothing_is_not_sent() {
     let conversation = Transcript::from_iter([assistant(vec![])]);
     let body = sent(ModelRequest::new(conversation)).await;
     assert_eq!(
         body["messages"],
-        json!([{"role": "assistant", "content": ""}])
+        json!([{"role": "user", "content": "Go on."}])
     );
 }

@@ -71,7 +71,7 @@ async fn no_log_and_no_error_holds_a_key_a_prompt_or_an_answer() {
     let broken_answer = format!("{{\"choices\": [{{\"message\": {{\"content\": \"{OUTPUT}\"}}}}");
     let odd = format!("{{\"choices\": 7, \"x\": \"{OUTPUT}\"}}");
     let broken = format!("{{\"choices\": [{{\"delta\": {{\"content\": \"{OUTPUT}\"");
-    let lone = format!("{{\"choices\": [{{\"delta\": {{\"content\": \"{OUTPUT} \\ud83d\"}}}}]}}");
+    let lone = format!("{{\"choices\": [{{\"delta\": {{\"content\": \"{OUTPUT} \\uZZZZ\"}}}}]}}");
     let good = format!("{{\"choices\": [{{\"delta\": {{\"content\": \"{OUTPUT}\"}}}}]}}");
     let in_band = format!(r#"{{"error":{{"message":"generated {OUTPUT} from {PROMPT}"}}}}"#);
     let not_utf8 = [&b"data: {\"x\": \""[..], OUTPUT.as_bytes(), b"\xff\"}\n\n"].concat();

@@ -9,6 +9,8 @@ mod fake;
 mod fallback;
 mod fallback_streams;
 mod gemini;
+mod legal;
+mod oddities;
 
 use std::sync::{Arc, Mutex};
 

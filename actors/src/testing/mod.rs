@@ -16,7 +16,7 @@ pub use crate::contract::InMemoryStore;
 pub use crash::{CrashOptions, CrashReport, crash_everywhere};
 pub use effect_log::{EffectLog, LoggedEffect, LoggedTool};
 pub use faulty_store::{Fault, FaultyStore, Harm, Strike};
-pub use provider_rules::check_transcript;
+pub use provider_rules::{check_sent, check_transcript};
 pub use scenario::Scenario;
 pub use scripted_model::{
     Reply, Script, ScriptOrder, ScriptedCall, ScriptedModel, ScriptedReply, SeenRequest,

@@ -2,7 +2,12 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use crate::vocabulary::{Message, Part, Role};
+use serde_json::Value;
+
+use crate::vocabulary::{Message, Part, Role, ToolSet};
+
+/// The most characters of a tool's name, for all providers.
+const LONGEST_NAME: usize = 64;
 
 /// Checks that every provider accepts a conversation: each tool call has exactly one result with its id, in the order
 /// of the calls and before any other message; no message is empty; instructions are at the beginning; calls are the
@@ -56,6 +61,95 @@ pub fn check_transcript(messages: &[Arc<Message>]) -> Result<(), String> {
             "at the end: the call {id:?} of {tool} has no result"
         )),
         None => Ok(()),
+    }
+}
+
+/// Checks what an adapter sends to its provider as the strictest of them does: a conversation by [`check_transcript`], in
+/// which each call has an id of its own with at most so many characters, each name of a tool is one to 64 letters,
+/// digits, `_` or `-`, and each text and result says something; and tools with such names whose schemas are objects.
+///
+/// # Errors
+/// The first breach.
+pub fn check_sent(
+    messages: &[Arc<Message>],
+    tools: &ToolSet,
+    longest_id: usize,
+) -> Result<(), String> {
+    check_transcript(messages)?;
+    if messages.is_empty() {
+        return Err("there is no message".to_owned());
+    }
+    let mut ids = BTreeSet::new();
+    for part in messages.iter().flat_map(|message| &message.parts) {
+        match part {
+            Part::Text(text) if text.trim().is_empty() => return Err("a text is empty".to_owned()),
+            Part::ToolResult(result) if result.text.trim().is_empty() => {
+                return Err(format!("the result of {} is empty", result.name));
+            }
+            Part::ToolCall(call) => {
+                check_name(&call.name)?;
+                if call.id.chars().count() > longest_id {
+                    return Err(format!("the id {:?} is too long", call.id));
+                }
+                if !ids.insert(&call.id) {
+                    return Err(format!("the id {:?} is used twice", call.id));
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut names = BTreeSet::new();
+    for tool in tools.iter() {
+        check_name(&tool.name)?;
+        if !names.insert(&tool.name) {
+            return Err(format!("two tools have the name {:?}", tool.name));
+        }
+        check_schema(&tool.parameters).map_err(|fault| format!("{}: {fault}", tool.name))?;
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let length = name.chars().count();
+    match (1..=LONGEST_NAME).contains(&length) && name.chars().all(fits) {
+        true => Ok(()),
+        false => Err(format!("{name:?} is no name of a tool")),
+    }
+}
+
+/// Checks the root of a tool's schema, and that its properties are schemas.
+fn check_schema(schema: &Value) -> Result<(), String> {
+    if schema["type"] != "object" {
+        return Err("its schema is not that of an object".to_owned());
+    }
+    if let Some(word) = ["anyOf", "oneOf", "allOf", "enum", "not"]
+        .into_iter()
+        .find(|word| schema.get(word).is_some())
+    {
+        return Err(format!("its schema has {word} at its root"));
+    }
+    let none = serde_json::Map::new();
+    let properties = match schema.get("properties") {
+        None => &none,
+        Some(Value::Object(properties)) => properties,
+        Some(_) => return Err("its properties are no object".to_owned()),
+    };
+    let is_schema = |schema: &Value| {
+        schema.is_boolean()
+            || schema.as_object().is_some_and(|fields| {
+                fields
+                    .get("type")
+                    .is_none_or(|kind| kind.is_string() || kind.is_array())
+            })
+    };
+    if let Some((name, _)) = properties.iter().find(|(_, schema)| !is_schema(schema)) {
+        return Err(format!("its property {name:?} has no schema"));
+    }
+    match schema.get("required") {
+        None => Ok(()),
+        Some(Value::Array(names)) if names.iter().all(Value::is_string) => Ok(()),
+        Some(_) => Err("its required is no list of names".to_owned()),
     }
 }
 

@@ -62,8 +62,10 @@ impl Serialize for Message {
 
 impl Message {
     /// Gives each call whose id is empty or in use a new id, since results are matched by it, and lists the calls.
-    /// The number of the step makes the ids differ between messages.
+    /// The number of the step makes the ids differ between messages. A call that repeats an earlier one with its id is
+    /// the same call, and is left out.
     pub fn name_calls(&mut self, step: u32) -> Vec<ToolCall> {
+        self.drop_repeated_calls();
         let given: BTreeSet<String> = self.tool_calls().map(|call| call.id.clone()).collect();
         let mut taken = BTreeSet::new();
         let mut calls = Vec::new();
@@ -79,6 +81,18 @@ impl Message {
             calls.push(call.clone());
         }
         calls
+    }
+
+    /// Leaves out each call that repeats an earlier one: its id, its tool and its arguments. Some servers send a call
+    /// twice, and a tool that must run once would run twice. A call without an id repeats nothing.
+    pub fn drop_repeated_calls(&mut self) {
+        let mut seen: BTreeSet<(String, Digest)> = BTreeSet::new();
+        self.parts.retain(|part| match part {
+            Part::ToolCall(call) if !call.id.trim().is_empty() => {
+                seen.insert((call.id.clone(), call.digest()))
+            }
+            _ => true,
+        });
     }
 
     /// A message of one text.

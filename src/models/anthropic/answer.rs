@@ -1,9 +1,6 @@
 //! Puts an answer together, whole or from the events of a stream.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-};
+use std::collections::{HashMap, HashSet};
 
 use ghostlight_actors::vocabulary::{
     Delta, FinishReason, Message, ModelResponse, Part, Reasoning, Role, ToolCall, Transcript, Usage,
@@ -11,13 +8,16 @@ use ghostlight_actors::vocabulary::{
 use serde_json::{Value, json};
 
 use super::message::OWN;
-use crate::models::http::{Failure, ServerEvent};
+use crate::models::http::{Failure, JsonReader, ServerEvent};
 
 /// An answer in the making.
 #[derive(Default)]
 pub(super) struct Answer {
-    /// The blocks by their index.
-    blocks: BTreeMap<u64, Block>,
+    json: JsonReader,
+    /// The blocks in the order in which they began.
+    blocks: Vec<Block>,
+    /// The place of the last block of each index.
+    by_index: HashMap<u64, usize>,
     /// How many of them are calls.
     calls: u32,
     has_begun: bool,
@@ -46,6 +46,14 @@ enum Block {
     Other,
 }
 
+/// The kinds of blocks whose pieces may come under another block's index.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Thinking,
+    Other,
+}
+
 /// The token counts that the server reported. The last value of each count is kept.
 #[derive(Default)]
 struct Counts {
@@ -53,6 +61,7 @@ struct Counts {
     cache_read: u64,
     cache_written: u64,
     output: u64,
+    thinking: u64,
 }
 
 impl Answer {
@@ -87,8 +96,7 @@ impl Answer {
         if data.is_empty() || event.kind == b"ping" {
             return Ok(());
         }
-        let value: Value =
-            serde_json::from_slice(data).map_err(|error| Failure::unreadable(&error))?;
+        let (value, _) = self.json.read(data)?;
         if let Some(failure) = Failure::in_answer(&value) {
             return Err(failure);
         }
@@ -161,40 +169,74 @@ impl Answer {
             }
             _ => {}
         }
-        self.blocks.insert(index, block);
+        if let Some(place) = self.by_index.get(&index).copied()
+            && self.blocks[place].is_begun_again_by(&block)
+        {
+            return;
+        }
+        self.by_index.insert(index, self.blocks.len());
+        self.blocks.push(block);
     }
 
+    /// Takes a piece of a block. Its own kind counts: some servers send it under the index of a block of another kind.
     fn go_on(&mut self, index: u64, delta: &Value, show: &mut impl FnMut(Delta)) {
-        let more = |name: &str| delta[name].as_str().unwrap_or_default();
-        match self.blocks.get_mut(&index) {
-            Some(Block::Text(text)) => {
-                let more = more("text");
+        let more = |name: &str| delta[name].as_str().filter(|more| !more.is_empty());
+        if let Some(more) = more("text") {
+            if let Block::Text(text) = self.block_of(index, Kind::Text) {
                 text.push_str(more);
-                if !more.is_empty() {
-                    show(Delta::Text(more.to_owned()));
-                }
+                show(Delta::Text(more.to_owned()));
             }
-            Some(Block::Thinking { text, signature }) => {
-                signature.push_str(more("signature"));
-                let more = more("thinking");
+        } else if let Some(more) = more("thinking") {
+            if let Block::Thinking { text, .. } = self.block_of(index, Kind::Thinking) {
                 text.push_str(more);
-                if !more.is_empty() {
-                    show(Delta::Reasoning(more.to_owned()));
-                }
+                show(Delta::Reasoning(more.to_owned()));
             }
-            Some(Block::Call { place, pieces, .. }) => {
-                let more = more("partial_json");
+        } else if let Some(more) = more("signature") {
+            if let Block::Thinking { signature, .. } = self.block_of(index, Kind::Thinking) {
+                signature.push_str(more);
+            }
+        } else if let Some(more) = more("partial_json") {
+            let place = self.by_index.get(&index).copied();
+            let is_call = |place: &usize| matches!(self.blocks[*place], Block::Call { .. });
+            let is_other = |place: usize| matches!(self.blocks[place], Block::Other);
+            if place.is_some_and(is_other) {
+                return;
+            }
+            let last = self
+                .blocks
+                .iter()
+                .rposition(|block| matches!(block, Block::Call { .. }));
+            let Some(place) = place.filter(is_call).or(last) else {
+                return;
+            };
+            if let Block::Call { place, pieces, .. } = &mut self.blocks[place] {
                 pieces.push_str(more);
-                if !more.is_empty() {
-                    show(Delta::ToolCall {
-                        index: *place,
-                        name: None,
-                        arguments: more.to_owned(),
-                    });
-                }
+                show(Delta::ToolCall {
+                    index: *place,
+                    name: None,
+                    arguments: more.to_owned(),
+                });
             }
-            Some(Block::Redacted(_) | Block::Other) | None => {}
         }
+    }
+
+    /// The block of this index if it is of this kind, else the last block if it is, else a new one.
+    fn block_of(&mut self, index: u64, kind: Kind) -> &mut Block {
+        let of_index = self.by_index.get(&index).copied();
+        let last = self.blocks.len().checked_sub(1);
+        let fits = |place: &usize| self.blocks[*place].kind() == kind;
+        let found = [of_index, last].into_iter().flatten().find(fits);
+        let place = found.unwrap_or_else(|| {
+            self.blocks.push(match kind {
+                Kind::Thinking => Block::Thinking {
+                    text: String::new(),
+                    signature: String::new(),
+                },
+                _ => Block::Text(String::new()),
+            });
+            self.blocks.len() - 1
+        });
+        &mut self.blocks[place]
     }
 
     /// The whole answer, as the next message of this conversation.
@@ -209,17 +251,28 @@ impl Answer {
         let messages = conversation.messages();
         let past = messages.iter().flat_map(|message| message.tool_calls());
         let mut taken: HashSet<String> = past.map(|call| call.id.clone()).collect();
-        let mut parts = Vec::new();
-        for block in self.blocks.into_values() {
-            parts.extend(block.part(&mut taken)?);
-        }
-        let has_calls = parts.iter().any(|part| matches!(part, Part::ToolCall(_)));
-        let mut response = ModelResponse::new(Arc::new(Message {
+        let mut message = Message {
             role: Role::Assistant,
             author: None,
-            parts,
+            parts: Vec::new(),
             synthetic: false,
-        }));
+        };
+        for block in self.blocks {
+            match (message.parts.last_mut(), block.part()?) {
+                // A text with citations comes in several blocks, often cut in the middle of a sentence.
+                (Some(Part::Text(said)), Some(Part::Text(more))) => said.push_str(&more),
+                (_, part) => message.parts.extend(part),
+            }
+        }
+        message.drop_repeated_calls();
+        let mut has_calls = false;
+        for part in &mut message.parts {
+            if let Part::ToolCall(call) = part {
+                call.id = unique(std::mem::take(&mut call.id), &mut taken);
+                has_calls = true;
+            }
+        }
+        let mut response = ModelResponse::new(message);
         response.finish = finish(stop, has_calls);
         response.usage = self.usage.usage();
         response.model = self.model;
@@ -228,7 +281,25 @@ impl Answer {
 }
 
 impl Block {
-    fn part(self, taken: &mut HashSet<String>) -> Result<Option<Part>, Failure> {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Text(_) => Kind::Text,
+            Self::Thinking { .. } => Kind::Thinking,
+            Self::Redacted(_) | Self::Call { .. } | Self::Other => Kind::Other,
+        }
+    }
+
+    /// Whether a block that begins under the same index is this call, sent again before any of its input.
+    fn is_begun_again_by(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Call { id, pieces, .. }, Self::Call { id: other, .. }) => {
+                !id.is_empty() && id == other && pieces.is_empty()
+            }
+            _ => false,
+        }
+    }
+
+    fn part(self) -> Result<Option<Part>, Failure> {
         let signed = |signature: Value| Some(json!({ OWN: signature }).to_string());
         Ok(match self {
             Self::Text(text) => (!text.is_empty()).then_some(Part::Text(text)),
@@ -260,7 +331,6 @@ impl Block {
                     (true, Value::Object(input)) => Value::Object(input).to_string(),
                     (true, _) => "{}".to_owned(),
                 };
-                let id = unique(id, taken);
                 Some(Part::ToolCall(ToolCall::new(id, name, arguments)))
             }
             Self::Other => None,
@@ -290,6 +360,9 @@ impl Counts {
         read(&mut self.cache_read, "cache_read_input_tokens");
         read(&mut self.cache_written, "cache_creation_input_tokens");
         read(&mut self.output, "output_tokens");
+        if let Some(told) = usage["output_tokens_details"]["thinking_tokens"].as_u64() {
+            self.thinking = told;
+        }
     }
 
     fn usage(&self) -> Usage {
@@ -299,6 +372,7 @@ impl Counts {
             input_tokens: self.input.saturating_add(cached),
             output_tokens: self.output,
             cached_tokens: self.cache_read,
+            reasoning_tokens: self.thinking,
             ..Usage::default()
         }
     }

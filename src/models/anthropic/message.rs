@@ -5,15 +5,15 @@ use ghostlight_actors::vocabulary::{
 };
 use serde_json::{Value, json};
 
-/// The user message that is inserted where the provider requires one and there is none.
-const GO_ON: &str = "Go on.";
+use crate::models::http::{CallIds, GO_ON, legal};
+
 /// The key under which a signature of this provider is kept.
 pub(super) const OWN: &str = "anthropic";
 
 /// The conversation as the provider reads it.
 pub(super) fn messages(request: &ModelRequest, cache: bool) -> Vec<Value> {
     let mut turns: Vec<(&'static str, Vec<Value>)> = Vec::new();
-    for message in request.conversation.messages() {
+    for message in legal(&request.conversation, CallIds::Plain) {
         let role = match message.role {
             Role::Assistant => "assistant",
             Role::User | Role::System | Role::Tool => "user",
@@ -88,7 +88,7 @@ fn called(call: &ToolCall) -> Value {
         Ok(Value::Object(fields)) => Value::Object(fields.clone()),
         _ => json!({"unreadable_arguments": call.arguments.text()}),
     };
-    json!({"type": "tool_use", "id": id_of(&call.id), "name": call.name, "input": input})
+    json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
 }
 
 fn resulted(result: &ToolResult) -> Value {
@@ -99,26 +99,13 @@ fn resulted(result: &ToolResult) -> Value {
     content.extend(result.attachments.iter().map(attachment));
     let mut block = json!({
         "type": "tool_result",
-        "tool_use_id": id_of(&result.call_id),
+        "tool_use_id": result.call_id,
         "content": content,
     });
     if result.status != ToolStatus::Success {
         block["is_error"] = json!(true);
     }
     block
-}
-
-/// The id, in which each character that the provider does not accept is replaced by its code point,
-/// so that different ids stay different.
-fn id_of(id: &str) -> String {
-    let mut own = String::new();
-    for c in id.chars() {
-        match c {
-            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => own.push(c),
-            other => own.push_str(&format!("_{:x}_", u32::from(other))),
-        }
-    }
-    own
 }
 
 /// A block for a file: an image, a PDF or embedded text in its own form, any other link as text.

@@ -7,7 +7,7 @@ use super::{
     message,
     settings::{AnthropicSettings, Thinking},
 };
-use crate::models::http::tools_called;
+use crate::models::http::{offered, tools_called};
 
 /// Fields of the body that `extra` cannot replace.
 const FIXED: [&str; 2] = ["messages", "stream"];
@@ -145,7 +145,8 @@ impl Body<'_> {
     /// tools, the called tools are named again and may not be called.
     fn tools(&self) -> Option<(Value, Option<Value>)> {
         let request = self.request;
-        if request.tools.is_empty() {
+        let offered = offered(&request.tools);
+        if offered.is_empty() {
             let named = tools_called(request);
             let tools = named
                 .iter()
@@ -153,15 +154,11 @@ impl Body<'_> {
             let tools: Vec<Value> = tools.collect();
             return (!tools.is_empty()).then(|| (json!(tools), Some(json!({"type": "none"}))));
         }
-        let tools = request.tools.iter().map(|tool| {
-            let mut schema = tool.parameters.clone();
-            if schema["type"] != "object" {
-                schema = json!({"type": "object"});
-            }
+        let tools = offered.iter().map(|tool| {
             json!({
                 "name": tool.name,
                 "description": tool.description,
-                "input_schema": schema,
+                "input_schema": tool.parameters,
             })
         });
         let tools: Vec<Value> = tools.collect();

@@ -8,11 +8,12 @@ use ghostlight_actors::vocabulary::{
 use serde_json::{Map, Value, json};
 
 use super::message::OWN;
-use crate::models::http::{Failure, ServerEvent};
+use crate::models::http::{Failure, JsonReader, ServerEvent};
 
 /// An answer in the making. A whole answer is handled as a stream of one piece.
 #[derive(Default)]
 pub(super) struct Answer {
+    json: JsonReader,
     text: String,
     reasoning: String,
     /// The signature that goes back with the text.
@@ -47,8 +48,7 @@ impl Answer {
         if data.is_empty() || data == b"[DONE]" {
             return Ok(());
         }
-        let value: Value =
-            serde_json::from_slice(data).map_err(|error| Failure::unreadable(&error))?;
+        let (value, _) = self.json.read(data)?;
         if let Some(failure) = Failure::in_answer(&value) {
             return Err(failure);
         }
@@ -152,7 +152,12 @@ impl Answer {
         let mut taken: HashSet<String> = past.map(|call| call.id.clone()).collect();
         let mut signed_calls = Map::new();
         let mut calls = Vec::new();
+        let mut said = HashSet::new();
         for call in self.calls {
+            let same = (call.id.clone(), call.name.clone(), call.arguments.clone());
+            if call.id.is_some() && !said.insert(same) {
+                continue;
+            }
             if call.name.is_empty() {
                 let what = "it calls a tool without a name";
                 return Err(Failure::Malformed(what.to_owned()));
@@ -208,8 +213,9 @@ fn finish(word: &str, has_calls: bool) -> Result<FinishReason, Failure> {
         "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY" => {
             FinishReason::ContentFilter
         }
-        // The model wrote a call that its server could not read. Another attempt may succeed.
-        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" if !has_calls => {
+        // The model wrote a call that its server could not read. Another attempt may succeed. Calls beside it are not
+        // made: they are a part of what the model meant.
+        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => {
             let what = "the model's call of a tool could not be read by its server";
             return Err(Failure::Malformed(what.to_owned()));
         }

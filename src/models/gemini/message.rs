@@ -7,8 +7,8 @@ use ghostlight_actors::vocabulary::{
 };
 use serde_json::{Map, Value, json};
 
-/// The user message that is inserted where the provider requires one and there is none.
-const GO_ON: &str = "Go on.";
+use crate::models::http::{CallIds, GO_ON, legal};
+
 /// The key under which the fields that this provider wants back are kept.
 pub(super) const OWN: &str = "gemini";
 /// The documented signature for a call that its model did not make.
@@ -19,7 +19,7 @@ const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 pub(super) fn contents(request: &ModelRequest, wants_signatures: bool) -> Vec<Value> {
     let mut turns: Vec<(&'static str, Vec<Value>)> = Vec::new();
     let mut given_ids = HashMap::new();
-    for message in request.conversation.messages() {
+    for message in legal(&request.conversation, CallIds::Own) {
         let (role, parts) = match message.role {
             Role::Assistant => (
                 "model",

@@ -4,6 +4,7 @@ use ghostlight_actors::vocabulary::{ModelRequest, ToolChoice};
 use serde_json::{Map, Value, json};
 
 use super::{message, settings::GeminiSettings};
+use crate::models::http::offered;
 
 /// The field of the body that `extra` cannot replace.
 const FIXED: &str = "contents";
@@ -25,8 +26,9 @@ impl Body<'_> {
             let system = json!({"parts": [{"text": system}]});
             body.insert("systemInstruction".to_owned(), system);
         }
-        if !request.tools.is_empty() {
-            let tools = request.tools.iter().map(|tool| {
+        let offered = offered(&request.tools);
+        if !offered.is_empty() {
+            let tools = offered.iter().map(|tool| {
                 json!({
                     "name": tool.name,
                     "description": tool.description,

@@ -12,9 +12,10 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 #[cfg(any(feature = "anthropic", feature = "gemini"))]
-use super::{EventParser, ServerEvent};
+use super::{EventParser, ServerEvent, read_json};
 use super::{
     Failure, Phase, Timeouts,
+    plain_body::PlainBody,
     report::{Report, retry_after},
 };
 
@@ -56,6 +57,7 @@ impl Attempt {
             .map_err(|error| Failure::transport(&error))?;
         let status = response.status();
         if status.is_success() {
+            PlainBody::check(response.headers())?;
             return Ok(Body::new(self, response));
         }
         let pause = retry_after(response.headers());
@@ -93,14 +95,33 @@ impl Attempt {
                 ended: false,
             })));
         }
-        let body = body.read_all().await?;
-        let value: Value =
-            serde_json::from_slice(&body).map_err(|error| Failure::unreadable(&error))?;
+        let bytes = body.read_all().await?;
+        if is_events(&bytes) {
+            let (mut parser, mut ready) = (EventParser::default(), VecDeque::new());
+            parser.push(&bytes, &mut ready);
+            parser.finish(&mut ready);
+            return Ok(Received::Events(Box::new(Events {
+                body,
+                parser,
+                ready,
+                ended: true,
+            })));
+        }
+        let value = read_json(&bytes)?;
         match Failure::in_answer(&value) {
             Some(failure) => Err(failure),
             None => Ok(Received::Whole(value)),
         }
     }
+}
+
+/// Whether a body holds events, whatever the server calls it.
+pub(in crate::models) fn is_events(body: &[u8]) -> bool {
+    let body = body.trim_ascii_start();
+    let begins = |field: &&[u8]| body.starts_with(field);
+    [&b"data:"[..], b"event:", b"id:", b"retry:", b":"]
+        .iter()
+        .any(begins)
 }
 
 /// The answer of a server.
@@ -137,6 +158,14 @@ impl Events {
                 None => {
                     self.ended = true;
                     self.parser.finish(&mut self.ready);
+                    let is_json = |event: &&ServerEvent| !event.is_error && event.kind != b"error";
+                    let data = self.ready.back().filter(is_json);
+                    let data = data.map(|event| event.data.trim_ascii());
+                    let data = data.filter(|data| !data.is_empty() && *data != b"[DONE]");
+                    // Some servers omit the last line end; an event that is not whole was cut off.
+                    if data.is_some_and(|data| read_json(data).is_err()) {
+                        return Err(Failure::Cut);
+                    }
                 }
             }
         }
@@ -151,6 +180,7 @@ pub(in crate::models) struct Body {
     idle: Duration,
     limit: u64,
     left: u64,
+    plain: PlainBody,
 }
 
 impl Body {
@@ -161,6 +191,7 @@ impl Body {
             idle: attempt.idle,
             limit: attempt.max_bytes,
             left: attempt.max_bytes,
+            plain: PlainBody::default(),
         }
     }
 
@@ -194,6 +225,7 @@ impl Body {
             return Ok(None);
         };
         self.first_byte = None;
+        let bytes = self.plain.next(bytes, self.left)?;
         match self.left.checked_sub(bytes.len() as u64) {
             Some(left) => self.left = left,
             None => return Err(Failure::TooLarge(self.limit)),

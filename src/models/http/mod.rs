@@ -8,6 +8,10 @@ mod attempt;
 mod connection;
 mod endpoint;
 mod failure;
+mod json;
+mod legal;
+mod legal_tools;
+mod plain_body;
 mod report;
 mod scrub;
 mod settings;
@@ -26,11 +30,14 @@ use tokio::time::{Instant, timeout};
 
 #[cfg(any(feature = "anthropic", feature = "gemini"))]
 pub(super) use attempt::Received;
-pub(super) use attempt::{Attempt, Body};
+pub(super) use attempt::{Attempt, Body, is_events};
 pub(super) use connection::{Connection, Reach, key_for};
 pub(crate) use endpoint::parse_address;
 pub(super) use endpoint::{Endpoint, Key, Reaching, display_host, is_loopback, true_host};
 pub(super) use failure::{Failure, Phase, ServerKind};
+pub(super) use json::{JsonReader, read_json};
+pub(super) use legal::{CallIds, GO_ON, legal, sent_name};
+pub(super) use legal_tools::offered;
 pub(super) use scrub::Scrub;
 pub use settings::Timeouts;
 pub(super) use settings::{address, no_credentials, without_credentials};
@@ -47,7 +54,9 @@ pub(super) const MAX_RESPONSE_BYTES: u64 = 16 * 1024 * 1024;
 pub(super) fn tools_called(request: &ModelRequest) -> BTreeSet<String> {
     let messages = request.conversation.messages();
     let calls = messages.iter().flat_map(|message| message.tool_calls());
-    calls.map(|call| call.name.clone()).collect()
+    calls
+        .map(|call| sent_name(&call.name).into_owned())
+        .collect()
 }
 
 /// Makes an attempt, and returns its answer with its latency, or the error that its failure means.

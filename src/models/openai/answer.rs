@@ -76,6 +76,9 @@ impl Answer {
         let mut content = Content::default();
         content.read(&message["content"]);
         self.think(thought, show);
+        if !content.thinking.is_empty() {
+            reasoning::Field::Content.keep(&mut self.signed);
+        }
         self.think(content.thinking, show);
         if !content.text.is_empty() {
             self.text.push_str(&content.text);

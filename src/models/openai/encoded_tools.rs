@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::request::Tool;
+use crate::models::http::offered;
 
 /// How many sets of tools are kept: one for each agent that asks the model at the same time.
 const KEPT: usize = 64;
@@ -25,7 +26,8 @@ impl EncodedTools {
         if let Some((_, json)) = self.0.lock().iter().find(|(kept, _)| *kept == digest) {
             return Ok(json.clone());
         }
-        let all: Vec<Tool<'_>> = tools.iter().map(|tool| Tool::new(tool)).collect();
+        let offered = offered(tools);
+        let all: Vec<Tool<'_>> = offered.iter().map(|tool| Tool::new(tool)).collect();
         let json: Arc<RawValue> = to_raw_value(&all)?.into();
         let mut kept = self.0.lock();
         if kept.len() >= KEPT {

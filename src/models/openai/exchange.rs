@@ -25,9 +25,9 @@ use tokio::{sync::Notify, time::timeout};
 
 use super::{
     settings::OpenAiSettings,
-    sse::{EventGate, as_events, check},
+    sse::{EventGate, as_events, check, values},
 };
-use crate::models::http::{Attempt, Body, Failure};
+use crate::models::http::{Attempt, Body, Failure, is_events};
 
 /// The most pieces of a stream that may wait unread before reading pauses. The pieces of one read
 /// may exceed it.
@@ -43,8 +43,8 @@ pub(super) struct Exchange {
     attempt: Attempt,
     streaming: bool,
     failure: Arc<OnceLock<Failure>>,
-    /// The answer, if it came in one piece.
-    whole: Arc<Mutex<Option<Value>>>,
+    /// The answer, if it was to come in one piece; some servers send it as events all the same.
+    whole: Arc<Mutex<Vec<Value>>>,
     /// The pieces of a stream that were read and not yet taken.
     backlog: Arc<Backlog>,
 }
@@ -93,12 +93,12 @@ impl Exchange {
         self.backlog.take();
     }
 
-    /// Takes the answer that came in one piece.
-    pub(super) fn take_whole(&self) -> Option<Value> {
-        self.lock_whole().take()
+    /// Takes the answer that was to come in one piece.
+    pub(super) fn take_whole(&self) -> Vec<Value> {
+        std::mem::take(&mut *self.lock_whole())
     }
 
-    fn lock_whole(&self) -> MutexGuard<'_, Option<Value>> {
+    fn lock_whole(&self) -> MutexGuard<'_, Vec<Value>> {
         // Nothing panics under this lock.
         self.whole.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,13 +123,21 @@ impl Exchange {
             return answer(url, reqwest::Body::wrap_stream(self.events(body)));
         }
         let body = body.read_all().await?;
+        if !self.streaming && is_events(&body) {
+            let (mut gate, mut events) = (EventGate::default(), Vec::new());
+            let passed = gate.push(&body, &mut events);
+            let ended = passed.and_then(|()| gate.finish(&mut events));
+            *self.lock_whole() = values(&events)?;
+            ended?;
+            return answer(url, reqwest::Body::from("null"));
+        }
         let whole = check(&body)?;
         if self.streaming {
             self.backlog.add(1);
             return answer(url, reqwest::Body::from(as_events(&body)));
         }
         // The answer is parsed here, once; async-openai gets a placeholder.
-        *self.lock_whole() = Some(whole);
+        self.lock_whole().push(whole);
         answer(url, reqwest::Body::from("null"))
     }
 

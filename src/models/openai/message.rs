@@ -6,7 +6,11 @@ use ghostlight_actors::vocabulary::{
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Map, Value, json};
 
-use super::{reasoning::Returned, settings::ReturnReasoning};
+use super::{
+    reasoning::{Field, Returned},
+    settings::ReturnReasoning,
+};
+use crate::models::http::{CallIds, legal};
 
 /// The system prompt and the conversation.
 pub(super) struct Messages<'a> {
@@ -27,7 +31,7 @@ impl Serialize for Messages<'_> {
         // Results must directly follow their calls and can hold only text, so their attachments
         // come after the last result.
         let mut attached = Vec::new();
-        for message in self.request.conversation.messages() {
+        for message in legal(&self.request.conversation, CallIds::Short) {
             if message.role != Role::Tool {
                 put_attached(&mut list, &mut attached)?;
             }
@@ -92,14 +96,30 @@ impl Messages<'_> {
         let text = message.content();
         // A message with calls may have no content; a message without calls must have some.
         let content = (calls.is_empty() || !text.is_empty()).then_some(Content::Text(&text));
+        let under = |field: Field| (is_sent && returned.field == field).then_some(thought.as_str());
+        let content = match under(Field::Content) {
+            Some(thought) => Some(Content::Parts(thinking_parts(thought, &text))),
+            None => content,
+        };
         list.serialize_element(&Sent {
             content,
             tool_calls: calls,
-            reasoning_content: is_sent.then_some(&thought),
-            returned: returned.fields,
+            reasoning_content: under(Field::ReasoningContent),
+            reasoning: under(Field::Reasoning),
+            returned: returned.fields.clone(),
             ..Sent::new("assistant")
         })
     }
+}
+
+/// The content of an answer among whose parts its reasoning came.
+fn thinking_parts(thought: &str, text: &str) -> Vec<Value> {
+    let mut parts =
+        vec![json!({"type": "thinking", "thinking": [{"type": "text", "text": thought}]})];
+    if !text.is_empty() {
+        parts.push(json!({"type": "text", "text": text}));
+    }
+    parts
 }
 
 fn put_attached<L: SerializeSeq>(list: &mut L, parts: &mut Vec<Value>) -> Result<(), L::Error> {
@@ -180,6 +200,8 @@ struct Sent<'a> {
     tool_call_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<&'a str>,
     #[serde(flatten)]
     returned: Map<String, Value>,
 }
@@ -192,6 +214,7 @@ impl Sent<'_> {
             tool_calls: Vec::new(),
             tool_call_id: None,
             reasoning_content: None,
+            reasoning: None,
             returned: Map::new(),
         }
     }

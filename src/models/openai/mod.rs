@@ -190,8 +190,8 @@ impl OpenAi {
             }
         } else {
             let sent = client.chat().create_byot::<_, IgnoredAny>(&body).await;
-            if let Some(whole) = exchange.take_whole() {
-                answer.take(whole, |_| {});
+            for piece in exchange.take_whole() {
+                answer.take(piece, |_| {});
             }
             sent.err()
         };

@@ -2,25 +2,67 @@
 //!
 //! In our vocabulary a signature is one text. Here it is a JSON object of the fields that go back
 //! unchanged with the message: `reasoning_details` (OpenRouter), `thinking_blocks` (LiteLLM), and
-//! the fields of single tool calls by call id (`extra_content`, Google).
+//! the fields of single tool calls by call id (`extra_content`, Google). It also says under which field
+//! the text came, where that is not `reasoning_content`: servers refuse the field of others.
 
 use serde_json::{Map, Value};
 
 use super::answer::take_field;
+use crate::models::http::CallIds;
 
 /// The fields that hold a list of blocks to be sent back.
 const BLOCKS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
 /// The key for the fields of single calls.
 const CALLS: &str = "tool_calls";
+/// The key for the field under which the text came.
+const FIELD: &str = "field";
+
+/// The field under which a server sends the text of a message's reasoning, and takes it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Field {
+    /// `reasoning_content` (DeepSeek, vLLM).
+    #[default]
+    ReasoningContent,
+    /// `reasoning` (Groq, Cerebras, Ollama).
+    Reasoning,
+    /// Parts of the content (Mistral).
+    Content,
+}
+
+impl Field {
+    /// Keeps the field with what goes back.
+    pub(super) fn keep(self, signed: &mut Map<String, Value>) {
+        let name = match self {
+            Self::ReasoningContent => return,
+            Self::Reasoning => "reasoning",
+            Self::Content => "content",
+        };
+        signed.insert(FIELD.to_owned(), name.into());
+    }
+
+    fn named(name: Option<&Value>) -> Self {
+        match name.and_then(Value::as_str) {
+            Some("reasoning") => Self::Reasoning,
+            Some("content") => Self::Content,
+            _ => Self::ReasoningContent,
+        }
+    }
+}
 
 /// Takes the reasoning text out of a message or delta, and adds its signed blocks to `signed`.
 pub(super) fn take(message: &mut Value, signed: &mut Map<String, Value>) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut thought = String::new();
     // Some servers send the same text under both names.
-    for field in ["reasoning_content", "reasoning"] {
+    for (name, field) in [
+        ("reasoning_content", Field::ReasoningContent),
+        ("reasoning", Field::Reasoning),
+    ] {
         if thought.is_empty() {
-            thought = text(&message[field]);
+            thought = text(&message[name]);
+            if !thought.is_empty() {
+                field.keep(signed);
+            }
         }
     }
     for field in BLOCKS {
@@ -92,6 +134,8 @@ pub(super) fn signature(signed: Map<String, Value>) -> Option<String> {
 pub(super) struct Returned {
     /// Fields of the message.
     pub(super) fields: Map<String, Value>,
+    /// The field of the text.
+    pub(super) field: Field,
     calls: Map<String, Value>,
 }
 
@@ -105,16 +149,22 @@ impl Returned {
             Some(Value::Object(calls)) => calls,
             _ => Map::new(),
         };
+        let field = Field::named(signed.get(FIELD));
         signed.retain(|name, _| BLOCKS.contains(&name.as_str()));
         Self {
             fields: signed,
+            field,
             calls,
         }
     }
 
-    /// The fields that go back with this call.
+    /// The fields that go back with the call that is sent under this id.
     pub(super) fn of_call(&self, id: &str) -> Option<&Value> {
-        self.calls.get(id)
+        let mut calls = self.calls.iter();
+        let is_its = |known: &str| known == id || CallIds::Short.sent(known) == id;
+        calls
+            .find(|(known, _)| is_its(known))
+            .map(|(_, extra)| extra)
     }
 }
 
@@ -143,6 +193,9 @@ mod tests {
             json!(null),
         ]);
         assert_eq!(text, "abc");
+        let returned = Returned::read(&signature(signed).unwrap());
+        assert_eq!(returned.field, Field::Reasoning);
+        let (_, signed) = take_all(vec![json!({"reasoning_content": "c", "reasoning": "c"})]);
         assert!(signed.is_empty());
     }
 

@@ -74,7 +74,9 @@ impl Body<'_> {
     }
 
     fn put_tools<M: SerializeMap>(&self, fields: &mut Fields<'_, M>) -> Result<(), M::Error> {
-        if self.request.tools.is_empty() {
+        let tools = self.encoded.of(&self.request.tools);
+        let tools = tools.map_err(serde::ser::Error::custom)?;
+        if tools.get() == "[]" {
             // Servers refuse a tool choice without tools.
             let named = match self.is_openai {
                 true => BTreeSet::new(),
@@ -88,8 +90,6 @@ impl Body<'_> {
             fields.put("tools", &tools)?;
             return fields.put("tool_choice", &"none");
         }
-        let tools = self.encoded.of(&self.request.tools);
-        let tools = tools.map_err(serde::ser::Error::custom)?;
         fields.put("tools", &&*tools)?;
         let settings = &self.request.settings;
         let choice = settings.tool_choice.as_ref().map(|choice| match choice {

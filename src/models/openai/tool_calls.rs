@@ -21,6 +21,10 @@ struct CallDraft {
     id: String,
     name: String,
     arguments: String,
+    /// The last piece of the arguments.
+    last_piece: String,
+    /// Whether each piece began with the piece before it.
+    grows: bool,
     /// The field that a provider wants back with the call (Google's signatures).
     extra: Value,
 }
@@ -28,8 +32,37 @@ struct CallDraft {
 impl CallDraft {
     /// Whether the arguments are complete, so that the next piece belongs to another call.
     fn is_whole(&self) -> bool {
-        let text = self.arguments.trim();
-        !text.is_empty() && serde_json::from_str::<&RawValue>(text).is_ok()
+        is_json(&self.arguments)
+    }
+
+    /// Adds the next piece of the arguments.
+    fn push(&mut self, piece: String) {
+        if piece.is_empty() {
+            return;
+        }
+        self.grows =
+            (self.last_piece.is_empty() || self.grows) && piece.starts_with(&self.last_piece);
+        self.arguments.push_str(&piece);
+        self.last_piece = piece;
+    }
+
+    /// Settles the arguments. With some servers each piece repeats all pieces before it, or the last one does: then the
+    /// last piece is the whole.
+    fn settle(&mut self) {
+        let before = &self.arguments[..self.arguments.len() - self.last_piece.len()];
+        if before.is_empty() || is_json(&self.arguments) || !is_json(&self.last_piece) {
+            return;
+        }
+        let value = |text: &str| serde_json::from_str::<Value>(text).ok();
+        let said = value(before);
+        if self.grows || (said.is_some() && said == value(&self.last_piece)) {
+            self.arguments = std::mem::take(&mut self.last_piece);
+        }
+    }
+
+    /// What makes the same call of two that a server sent.
+    fn said(&self) -> (String, String, String) {
+        (self.id.clone(), self.name.clone(), self.arguments.clone())
     }
 }
 
@@ -48,7 +81,7 @@ impl CallDrafts {
             // Some servers send an object instead of its text.
             Some(object) => object.to_string(),
         };
-        let place = self.place(index, &id, &name);
+        let place = self.place(index, &id, &name, &arguments);
         let draft = &mut self.drafts[place];
         let is_named_now = draft.name.is_empty() && !name.is_empty();
         if draft.id.is_empty() {
@@ -57,7 +90,7 @@ impl CallDrafts {
         if is_named_now {
             draft.name.clone_from(&name);
         }
-        draft.arguments.push_str(&arguments);
+        draft.push(arguments.clone());
         if piece["extra_content"].is_object() {
             draft.extra = take_field(&mut piece, "extra_content");
         }
@@ -72,12 +105,19 @@ impl CallDrafts {
 
     /// The draft that a piece belongs to. Some servers give every call the index 0. Their next call
     /// is recognised by a second name, together with another id or after complete arguments.
-    fn place(&mut self, index: u64, id: &str, name: &str) -> usize {
+    fn place(&mut self, index: u64, id: &str, name: &str, arguments: &str) -> usize {
+        if name.is_empty()
+            && let Some(place) = self.place_without_name(index, id)
+        {
+            return place;
+        }
         if let Some(place) = self.last.get(&index).copied() {
             let draft = &self.drafts[place];
             let is_named_twice = !name.is_empty() && !draft.name.is_empty();
             let has_other_id = !id.is_empty() && !draft.id.is_empty() && draft.id != *id;
-            let begins = is_named_twice && (has_other_id || (id.is_empty() && draft.is_whole()));
+            let is_repeated = draft.arguments == arguments;
+            let is_next = id.is_empty() && draft.is_whole() && !is_repeated;
+            let begins = is_named_twice && (has_other_id || is_next);
             if !begins {
                 return place;
             }
@@ -86,6 +126,24 @@ impl CallDrafts {
         self.drafts.push(CallDraft::default());
         self.last.insert(index, place);
         place
+    }
+
+    /// The draft that a piece without a name goes on with. Some servers give it an index of its own, or that of another
+    /// call: it belongs to the call of its id, else to the call of its index while that is open, else to the last that is open.
+    fn place_without_name(&self, index: u64, id: &str) -> Option<usize> {
+        let of_id = |draft: &CallDraft| !id.is_empty() && draft.id == id;
+        let last = self.drafts.len().checked_sub(1)?;
+        self.drafts
+            .iter()
+            .rposition(of_id)
+            .or_else(|| {
+                let place = self.last.get(&index).copied()?;
+                (place == last || !self.drafts[place].is_whole()).then_some(place)
+            })
+            .or_else(|| {
+                let open = self.drafts.iter().rposition(|draft| !draft.is_whole());
+                id.is_empty().then(|| open.unwrap_or(last))
+            })
     }
 
     /// The calls, each with an id that is unique in the conversation. An id that is missing or
@@ -108,6 +166,9 @@ impl CallDrafts {
         let past = messages.iter().flat_map(|message| message.tool_calls());
         let mut taken: HashSet<&str> = past.map(|call| call.id.as_str()).collect();
         let mut drafts = self.drafts;
+        drafts.iter_mut().for_each(CallDraft::settle);
+        let mut said = HashSet::new();
+        drafts.retain(|draft| draft.id.is_empty() || said.insert(draft.said()));
         let mut number = 0_u64;
         for draft in &mut drafts {
             while draft.id.is_empty() || taken.contains(draft.id.as_str()) {
@@ -125,6 +186,11 @@ impl CallDrafts {
         }
         Ok(calls)
     }
+}
+
+fn is_json(text: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty() && serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
 fn text(value: &Value) -> String {

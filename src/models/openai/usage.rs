@@ -17,6 +17,7 @@ pub(super) fn read(usage: &Value) -> Usage {
         &["input_tokens_details", "cached_tokens"],
         &["prompt_cache_hit_tokens"],
         &["cached_tokens"],
+        &["num_cached_tokens"],
     ]);
     let reasoning = count(&[
         &["completion_tokens_details", "reasoning_tokens"],
