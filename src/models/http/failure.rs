@@ -69,7 +69,11 @@ impl Failure {
 
     /// The error in this answer, if there is one.
     pub(in crate::models) fn in_answer(value: &Value) -> Option<Self> {
-        let is_error = !value["error"].is_null() || value["object"] == "error";
+        // MiniMax answers with status 200 and a code beside the answer, which is 0 where all is well.
+        let code = &value["base_resp"]["status_code"];
+        let is_error = !value["error"].is_null()
+            || value["object"] == "error"
+            || code.as_i64().is_some_and(|code| code != 0);
         is_error.then(|| Self::InBand(Box::new(Report::from_value(value))))
     }
 
@@ -241,10 +245,11 @@ fn refused(
     }
     // The server's words about a refused request help to correct it. Its words about its own
     // failure may repeat the model's output, and its words about a key repeat the key.
-    let is_told = matches!(
-        status,
-        Some(400 | 402 | 404 | 405 | 409 | 413 | 415 | 422 | 429)
-    );
+    let is_told = report.is_out_of_funds()
+        || matches!(
+            status,
+            Some(400 | 402 | 404 | 405 | 409 | 413 | 415 | 422 | 429)
+        );
     if is_told && let Some(words) = scrub.excerpt(&report.message) {
         message = format!("{message}: {words}");
     }
@@ -262,10 +267,15 @@ fn classify(
 ) -> (ErrorKind, bool, &'static str) {
     const SHORTEN: &str = "the request does not fit the model's context: shorten the conversation";
     const KEY: &str = "check the key and what it may do";
+    const FUNDS: &str = "check the account's balance";
     let place = server.place;
     // Google refuses a bad key with status 400.
     if status == Some(400) && report.says(&["api_key_invalid", "api key not valid"]) {
         return (ErrorKind::Authentication, false, KEY);
+    }
+    // The fault is the model's, and its next attempt may be better.
+    if report.is_malformed_call() {
+        return (ErrorKind::Malformed, true, "");
     }
     let may_be_overflow = matches!(status, None | Some(400 | 413 | 422 | 500));
     if may_be_overflow && report.is_overflow() {
@@ -273,7 +283,7 @@ fn classify(
     }
     match status {
         Some(401 | 403) => (ErrorKind::Authentication, false, KEY),
-        Some(402) => (ErrorKind::Model, false, "check the account's balance"),
+        Some(402) => (ErrorKind::Model, false, FUNDS),
         Some(404) => (ErrorKind::NotFound, false, place),
         Some(408) => (ErrorKind::Timeout, true, ""),
         Some(413) => (ErrorKind::ContextOverflow, false, SHORTEN),
@@ -284,6 +294,8 @@ fn classify(
             "the quota is used up: check the account's plan",
         ),
         Some(429) => (ErrorKind::RateLimited, true, ""),
+        // Some servers report an empty account as a failure of their own.
+        Some(500..) if report.is_out_of_funds() => (ErrorKind::Model, false, FUNDS),
         Some(400 | 422) => (ErrorKind::InvalidInput, false, ""),
         Some(409 | 425) => (ErrorKind::Model, true, ""),
         Some(300..=399) => (

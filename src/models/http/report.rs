@@ -9,6 +9,8 @@ use serde_json::Value;
 pub(in crate::models) struct Report {
     code: Option<String>,
     kind: Option<String>,
+    /// The status in the body, where the code is a word.
+    status: Option<u16>,
     param: Option<String>,
     /// The delay that the body asks for, as Google's errors do.
     retry_delay: Option<Duration>,
@@ -16,8 +18,8 @@ pub(in crate::models) struct Report {
 }
 
 impl Report {
-    /// Reads `{"error": {…}}`, `{"error": "…"}`, `{"object": "error", …}`, `{"detail": …}` or
-    /// plain text.
+    /// Reads `{"error": {…}}`, `{"error": "…"}`, `{"object": "error", …}`, `{"detail": …}`, `{"base_resp": {…}}` or plain
+    /// text.
     pub(in crate::models) fn read(body: &[u8]) -> Self {
         match serde_json::from_slice::<Value>(body) {
             Ok(value) => Self::from_value(&value),
@@ -31,9 +33,10 @@ impl Report {
     pub(in crate::models) fn from_value(value: &Value) -> Self {
         // Google's server wraps the error in a list.
         let value = value.get(0).unwrap_or(value);
-        let error = match &value["error"] {
-            Value::Null => value,
-            error => error,
+        let error = match (&value["error"], &value["base_resp"]) {
+            (Value::Null, Value::Null) => value,
+            // MiniMax's form.
+            (Value::Null, error) | (error, _) => error,
         };
         let word = |key: &str| match &error[key] {
             Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -42,10 +45,18 @@ impl Report {
         };
         let message = match error {
             Value::String(text) => Some(text.clone()),
-            _ => word("message").or_else(|| word("detail")),
+            _ => upstream(error)
+                .or_else(|| word("message"))
+                .or_else(|| details(&error["message"]))
+                .or_else(|| details(&error["detail"]))
+                .or_else(|| word("detail"))
+                .or_else(|| word("status_msg")),
         };
         Self {
-            code: word("code"),
+            code: word("code").or_else(|| word("status_code")),
+            status: error["status_code"]
+                .as_u64()
+                .and_then(|status| u16::try_from(status).ok()),
             kind: word("type").or_else(|| word("status")),
             param: word("param"),
             retry_delay: delay(&error["details"]),
@@ -56,7 +67,8 @@ impl Report {
     /// The HTTP status in the error's code, if there is one: several servers send it as a number or
     /// as text.
     pub(in crate::models) fn status(&self) -> Option<u16> {
-        let status = self.code.as_deref()?.parse().ok()?;
+        let code = self.code.as_deref().and_then(|code| code.parse().ok());
+        let status = code.or(self.status)?;
         (400..=599).contains(&status).then_some(status)
     }
 
@@ -104,11 +116,19 @@ impl Report {
         ])
     }
 
+    /// Whether the model wrote a call of a tool that its server refused, as Groq's does.
+    pub(in crate::models) fn is_malformed_call(&self) -> bool {
+        self.code.as_deref() == Some("tool_use_failed")
+    }
+
     pub(in crate::models) fn is_out_of_funds(&self) -> bool {
         self.says(&[
             "insufficient_quota",
             "billing",
             "insufficient balance",
+            "insufficient_balance",
+            "insufficient funds",
+            "insufficient credits",
             "credit balance",
         ])
     }
@@ -127,6 +147,41 @@ impl Report {
             .filter(is_label)
             .collect()
     }
+}
+
+/// The words of the server behind the one that answered, as OpenRouter passes them on.
+fn upstream(error: &Value) -> Option<String> {
+    let raw = &error["metadata"]["raw"];
+    let report = match raw {
+        Value::String(text) => Report::read(text.as_bytes()),
+        Value::Object(_) => Report::from_value(raw),
+        _ => return None,
+    };
+    Some(report.message).filter(|message| !message.trim().is_empty())
+}
+
+/// The words of a list of faults, each with its place, as FastAPI and Mistral send them.
+fn details(detail: &Value) -> Option<String> {
+    let faults = match detail {
+        Value::Object(fields) => &fields.get("detail")?.clone(),
+        list => list,
+    };
+    let of_fault = |fault: &Value| {
+        let said = fault["msg"].as_str()?;
+        let place = fault["loc"].as_array().into_iter().flatten();
+        let place = place.map(|step| match step {
+            Value::String(step) => step.clone(),
+            other => other.to_string(),
+        });
+        let place = place.collect::<Vec<_>>().join(".");
+        Some(match place.is_empty() {
+            true => said.to_owned(),
+            false => format!("{place}: {said}"),
+        })
+    };
+    let faults = faults.as_array()?.iter().filter_map(of_fault);
+    let faults = faults.collect::<Vec<_>>().join("; ");
+    (!faults.is_empty()).then_some(faults)
 }
 
 /// The delay in the details of a Google error, such as `"retryDelay": "34.07s"`.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ghostlight_actors::vocabulary::{ModelRequest, Part};
+use ghostlight_actors::vocabulary::{ModelRequest, Part, Role};
 
 /// The most characters of a server's words that are shown.
 const LIMIT: usize = 240;
@@ -83,6 +83,8 @@ impl<'a> Scrub<'a> {
         for message in request.conversation.messages() {
             for part in &message.parts {
                 match part {
+                    // The engine's own note of an earlier failure holds the words that the server says again.
+                    Part::Text(text) if message.role == Role::Assistant && is_note(text) => {}
                     Part::Text(text) => look(text),
                     Part::ToolCall(call) => look(call.arguments.text()),
                     Part::ToolResult(result) => look(&result.text),
@@ -92,6 +94,11 @@ impl<'a> Scrub<'a> {
             }
         }
     }
+}
+
+/// Whether a text is the note with which the engine ends a turn that failed.
+fn is_note(text: &str) -> bool {
+    text.starts_with("[failed: ") && text.ends_with(']')
 }
 
 /// Marks each occurrence of `text` in `words`.
