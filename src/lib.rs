@@ -154,6 +154,12 @@
 //!
 //! A library takes only what it needs. Without any feature the engine, the behaviors and the offline model are there,
 //! and no TLS, SQLite or HTTP is built.
+//!
+//! With `http`, `reqwest` 0.13 has TLS in the whole program, but no provider of cryptography: our own clients are given
+//! ring. A `reqwest` of your own with its default features brings a provider. Without them, `reqwest::Client::new()`
+//! panics until there is one: name its feature `rustls`, or begin `main` with
+//! `rustls::crypto::ring::default_provider().install_default()`. Constructing a model installs ring where the program has
+//! chosen none.
 
 // What `#[tool]` generates names `::ghostlight`, also in this crate's own tools and tests.
 #[allow(unused_extern_crates)]

@@ -1,9 +1,6 @@
 //! Answers in forms that no provider documents and some servers send: each is read as it is meant, or asked for again.
 
-use std::{
-    io::Write as _,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::io::Write as _;
 
 use flate2::{Compression, write::GzEncoder};
 use ghostlight::{
@@ -11,10 +8,7 @@ use ghostlight::{
     prelude::*,
     vocabulary::ErrorKind,
 };
-use ghostlight_actors::{
-    testing::Reply,
-    vocabulary::{Message, ModelRequest, ToolCall, ToolResult, ToolStatus},
-};
+use ghostlight_actors::vocabulary::{Message, ModelRequest, ToolResult, ToolStatus};
 use serde_json::{Value, json};
 
 use crate::{
@@ -74,29 +68,6 @@ async fn a_call_that_a_server_sends_twice_is_one_call() {
         called("roll", "{}"),
     ];
     assert_eq!(calls(&answer), expected);
-}
-
-#[tokio::test]
-async fn a_once_tool_runs_once_where_a_model_of_ones_own_repeats_its_call() {
-    static PAID: AtomicU32 = AtomicU32::new(0);
-    /// Pays.
-    #[tool]
-    async fn pay(n: u32) -> String {
-        PAID.fetch_add(n, Ordering::Relaxed);
-        "paid".to_owned()
-    }
-    let call = || ToolCall::new("a", "pay", "{\"n\":1}");
-    let model = ScriptedModel::replies([Reply::from(vec![call(), call()]), Reply::from("done")]);
-    let answer = Agent::new("desk")
-        .model(model)
-        .tool(pay)
-        .run("go")
-        .await
-        .unwrap();
-    assert_eq!(
-        (answer.text.as_str(), PAID.load(Ordering::Relaxed)),
-        ("done", 1)
-    );
 }
 
 #[tokio::test]

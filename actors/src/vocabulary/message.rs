@@ -62,10 +62,8 @@ impl Serialize for Message {
 
 impl Message {
     /// Gives each call whose id is empty or in use a new id, since results are matched by it, and lists the calls.
-    /// The number of the step makes the ids differ between messages. A call that repeats an earlier one with its id is
-    /// the same call, and is left out.
+    /// The number of the step makes the ids differ between messages.
     pub fn name_calls(&mut self, step: u32) -> Vec<ToolCall> {
-        self.drop_repeated_calls();
         let given: BTreeSet<String> = self.tool_calls().map(|call| call.id.clone()).collect();
         let mut taken = BTreeSet::new();
         let mut calls = Vec::new();

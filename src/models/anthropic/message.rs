@@ -13,7 +13,7 @@ pub(super) const OWN: &str = "anthropic";
 /// The conversation as the provider reads it.
 pub(super) fn messages(request: &ModelRequest, cache: bool) -> Vec<Value> {
     let mut turns: Vec<(&'static str, Vec<Value>)> = Vec::new();
-    for message in legal(&request.conversation, CallIds::Plain) {
+    for message in legal(&request.conversation, CallIds::ANTHROPIC) {
         let role = match message.role {
             Role::Assistant => "assistant",
             Role::User | Role::System | Role::Tool => "user",

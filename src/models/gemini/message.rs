@@ -19,7 +19,7 @@ const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 pub(super) fn contents(request: &ModelRequest, wants_signatures: bool) -> Vec<Value> {
     let mut turns: Vec<(&'static str, Vec<Value>)> = Vec::new();
     let mut given_ids = HashMap::new();
-    for message in legal(&request.conversation, CallIds::Own) {
+    for message in legal(&request.conversation, CallIds::GEMINI) {
         let (role, parts) = match message.role {
             Role::Assistant => (
                 "model",

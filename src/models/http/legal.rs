@@ -22,29 +22,36 @@ const INTERRUPTED: &str = "(no result: the call was interrupted)";
 
 /// Which ids of calls a provider accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::models) enum CallIds {
-    /// At most 40 bytes. Some models (Kimi) know their calls by ids of their own form, so any character stays.
-    #[cfg(feature = "openai")]
-    Short,
-    /// At most 64 letters, digits, `_` and `-`.
-    #[cfg(feature = "anthropic")]
-    Plain,
-    /// The provider gets only the ids that it gave.
-    #[cfg(feature = "gemini")]
-    Own,
+pub(in crate::models) struct CallIds {
+    /// The most bytes.
+    longest: usize,
+    /// Whether only letters, digits, `_` and `-` may stand in it.
+    plain: bool,
 }
 
 impl CallIds {
+    /// OpenAI's. Some models of other servers (Kimi) know their calls by ids of their own form, so any character stays.
+    #[cfg(feature = "openai")]
+    pub(in crate::models) const OPENAI: Self = Self {
+        longest: 40,
+        plain: false,
+    };
+    /// Anthropic's.
+    #[cfg(feature = "anthropic")]
+    pub(in crate::models) const ANTHROPIC: Self = Self {
+        longest: 64,
+        plain: true,
+    };
+    /// Gemini's, which gets only the ids that it gave.
+    #[cfg(feature = "gemini")]
+    pub(in crate::models) const GEMINI: Self = Self {
+        longest: usize::MAX,
+        plain: false,
+    };
+
     /// The id under which a call and its result are sent: always the same for the same id.
     pub(in crate::models) fn sent(self, id: &str) -> Cow<'_, str> {
-        let (longest, plain) = match self {
-            #[cfg(feature = "openai")]
-            Self::Short => (40, false),
-            #[cfg(feature = "anthropic")]
-            Self::Plain => (64, true),
-            #[cfg(feature = "gemini")]
-            Self::Own => return Cow::Borrowed(id),
-        };
+        let Self { longest, plain } = self;
         let fits = |c: char| !plain || is_plain(c);
         if !id.trim().is_empty() && id.len() <= longest && id.chars().all(fits) {
             return Cow::Borrowed(id);

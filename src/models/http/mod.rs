@@ -36,7 +36,11 @@ pub(crate) use endpoint::parse_address;
 pub(super) use endpoint::{Endpoint, Key, Reaching, display_host, is_loopback, true_host};
 pub(super) use failure::{Failure, Phase, ServerKind};
 pub(super) use json::{JsonReader, read_json};
-pub(super) use legal::{CallIds, GO_ON, legal, sent_name};
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+pub(super) use legal::GO_ON;
+#[cfg(any(feature = "anthropic", feature = "openai"))]
+use legal::sent_name;
+pub(super) use legal::{CallIds, legal};
 pub(super) use legal_tools::offered;
 pub(super) use scrub::Scrub;
 pub use settings::Timeouts;

@@ -33,14 +33,13 @@ impl PlainBody {
             .get(CONTENT_ENCODING)
             .and_then(|value| value.to_str().ok());
         let encoding = encoding.unwrap_or_default().trim().to_ascii_lowercase();
-        match encoding.as_str() {
-            "" | "identity" | "gzip" | "x-gzip" => Ok(()),
-            "br" | "deflate" | "zstd" | "compress" => Err(Failure::Malformed(format!(
+        // Some servers name an encoding of their own and compress nothing.
+        if matches!(encoding.as_str(), "br" | "deflate" | "zstd" | "compress") {
+            return Err(Failure::Malformed(format!(
                 "it is compressed ({encoding}), which was not asked for"
-            ))),
-            // Some servers name an encoding of their own and compress nothing.
-            _ => Ok(()),
+            )));
         }
+        Ok(())
     }
 
     /// The next bytes; at most `most` of them may come.

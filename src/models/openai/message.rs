@@ -31,7 +31,7 @@ impl Serialize for Messages<'_> {
         // Results must directly follow their calls and can hold only text, so their attachments
         // come after the last result.
         let mut attached = Vec::new();
-        for message in legal(&self.request.conversation, CallIds::Short) {
+        for message in legal(&self.request.conversation, CallIds::OPENAI) {
             if message.role != Role::Tool {
                 put_attached(&mut list, &mut attached)?;
             }
@@ -96,7 +96,8 @@ impl Messages<'_> {
         let text = message.content();
         // A message with calls may have no content; a message without calls must have some.
         let content = (calls.is_empty() || !text.is_empty()).then_some(Content::Text(&text));
-        let under = |field: Field| (is_sent && returned.field == field).then_some(thought.as_str());
+        let own = returned.field;
+        let under = |field: Field| (is_sent && own == field).then_some(thought.as_str());
         let content = match under(Field::Content) {
             Some(thought) => Some(Content::Parts(thinking_parts(thought, &text))),
             None => content,
@@ -106,7 +107,7 @@ impl Messages<'_> {
             tool_calls: calls,
             reasoning_content: under(Field::ReasoningContent),
             reasoning: under(Field::Reasoning),
-            returned: returned.fields.clone(),
+            returned: returned.fields,
             ..Sent::new("assistant")
         })
     }

@@ -161,7 +161,7 @@ impl Returned {
     /// The fields that go back with the call that is sent under this id.
     pub(super) fn of_call(&self, id: &str) -> Option<&Value> {
         let mut calls = self.calls.iter();
-        let is_its = |known: &str| known == id || CallIds::Short.sent(known) == id;
+        let is_its = |known: &str| known == id || CallIds::OPENAI.sent(known) == id;
         calls
             .find(|(known, _)| is_its(known))
             .map(|(_, extra)| extra)
