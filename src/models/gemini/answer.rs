@@ -215,12 +215,15 @@ fn finish(word: &str, has_calls: bool) -> Result<FinishReason, Failure> {
         }
         // The model wrote a call that its server could not read. Another attempt may succeed. Calls beside it are not
         // made: they are a part of what the model meant.
-        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => {
-            let what = "the model's call of a tool could not be read by its server";
-            return Err(Failure::Malformed(what.to_owned()));
-        }
+        "MALFORMED_FUNCTION_CALL" => return Err(unreadable_call()),
+        "UNEXPECTED_TOOL_CALL" if !has_calls => return Err(unreadable_call()),
         _ if has_calls => FinishReason::ToolCalls,
         "STOP" => FinishReason::Stop,
         other => FinishReason::Other(other.to_owned()),
     })
+}
+
+fn unreadable_call() -> Failure {
+    let what = "the model's call of a tool could not be read by its server";
+    Failure::Malformed(what.to_owned())
 }
