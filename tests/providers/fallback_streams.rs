@@ -18,7 +18,7 @@ async fn what_a_failed_model_has_shown_is_void_for_who_reads_the_stream() {
     let second = Fake::start([events([whole, "[DONE]"])]).await;
     let desk = Agent::new("desk").model(Fallback::new(first.model()).or(second.model()));
     let mut pieces = desk.stream("hello").await.unwrap();
-    let (mut shown, mut restarts) = (String::new(), 0);
+    let (mut shown, mut all, mut restarts) = (String::new(), String::new(), 0);
     while let Some(piece) = pieces.next().await {
         let piece = piece.unwrap();
         if piece.restarts {
@@ -26,8 +26,14 @@ async fn what_a_failed_model_has_shown_is_void_for_who_reads_the_stream() {
             restarts += 1;
         }
         shown.push_str(&piece.text);
+        all.push_str(&piece.text);
     }
     assert_eq!(shown, "SECOND whole answer.");
+    assert_eq!(
+        all.matches("SECOND").count(),
+        1,
+        "it is shown once: {all:?}"
+    );
     // Where the first half came too late to be shown, nothing begins anew.
     assert!(restarts <= 1, "{restarts}");
     assert_eq!((first.received().len(), second.received().len()), (1, 1));
