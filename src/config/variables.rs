@@ -170,7 +170,7 @@ fn secrecy(key: &str) -> Secrecy {
         Secrecy::Kept
     } else if key == "base_url" {
         Secrecy::Address
-    } else if is_secret_key(key) {
+    } else if is_secret_key(key) && !key.ends_with("_file") {
         Secrecy::Reference
     } else {
         Secrecy::None

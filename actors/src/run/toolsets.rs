@@ -12,11 +12,12 @@ use super::{
     Registry,
     names::Named,
     registry::{MakeToolset, path_of, tools_of},
+    tool_names::Given,
 };
 use crate::{
     contract::{ToolHandle, ToolsetHandle},
     definition::{AgentSpec, DefinitionError, TeamSpec, ToolSpec},
-    vocabulary::listed,
+    vocabulary::{listed, parameters},
 };
 
 /// The tools that agents have from toolsets.
@@ -24,6 +25,9 @@ use crate::{
 pub(super) struct Members {
     /// By agent and toolset, in the toolset's order.
     of: BTreeMap<(String, String), Vec<String>>,
+    /// The toolset from which an agent first had a tool of a name, by agent and tool. The name stays its own: what
+    /// another server offers later under that name never takes the place of what was approved and trusted.
+    owners: BTreeMap<(String, String), String>,
     /// The toolsets with the revision at which they were asked.
     asked: Vec<(ToolsetHandle, u64)>,
     /// The toolsets that had no tools when they were asked.
@@ -145,7 +149,15 @@ impl Registry {
                 self.places.take::<ToolHandle>(agent, tool);
             }
         }
-        let mut members = Members::default();
+        let owners = if leave_out {
+            before.owners
+        } else {
+            BTreeMap::new()
+        };
+        let mut members = Members {
+            owners,
+            ..Members::default()
+        };
         let mut asked: BTreeMap<String, (ToolsetHandle, u64)> = BTreeMap::new();
         for lineage in team.agent.lineages() {
             let Some(&agent) = lineage.last() else {
@@ -160,11 +172,14 @@ impl Registry {
             };
             for name in own {
                 let Ok(Some(toolset)) = self.places.look_up::<ToolsetHandle>(&path, name) else {
-                    if let Some((toolset, revision, tool)) = self.single_tool(&path, name) {
-                        asked.insert(format!("{name} alone"), (toolset, revision));
-                        self.places.give_to(&agent.name, name, tool);
-                        let key = (agent.name.clone(), name.clone());
-                        members.of.insert(key, vec![name.clone()]);
+                    if let Some((set, toolset)) =
+                        self.set_of_single(&members, &path, agent, name)?
+                    {
+                        asked.insert(
+                            format!("{name} alone at {}", agent.name),
+                            (toolset.clone(), toolset.revision()),
+                        );
+                        self.give_single(&mut members, agent, name, (set, toolset));
                     }
                     continue;
                 };
@@ -172,36 +187,13 @@ impl Registry {
                 if matches!(self.places.look_up::<ToolHandle>(&path, name), Ok(Some(_))) {
                     return Err(collision(agent, name));
                 }
-                let key = (agent.name.clone(), name.clone());
-                let revision = toolset.revision();
-                let tools = match toolset.tools() {
-                    Ok(tools) => tools,
-                    Err(error) => {
-                        tracing::warn!(toolset = %name, agent = %agent.name, %error, "a toolset has no tools now; the agent goes on without them");
-                        members.failed.insert(name.clone());
-                        [].into()
-                    }
-                };
-                asked.insert(name.clone(), (toolset, revision));
-                let mut given = Vec::new();
-                for tool in tools.iter() {
-                    let called = &tool.definition().name;
-                    let is_taken = self.places.has::<ToolHandle>(&agent.name, called)
-                        || (agent.tools.contains(called) && agent.tools.contains(name))
-                        || given_otherwise
-                            .as_ref()
-                            .is_some_and(|given| given.source_of(called).is_some());
-                    if is_taken && !leave_out {
-                        return Err(collision(agent, called));
-                    }
-                    if is_taken {
-                        tracing::warn!(tool = %called, toolset = %name, agent = %agent.name, "a tool of a toolset is left out: the agent has another one of its name");
-                        continue;
-                    }
-                    self.places.give_to(&agent.name, called, tool.clone());
-                    given.push(called.clone());
-                }
-                members.of.insert(key, given);
+                asked.insert(name.clone(), (toolset.clone(), toolset.revision()));
+                self.give_all(
+                    &mut members,
+                    agent,
+                    (name, toolset),
+                    given_otherwise.as_ref(),
+                )?;
             }
         }
         members.asked = asked.into_values().collect();
@@ -209,21 +201,114 @@ impl Registry {
         Ok(())
     }
 
-    /// The tool of this name in one of an agent's toolsets, where nothing else is called so: a team may name
-    /// single tools of a toolset, and the team of a run names all that it had when the run began.
-    fn single_tool(&self, path: &[String], name: &str) -> Option<(ToolsetHandle, u64, ToolHandle)> {
+    /// Gives an agent the tools of a toolset that it names. With the tools that it is given otherwise, a tool whose name
+    /// is taken is left out; without them, it is refused.
+    fn give_all(
+        &mut self,
+        members: &mut Members,
+        agent: &AgentSpec,
+        (name, toolset): (&String, ToolsetHandle),
+        given_otherwise: Option<&Given<'_>>,
+    ) -> Result<(), DefinitionError> {
+        let tools = match toolset.tools() {
+            Ok(tools) => tools,
+            Err(error) => {
+                tracing::warn!(toolset = %name, agent = %agent.name, %error, "a toolset has no tools now; the agent goes on without them");
+                members.failed.insert(name.clone());
+                [].into()
+            }
+        };
+        let mut given = Vec::new();
+        for tool in tools.iter() {
+            let called = &tool.definition().name;
+            let key = (agent.name.clone(), called.clone());
+            let is_taken = self.places.has::<ToolHandle>(&agent.name, called)
+                || (agent.tools.contains(called) && agent.tools.contains(name))
+                || given_otherwise.is_some_and(|given| given.source_of(called).is_some())
+                || members.owners.get(&key).is_some_and(|owner| owner != name);
+            if is_taken && given_otherwise.is_none() {
+                return Err(collision(agent, called));
+            }
+            if is_taken {
+                tracing::warn!(tool = %called, toolset = %name, agent = %agent.name, "a tool of a toolset is left out: the agent has another one of its name, or had it first from another toolset");
+                continue;
+            }
+            let Some(tool) = offered_from(tool, name) else {
+                continue;
+            };
+            self.places.give_to(&agent.name, called, tool);
+            members.owners.insert(key, name.clone());
+            given.push(called.clone());
+        }
+        members.of.insert((agent.name.clone(), name.clone()), given);
+        Ok(())
+    }
+
+    /// Gives an agent a tool of a toolset that it names alone, where the toolset has it now.
+    fn give_single(
+        &mut self,
+        members: &mut Members,
+        agent: &AgentSpec,
+        name: &String,
+        (set, toolset): (String, ToolsetHandle),
+    ) {
+        let key = (agent.name.clone(), name.clone());
+        let tool = offered_by(&toolset, name);
+        let Some(tool) = tool.and_then(|tool| offered_from(&tool, &set)) else {
+            tracing::warn!(tool = %name, toolset = %set, agent = %agent.name, "a toolset no longer has a tool that an agent names; the agent goes on without it");
+            return;
+        };
+        self.places.give_to(&agent.name, name, tool);
+        members.owners.insert(key.clone(), set);
+        members.of.insert(key, vec![name.clone()]);
+    }
+
+    /// The toolset that has a tool of this name, where nothing else is called so: a team may name single tools of a
+    /// toolset, and the team of a run names all that it had when the run began. The toolset from which the agent had
+    /// the tool before keeps it.
+    ///
+    /// # Errors
+    /// Where several toolsets have a tool of this name: the order of their names must not decide which one is called.
+    fn set_of_single(
+        &self,
+        members: &Members,
+        path: &[String],
+        agent: &AgentSpec,
+        name: &str,
+    ) -> Result<Option<(String, ToolsetHandle)>, DefinitionError> {
         if !matches!(self.places.look_up::<ToolHandle>(path, name), Ok(None)) {
-            return None;
+            return Ok(None);
+        }
+        let look_up = |set: &str| {
+            Some(
+                self.places
+                    .look_up::<ToolsetHandle>(path, set)
+                    .ok()??
+                    .clone(),
+            )
+        };
+        let key = (agent.name.clone(), name.to_owned());
+        if let Some(owner) = members.owners.get(&key) {
+            return Ok(look_up(owner).map(|toolset| (owner.clone(), toolset)));
         }
         let sets = self.places.names_of::<ToolsetHandle>().into_iter();
-        let mut sets =
-            sets.filter_map(|set| self.places.look_up::<ToolsetHandle>(path, set).ok()?);
-        sets.find_map(|toolset| {
-            let revision = toolset.revision();
-            let tools = toolset.tools().ok()?;
-            let tool = tools.iter().find(|tool| tool.definition().name == *name)?;
-            Some((toolset.clone(), revision, tool.clone()))
-        })
+        let mut sets = sets.filter_map(|set| {
+            let toolset = look_up(set)?;
+            offered_by(&toolset, name)?;
+            Some((set.to_owned(), toolset))
+        });
+        let Some(first) = sets.next() else {
+            return Ok(None);
+        };
+        match sets.find(|(_, toolset)| !toolset.is(&first.1)) {
+            None => Ok(Some(first)),
+            Some((other, _)) => Err(DefinitionError::ToolCollision {
+                agent: agent.name.clone(),
+                tool: name.to_owned(),
+                source_of_one: format!("the toolset {:?}", first.0),
+                source_of_other: format!("the toolset {other:?}"),
+            }),
+        }
     }
 
     /// Whether a toolset has other tools than when it was asked.
@@ -302,6 +387,30 @@ impl Registry {
         });
         listed(each)
     }
+}
+
+/// The tool of this name that a toolset has now.
+fn offered_by(toolset: &ToolsetHandle, name: &str) -> Option<ToolHandle> {
+    let tools = toolset.tools().ok()?;
+    tools
+        .iter()
+        .find(|tool| tool.definition().name == name)
+        .cloned()
+}
+
+/// The same tool, which says from which toolset it is, with a schema that providers accept. A tool that nothing could
+/// call is left out with a warning, and the others of its toolset stay.
+fn offered_from(tool: &ToolHandle, toolset: &str) -> Option<ToolHandle> {
+    let mut definition = (**tool.definition()).clone();
+    match parameters::legal(&definition.parameters) {
+        Ok(legal) => definition.parameters = legal,
+        Err(reason) => {
+            tracing::warn!(tool = %definition.name, %toolset, %reason, "a tool of a toolset is left out");
+            return None;
+        }
+    }
+    definition.source = Some(toolset.to_owned());
+    Some(tool.clone().defined(definition))
 }
 
 fn collision(agent: &AgentSpec, tool: &str) -> DefinitionError {

@@ -26,6 +26,7 @@ mod message_parts;
 mod model;
 mod outcome;
 mod owner;
+pub(crate) mod parameters;
 mod parent_policy;
 mod prices;
 mod question;

@@ -67,6 +67,9 @@ pub struct ToolDefinition {
     /// The question to the person who gives the password, code or key that the call needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authentication: Option<String>,
+    /// The toolset from which an agent has it. People are told, and their remembered decisions hold for this one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// How many calls of it may run at once in this process.
     pub concurrency: Option<u32>,
     /// How long a call may take, in milliseconds.
@@ -91,6 +94,7 @@ impl ToolDefinition {
             in_doubt: InDoubt::TellModel,
             approval: Approval::NotNeeded,
             authentication: None,
+            source: None,
             concurrency: None,
             timeout_ms: None,
             output_limit: Self::DEFAULT_OUTPUT_LIMIT,

@@ -209,7 +209,7 @@ impl RunContext {
             verdict.unwrap_or_else(|reason| CallVerdict::denied(reason, by))
         };
         if rule.remember
-            && let Some(decision) = self.remembered(call).await?
+            && let Some(decision) = self.remembered(call, definition).await?
         {
             return Ok(match final_verdict(decision) {
                 CallVerdict::Approved(arguments, by) => {
@@ -220,13 +220,13 @@ impl RunContext {
             });
         }
         if let Some(approver) = &rule.by {
-            let mut decision = self.decided_by(approver, rule, call).await?;
+            let mut decision = self.decided_by(approver, rule, call, definition).await?;
             decision.by = Some(approver.clone());
             return Ok(final_verdict(decision));
         }
         let (mut fault, mut by): (Option<String>, _) = (None, None);
         for time in 0..ASKED {
-            let mut question = question(rule, call);
+            let mut question = question(rule, call, definition);
             if let Some(fault) = &fault {
                 question.prompt = format!("{} ({fault})", question.prompt);
             }
@@ -250,7 +250,8 @@ impl RunContext {
                     };
                     if let (Some(pattern), Some(arguments)) = (remember, decided) {
                         let arguments = arguments.value().cloned().unwrap_or_default();
-                        self.remember(call, &arguments, &pattern, &decision).await?;
+                        self.remember(call, definition, &arguments, &pattern, &decision)
+                            .await?;
                     }
                     return Ok(verdict);
                 }
@@ -266,6 +267,7 @@ impl RunContext {
         approver: &str,
         rule: &ApprovalRule,
         call: &ToolCall,
+        called: &ToolDefinition,
     ) -> Result<Decision, AgentError> {
         let pinned = &self.leg().pinned;
         let Some(definition) = pinned.tool(&self.spec().name, approver).cloned() else {
@@ -273,7 +275,7 @@ impl RunContext {
                 "there is no tool {approver:?} to decide it"
             )));
         };
-        let question = question(rule, call);
+        let question = question(rule, call, called);
         let mut asked = json!({
             "question": question.prompt,
             "tool": call.name,
@@ -380,11 +382,14 @@ pub(super) fn denied(call: &ToolCall, who: &str, reason: Option<&str>) -> ToolRe
 }
 
 /// The question whether a call may be made.
-fn question(rule: &ApprovalRule, call: &ToolCall) -> Question {
-    let prompt = match &rule.prompt {
+fn question(rule: &ApprovalRule, call: &ToolCall, definition: &ToolDefinition) -> Question {
+    let mut prompt = match &rule.prompt {
         Some(template) => fill_in(template, call, &rule.reveal),
         None => format!("May {} be called?", safety::visible(&call.name)),
     };
+    if let Some(source) = &definition.source {
+        prompt = format!("{prompt} (a tool of {})", safety::visible(source));
+    }
     about(Question::approval(prompt, call.clone()), call, &rule.reveal)
 }
 
@@ -476,7 +481,10 @@ mod tests {
             "/etc/passwd (not given) {\"a\": 1} {"
         );
         let rule = ApprovalRule::required().prompt("{token}").reveal("token");
-        assert_eq!(question(&rule, &call).prompt, "⟦redacted 1: 3 characters⟧");
+        assert_eq!(
+            question(&rule, &call, &ToolDefinition::new("a", "")).prompt,
+            "⟦redacted 1: 3 characters⟧"
+        );
         let call = ToolCall::new(
             "1",
             "wipe",

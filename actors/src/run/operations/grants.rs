@@ -6,7 +6,7 @@ use super::{Decision, Scope, state::Place};
 use crate::{
     run::RunContext,
     safety,
-    vocabulary::{AgentError, ToolCall, canonical, wildcard},
+    vocabulary::{AgentError, Digest, ToolCall, ToolDefinition, canonical, wildcard},
 };
 
 /// How many decisions of a session are remembered for one tool.
@@ -19,8 +19,12 @@ const FORMER_KEY: &str = "approval/";
 const SHOWN: usize = 200;
 
 impl RunContext {
-    pub(super) async fn remembered(&self, call: &ToolCall) -> Result<Option<Decision>, AgentError> {
-        let key = self.key_of_grants(call);
+    pub(super) async fn remembered(
+        &self,
+        call: &ToolCall,
+        definition: &ToolDefinition,
+    ) -> Result<Option<Decision>, AgentError> {
+        let key = self.key_of_grants(call, definition);
         let kept: Option<Vec<Value>> = self.engine_state(Scope::Session).get(key).await?;
         let arguments = call.arguments.value().cloned().unwrap_or_default();
         let found = kept.unwrap_or_default().into_iter().rev().find(|kept| {
@@ -38,6 +42,7 @@ impl RunContext {
     pub(super) async fn remember(
         &self,
         call: &ToolCall,
+        definition: &ToolDefinition,
         arguments: &Value,
         pattern: &Value,
         decision: &Decision,
@@ -57,20 +62,34 @@ impl RunContext {
             all.drain(..surplus);
             all
         };
-        let key = self.key_of_grants(call);
+        let key = self.key_of_grants(call, definition);
         let state = self.engine_state(Scope::Session);
         state.update(key, change).await.map(drop)
     }
 
     /// The key under which decisions about a tool are kept. An operation that an older version
     /// recorded under the former key replays with that key.
-    fn key_of_grants(&self, call: &ToolCall) -> String {
+    fn key_of_grants(&self, call: &ToolCall, definition: &ToolDefinition) -> String {
         let former = format!("{FORMER_KEY}{}", call.name);
         let recorded = Place::of(self.start(), &Scope::Session).recorded(&former);
         if self.recorded_next().is_some_and(|name| name == recorded) {
             return former;
         }
-        format!("{KEY}{}", call.name)
+        let key = format!("{KEY}{}", call.name);
+        // A tool of a server is decided about as the server describes it: another server's tool of this name, and what
+        // this one changes later, are asked about again.
+        match &definition.source {
+            Some(source) => {
+                let said = json!([
+                    source,
+                    definition.description,
+                    definition.parameters,
+                    definition.approval,
+                ]);
+                format!("{key} {}", Digest::of(said.to_string().as_bytes()))
+            }
+            None => key,
+        }
     }
 }
 

@@ -7,7 +7,10 @@ use ghostlight_actors::{
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::Value;
 
-use super::{pins::Pinned, settings::ServerSettings};
+use super::{
+    pins::{Pinned, digest},
+    settings::ServerSettings,
+};
 
 /// The longest description of a tool, in characters, and its largest schema, in bytes.
 const DESCRIPTION: usize = 8_000;
@@ -122,11 +125,13 @@ fn question(server: &str, settings: &ServerSettings, before: &Tool, now: &Tool) 
         .pins
         .as_ref()
         .map(|file| file.display().to_string());
+    // The digest makes each further change another question, to which no earlier answer is an answer.
     format!(
         "The MCP server {server} changed what it says of its tool {}. {change}\nCall it? (It is \
-         accepted for good when its entry is taken out of {}.)",
+         accepted for good when its entry is taken out of {}. The digest of what it says now is {}.)",
         safety::sanitize_line(&before.name, NAME),
         file.unwrap_or_default(),
+        digest(now),
     )
 }
 

@@ -99,6 +99,18 @@ pub enum AuthorizationError {
         /// The file.
         file: PathBuf,
     },
+    /// The MCP server names an authorization server that nobody here has named, which would be sent a secret.
+    #[error(
+        "the MCP server has the sign-in at {endpoint} (issuer {named:?}), which would be sent this program's secret, and \
+         which is neither the server's own origin nor the `issuer` below `oauth`: nothing was sent. If you trust it, name \
+         it as `issuer`"
+    )]
+    Issuer {
+        /// The issuer that the server names.
+        named: String,
+        /// The address that would be sent the secret.
+        endpoint: String,
+    },
     /// The settings cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),

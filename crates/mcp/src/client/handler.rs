@@ -14,7 +14,7 @@ use rmcp::{
     service::{NotificationContext, RequestContext},
 };
 
-use super::connection::Shared;
+use super::{connection::Shared, form};
 
 /// The longest progress message that is shown, in characters.
 const MESSAGE: usize = 200;
@@ -50,6 +50,10 @@ impl ClientHandler for Handler {
         let Some(shared) = self.0.upgrade() else {
             return Ok(nobody);
         };
+        if let Some(reason) = form::refused(&asked) {
+            tracing::warn!(server = %shared.name, %reason, "the question of an MCP server is declined");
+            return Ok(ElicitResult::new(ElicitationAction::Decline));
+        }
         Ok(tokio::select! {
             answer = shared.calls.ask(asked) => answer,
             () = context.ct.cancelled() => nobody,

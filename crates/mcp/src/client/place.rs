@@ -62,7 +62,13 @@ impl Wanted {
         let mut wanted = Self::default();
         for (key, request) in requests.unwrap_or_default() {
             match request {
-                InputRequest::Elicitation(asked) => wanted.open.push((key, asked.params)),
+                InputRequest::Elicitation(asked) => match form::refused(&asked.params) {
+                    None => wanted.open.push((key, asked.params)),
+                    Some(reason) => {
+                        tracing::warn!(%reason, "the question of an MCP server is declined");
+                        wanted.answers.insert(key, json!({ "action": "decline" }));
+                    }
+                },
                 // This client offers no roots.
                 InputRequest::ListRoots(_) => {
                     wanted.answers.insert(key, json!({ "roots": [] }));

@@ -48,6 +48,9 @@ pub(crate) async fn run() {
         }
         _ => {}
     }
+    if oauth.client_id.is_some() {
+        oauth.issuer = issuer_of(&url).await;
+    }
     let mut settings = ServerSettings::url(url)
         .oauth(oauth)
         .connect_timeout(Duration::from_secs(10));
@@ -202,4 +205,24 @@ fn arguments(schema: &Value) -> Value {
         (name.clone(), value)
     });
     Value::Object(each.collect::<Map<_, _>>())
+}
+
+/// The authorization server of the suite, which stands at a port of its own; people name it in the settings.
+async fn issuer_of(url: &str) -> Option<String> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let url = reqwest::Url::parse(url).unwrap();
+    for path in [url.path(), ""] {
+        let well_known = format!("/.well-known/oauth-protected-resource{path}");
+        let address = url.join(&well_known).unwrap();
+        let Ok(answer) = reqwest::get(address).await else {
+            continue;
+        };
+        let answer = answer.bytes().await.unwrap_or_default();
+        let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        let found = answer.pointer("/authorization_servers/0");
+        if let Some(found) = found.and_then(Value::as_str) {
+            return Some(found.to_owned());
+        }
+    }
+    None
 }

@@ -9,6 +9,7 @@
 mod catalogue;
 mod going_on;
 mod http_sessions;
+mod issuers;
 mod offering;
 mod peer;
 mod real_peers;

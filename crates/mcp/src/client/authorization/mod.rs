@@ -17,7 +17,8 @@ use parking_lot::Mutex;
 use reqwest::Url;
 use rmcp::transport::auth::{
     AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata,
-    ClientCredentialsConfig, OAuthClientConfig, WWWAuthenticateParams,
+    AuthorizationMetadataResolution, AuthorizationMetadataSource, ClientCredentialsConfig,
+    OAuthClientConfig, WWWAuthenticateParams,
 };
 use serde::Deserialize;
 use tokio::time::timeout;
@@ -53,6 +54,9 @@ pub struct OAuthSettings {
     /// The HTTPS address of a document about the client, for authorization servers that accept one instead of a
     /// registration.
     pub client_metadata_url: Option<String>,
+    /// The authorization server that may be sent the client's secret, or the proof of the program's identity: its issuer,
+    /// as in its metadata. The MCP server's own origin, when left out.
+    pub issuer: Option<String>,
     /// The scopes to ask for; those that the server names, when left out.
     pub scopes: Vec<String>,
     /// The local port to which the browser returns; any free port, when left out.
@@ -119,6 +123,13 @@ impl OAuthSettings {
         self
     }
 
+    /// The authorization server that may be sent the client's secret, or the proof of the program's identity.
+    #[must_use]
+    pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
+        self.issuer = Some(issuer.into());
+        self
+    }
+
     /// Authorizes the program itself, with the client's id and secret, instead of a person.
     #[must_use]
     pub fn client_credentials(mut self) -> Self {
@@ -153,6 +164,11 @@ impl OAuthSettings {
             let value = value.as_ref().map(|value| reveal(value, variable));
             value.transpose()
         };
+        let file = |file: &Option<PathBuf>| {
+            let text = file.as_deref().map(Path::to_string_lossy);
+            let text = text.map(|text| reveal(&text, variable));
+            text.transpose().map(|text| text.map(PathBuf::from))
+        };
         let provider = self.identity_provider.as_ref().map(|provider| {
             Ok::<_, SettingsError>(IdentityProvider {
                 client_secret: shown(&provider.client_secret)?,
@@ -163,6 +179,9 @@ impl OAuthSettings {
         Ok(Self {
             client_id: shown(&self.client_id)?,
             client_secret: shown(&self.client_secret)?,
+            issuer: shown(&self.issuer)?,
+            private_key_file: file(&self.private_key_file)?,
+            platform_token_file: file(&self.platform_token_file)?,
             identity_provider: provider.transpose()?,
             ..self.clone()
         })
@@ -248,14 +267,48 @@ impl Authorization {
         Ok(manager)
     }
 
+    /// Refuses an authorization server that the MCP server names and nobody here: it would be sent a secret.
+    fn check_issuer(
+        &self,
+        settings: &OAuthSettings,
+        resolved: &AuthorizationMetadataResolution,
+    ) -> Result<(), AuthorizationError> {
+        let metadata = &resolved.metadata;
+        let origin = |address: &str| Url::parse(address).ok().map(|url| url.origin());
+        let endpoint = origin(&metadata.token_endpoint);
+        let is_at = |address: &str| endpoint.is_some() && endpoint == origin(address);
+        let named = metadata.issuer.as_deref().unwrap_or_default();
+        let is_trusted = match &settings.issuer {
+            // Metadata that the MCP server itself serves may name any issuer; what is found by way of the resource's
+            // metadata comes from the issuer.
+            Some(issuer) => {
+                named.trim_end_matches('/') == issuer.trim_end_matches('/')
+                    && (is_at(issuer)
+                        || origin(issuer) == origin(&self.url)
+                        || resolved.source
+                            == AuthorizationMetadataSource::ProtectedResourceMetadata)
+            }
+            None => is_at(&self.url),
+        };
+        match is_trusted {
+            true => Ok(()),
+            false => Err(AuthorizationError::Issuer {
+                named: ghostlight_actors::safety::sanitize_line(named, 300),
+                endpoint: ghostlight_actors::safety::sanitize_line(&metadata.token_endpoint, 300),
+            }),
+        }
+    }
+
     /// Authorizes the program itself.
     async fn authorize_program(
         &self,
         manager: &mut AuthorizationManager,
     ) -> Result<(), AuthorizationError> {
         let settings = self.settings.revealed()?;
+        let resolved = manager.resolve_metadata().await?;
+        self.check_issuer(&settings, &resolved)?;
+        let metadata = resolved.metadata;
         if let Some(proof) = Proof::of(&settings) {
-            let metadata = manager.resolve_metadata().await?.metadata;
             let granted = program::authorize(proof, &settings, &metadata, &self.url).await?;
             manager.set_metadata(metadata);
             self.tokens
@@ -272,7 +325,7 @@ impl Authorization {
             scopes: settings.scopes,
             resource: Some(self.url.clone()),
         };
-        manager.set_metadata(manager.resolve_metadata().await?.metadata);
+        manager.set_metadata(metadata);
         manager.validate_client_credentials_metadata(&config)?;
         manager.configure_client_credentials(&config)?;
         manager.exchange_client_credentials(&config).await?;
@@ -295,7 +348,11 @@ impl Authorization {
         let settings = self.settings.revealed()?;
         let mut manager = self.fresh().await?;
         let resolved = manager.resolve_metadata_from_challenge(challenge.as_deref());
-        let metadata = resolved.await?.metadata;
+        let resolved = resolved.await?;
+        if settings.client_secret.is_some() {
+            self.check_issuer(&settings, &resolved)?;
+        }
+        let metadata = resolved.metadata;
         manager.set_metadata(metadata.clone());
         let scopes = self
             .scopes(&settings, &manager, &metadata, challenge.as_deref())

@@ -1,0 +1,91 @@
+//! Where the program's secret goes when it signs in itself.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{
+    Router,
+    extract::Request,
+    http::{Method, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+use ghostlight_mcp::{McpToolset, OAuthSettings, ServerSettings};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+/// A server over HTTP whose metadata, served by itself, name this token endpoint; counts what is sent to its own.
+async fn server(listener: TcpListener, issuer: String, endpoint: String) -> Arc<AtomicUsize> {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let answer = move |request: Request| {
+        let (issuer, endpoint, counted) = (issuer.clone(), endpoint.clone(), counted.clone());
+        async move {
+            let path = request.uri().path();
+            let answer: Response = if request.method() == Method::POST && path == "/token" {
+                counted.fetch_add(1, Ordering::SeqCst);
+                StatusCode::BAD_REQUEST.into_response()
+            } else if path.starts_with("/.well-known/oauth-authorization-server") {
+                let metadata = json!({
+                    "issuer": issuer,
+                    "authorization_endpoint": endpoint,
+                    "token_endpoint": endpoint,
+                    "response_types_supported": ["code"],
+                    "grant_types_supported": ["client_credentials"],
+                    "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+                    "code_challenge_methods_supported": ["S256"],
+                });
+                ([("content-type", "application/json")], metadata.to_string()).into_response()
+            } else {
+                StatusCode::NOT_FOUND.into_response()
+            };
+            answer
+        }
+    };
+    let router = Router::new().fallback(answer);
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    asked
+}
+
+async fn listener() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    (listener, address)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_goes_to_the_servers_own_origin_or_to_the_configured_issuer() {
+    let (mine, own) = listener().await;
+    let (theirs, elsewhere) = listener().await;
+    let theirs = server(
+        theirs,
+        format!("{elsewhere}/mcp"),
+        format!("{elsewhere}/token"),
+    )
+    .await;
+    server(mine, format!("{own}/mcp"), format!("{elsewhere}/token")).await;
+    let (honest, honest_url) = listener().await;
+    let honest = server(
+        honest,
+        format!("{honest_url}/mcp"),
+        format!("{honest_url}/token"),
+    )
+    .await;
+    let connect = async |url: &str, issuer: Option<&str>| {
+        let mut oauth =
+            OAuthSettings::client("us", Some("hunter2".to_owned())).client_credentials();
+        oauth.issuer = issuer.map(str::to_owned);
+        let settings = ServerSettings::url(format!("{url}/mcp")).oauth(oauth);
+        let toolset = McpToolset::new("hub", settings).unwrap();
+        toolset.connect().await.unwrap_err().to_string()
+    };
+    for issuer in [None, Some(elsewhere.as_str())] {
+        let error = connect(&own, issuer).await;
+        assert!(error.contains("nothing was sent"), "{issuer:?}: {error}");
+        assert_eq!(theirs.load(Ordering::SeqCst), 0, "{issuer:?}");
+    }
+    let error = connect(&honest_url, None).await;
+    assert!(!error.contains("nothing was sent"), "{error}");
+    assert!(honest.load(Ordering::SeqCst) > 0, "{error}");
+}
