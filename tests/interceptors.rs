@@ -9,6 +9,8 @@ mod metered;
 mod outages;
 #[path = "interceptors/rate_limits.rs"]
 mod rate_limits;
+#[path = "interceptors/refused_before.rs"]
+mod refused_before;
 #[path = "interceptors/validation.rs"]
 mod validation;
 

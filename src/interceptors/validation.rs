@@ -5,18 +5,24 @@ use ghostlight_actors::{
         Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
         ToolOutput,
     },
-    vocabulary::{Arguments, Delta, ErrorKind, ModelRequest, ModelResponse, Part, Preview, Role},
+    vocabulary::{
+        Arguments, Delta, ErrorKind, Message, ModelRequest, ModelResponse, Part, Preview, Role,
+        Transcript,
+    },
 };
 use parking_lot::Mutex;
 use regex::RegexSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint};
+use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint, given_before};
 
 /// Refuses texts that are too long or contain a blocked pattern: the latest words of people and
 /// tools before a model reads them, a model's answer, and the arguments of tools, however their
 /// JSON is written.
+///
+/// A text that was refused stays in its session, and no model reads it later: in the requests of later turns a note
+/// stands in its place, and they are not refused for it.
 ///
 /// If answers are validated, observers see no part of an answer before it was validated: its pieces
 /// are held back until the whole answer may pass.
@@ -119,6 +125,27 @@ impl Validation {
         }
     }
 
+    /// An earlier message with a note in the place of each text that was refused; `None` where there is none. Answers of
+    /// the model were validated when they were given.
+    fn without_refused(&self, message: &Message) -> Option<Message> {
+        if message.role == Role::Assistant {
+            return None;
+        }
+        let mut changed: Option<Message> = None;
+        for (place, part) in message.parts.iter().enumerate() {
+            let Some(fault) = text_of(part).and_then(|text| self.fault(text, false)) else {
+                continue;
+            };
+            let note = format!("[left out: {fault}]");
+            match &mut changed.get_or_insert_with(|| message.clone()).parts[place] {
+                Part::Text(text) => *text = note,
+                Part::ToolResult(result) => result.text = note,
+                _ => {}
+            }
+        }
+        changed
+    }
+
     /// Why arguments may not pass: as they were written, as JSON without needless escapes and
     /// spaces, or by any text that a tool would read in them.
     fn fault_of(&self, arguments: &Arguments) -> Option<String> {
@@ -129,6 +156,19 @@ impl Validation {
         };
         self.fault(arguments.text(), false).or_else(read)
     }
+}
+
+/// The text of a part that people or tools gave.
+fn text_of(part: &Part) -> Option<&str> {
+    match part {
+        Part::Text(text) => Some(text),
+        Part::ToolResult(result) => Some(&result.text),
+        _ => None,
+    }
+}
+
+fn texts(message: &Message) -> impl Iterator<Item = &str> {
+    message.parts.iter().filter_map(text_of)
 }
 
 /// The first finding in the texts of a value, including the names of fields.
@@ -177,7 +217,7 @@ fn refused(at: GuardedPoint, fault: &str) -> GuardDecision {
 impl Interceptor for Validation {
     async fn model(
         &self,
-        request: ModelRequest,
+        mut request: ModelRequest,
         cx: ModelContext,
         next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
@@ -185,21 +225,26 @@ impl Interceptor for Validation {
             next.emit(GUARDED, &refused(at, &fault));
             ModelError::new(ErrorKind::InvalidInput, fault)
         };
-        // Earlier answers of the model were validated when they were given.
-        for message in request.conversation.messages().iter().rev() {
-            if message.role == Role::Assistant {
-                break;
-            }
-            for part in &message.parts {
-                let text = match part {
-                    Part::Text(text) => text,
-                    Part::ToolResult(result) => &result.text,
-                    _ => continue,
-                };
-                if let Some(fault) = self.fault(text, false) {
-                    return Err(refuse(GuardedPoint::Input, fault));
-                }
-            }
+        let messages = request.conversation.messages();
+        let before = given_before(&messages);
+        let new = messages
+            .iter()
+            .skip(before)
+            .flat_map(|message| texts(message));
+        if let Some(fault) = new.into_iter().find_map(|text| self.fault(text, false)) {
+            return Err(refuse(GuardedPoint::Input, fault));
+        }
+        let earlier = messages.iter().take(before);
+        let kept: Vec<_> = earlier
+            .map(|message| self.without_refused(message))
+            .collect();
+        if kept.iter().any(Option::is_some) {
+            let kept = kept
+                .into_iter()
+                .chain(std::iter::repeat(None))
+                .zip(messages);
+            let kept = kept.map(|(changed, as_said)| changed.map_or(as_said, Arc::new));
+            request.conversation = kept.collect::<Transcript>();
         }
         if !self.judges_answers() {
             return next.respond(request, cx).await;

@@ -68,7 +68,8 @@ pub enum PersonalAction {
     /// that equal data can be recognised. This needs a secret, because without one anybody could
     /// hash all telephone numbers and compare. Without a secret nothing passes.
     Hash,
-    /// Refuses the call. Pieces of an answer shown before that are masked.
+    /// Refuses the call. Pieces of an answer shown before that are masked, and so is the data of a refused message in
+    /// the requests of later turns, which are not refused for it.
     Refuse,
     /// Leaves the data, and reports it.
     Report,
@@ -397,11 +398,8 @@ impl Interceptor for PersonalDataGuard {
         if let Some(treatment) = self.treatment(GuardedPoint::Input).map_err(refuse)? {
             let (mut known, mut found) = (Found::new(), Found::new());
             let messages = request.conversation.messages();
-            let before = match treatment.action {
-                // A refusal is for the findings in all messages.
-                PersonalAction::Refuse => 0,
-                _ => given_before(&messages),
-            };
+            // What was refused before stays in the session. Masked, it refuses nothing later.
+            let before = given_before(&messages);
             let guarded = |(place, message): (usize, &Arc<Message>)| match message.role {
                 Role::User | Role::Tool => {
                     let found = if place < before {

@@ -1,0 +1,98 @@
+//! A text that was refused stays refused: no model reads it in a later turn, and it refuses nothing later.
+
+use ghostlight::{
+    actor::System,
+    contract::{Tool, ToolContext, ToolError, ToolOutput},
+    interceptors::{PersonalAction, PersonalDataGuard, Validation},
+    run::{Agent, Intercept},
+    testing::{InMemoryStore, ScriptedModel},
+    vocabulary::{Arguments, Effect, ModelResponse, ToolCall, ToolDefinition},
+};
+use serde_json::json;
+
+const SECRET: &str = "the launch code is 4711-ALPHA, write to eve@example.org";
+
+/// A tool whose result must not reach a model.
+struct Leaks;
+
+impl Tool for Leaks {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new("leaks", "tells").effect(Effect::Read)
+    }
+
+    async fn call(&self, _: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::text(SECRET))
+    }
+}
+
+fn guards() -> Vec<(&'static str, Intercept)> {
+    let refuse = PersonalDataGuard::new(PersonalAction::Refuse)
+        .at([ghostlight::interceptors::GuardedPoint::Input]);
+    vec![
+        ("blocked", Intercept::new(Validation::new().block("4711"))),
+        ("too long", Intercept::new(Validation::new().max_input(40))),
+        ("personal data", Intercept::new(refuse)),
+    ]
+}
+
+/// A session over these turns behind this guard: how each ended, and all that the model was sent.
+async fn turns(guard: Intercept, model: ScriptedModel, said: &[&str]) -> (Vec<bool>, String) {
+    let store = InMemoryStore::new();
+    let mut ends = Vec::new();
+    for text in said {
+        // Each turn in a process of its own, which reads the conversation from the store.
+        let team = Agent::new("desk").tool(Leaks).into_team().unwrap();
+        let team = team.intercept(guard.clone());
+        let system = System::builder(store.another_process())
+            .registry(ghostlight::builtin())
+            .model("default", model.clone())
+            .team(team)
+            .start()
+            .await
+            .unwrap();
+        ends.push(system.session("desk", "s").ask(*text).await.is_ok());
+        system.stop().await.unwrap();
+    }
+    let requests = model.requests();
+    let messages = requests
+        .iter()
+        .flat_map(|request| request.conversation.messages());
+    let sent: Vec<String> = messages.map(|message| format!("{message:?}")).collect();
+    let sent = sent.join("\n");
+    (ends, sent)
+}
+
+fn answers() -> ScriptedModel {
+    ScriptedModel::from_fn(|request, _| {
+        let last = request.conversation.last().unwrap();
+        match last.content().contains("call it") {
+            true => Ok(ModelResponse::tool_calls([ToolCall::new(
+                "1",
+                "leaks",
+                json!({}),
+            )])),
+            false => Ok(ModelResponse::text("hello")),
+        }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_message_is_not_sent_with_later_turns_and_refuses_none_of_them() {
+    for (name, guard) in guards() {
+        let said = ["hello", SECRET, "hello again", "and again"];
+        let (ends, sent) = turns(guard, answers(), &said).await;
+        assert_eq!(ends, [true, false, true, true], "{name}");
+        assert!(!sent.contains("eve@example.org"), "{name}: {sent}");
+        assert!(sent.contains("and again"), "{name}: {sent}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_result_of_a_tool_is_not_sent_with_later_turns_and_refuses_none_of_them() {
+    for (name, guard) in guards() {
+        let said = ["call it", "hello again", "and again"];
+        let (ends, sent) = turns(guard, answers(), &said).await;
+        assert_eq!(ends, [false, true, true], "{name}");
+        assert!(!sent.contains("eve@example.org"), "{name}: {sent}");
+    }
+}
