@@ -1,5 +1,7 @@
 //! Placeholders for bulky older calls and results.
 
+use std::sync::Arc;
+
 use ghostlight_actors::{
     definition::{Compact, CompactRule},
     safety,
@@ -7,7 +9,7 @@ use ghostlight_actors::{
 };
 use serde_json::Value;
 
-use super::{TokenCounter, layout::View};
+use super::{TokenCounter, layout::View, message_cache::MessageCache};
 
 /// How much of an argument a placeholder shows, in characters.
 const SHOWN_ARGUMENT: usize = 80;
@@ -16,6 +18,7 @@ const SHOWN_ARGUMENT: usize = 80;
 pub(super) struct Compaction<'a> {
     pub(super) table: &'a Compact,
     pub(super) counter: &'a dyn TokenCounter,
+    pub(super) cache: &'a MessageCache,
 }
 
 impl Compaction<'_> {
@@ -31,9 +34,20 @@ impl Compaction<'_> {
         }
     }
 
-    /// The message with placeholders; `None` if it stays unchanged. `calls` are the calls that its
-    /// results answer.
-    pub(super) fn compacted(&self, message: &Message, calls: &[ToolCall]) -> Option<Message> {
+    /// The message with placeholders, worked out once; `None` if it stays unchanged. `asking` is the message with the calls
+    /// that its results answer.
+    pub(super) fn replaced(
+        &self,
+        message: &Arc<Message>,
+        asking: Option<&Message>,
+    ) -> Option<Arc<Message>> {
+        self.cache.compacted(message, || {
+            let calls = asking.into_iter().flat_map(Message::tool_calls);
+            self.compacted(message, &calls.cloned().collect::<Vec<_>>())
+        })
+    }
+
+    fn compacted(&self, message: &Message, calls: &[ToolCall]) -> Option<Message> {
         let mut parts: Option<Vec<Part>> = None;
         for (place, part) in message.parts.iter().enumerate() {
             let compacted = match part {
@@ -102,10 +116,13 @@ impl Compaction<'_> {
     /// from it.
     fn result(&self, result: &ToolResult, call: Option<&ToolCall>) -> Option<ToolResult> {
         let placeholder = self.rule(&result.name)?.result.as_deref()?;
+        if result.status != ToolStatus::Success {
+            return None;
+        }
         let attached = result.attachments.iter();
         let tokens = self.counter.count(&result.text)
             + attached.map(|data| self.counter.data(data)).sum::<u64>();
-        if result.status != ToolStatus::Success || !self.is_bulky(tokens) {
+        if !self.is_bulky(tokens) {
             return None;
         }
         let instead = format!("[{}]", filled(placeholder, &result.name, call));
@@ -190,6 +207,7 @@ mod tests {
         let compaction = Compaction {
             table: &table(),
             counter: &Estimate,
+            cache: &MessageCache::default(),
         };
         let mut message = Message::assistant("");
         message.parts = vec![part];
@@ -245,6 +263,7 @@ mod tests {
         let compaction = Compaction {
             table: &table,
             counter: &Estimate,
+            cache: &MessageCache::default(),
         };
         let call = ToolCall::new("1", "read_file", json!({"path": "a.txt"}));
         let writes = ToolCall::new("1", "write_file", json!({"path": "a", "content": "brief"}));
@@ -265,6 +284,7 @@ mod tests {
         let compaction = Compaction {
             table: &table(),
             counter: &Estimate,
+            cache: &MessageCache::default(),
         };
         assert_eq!(compaction.until(&View::new(conversation.clone(), &[])), 0);
         for step in 0..2 {

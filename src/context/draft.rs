@@ -11,6 +11,7 @@ use super::{
     TokenCounter,
     compaction::Compaction,
     layout::{Layout, View},
+    message_cache::MessageCache,
 };
 
 /// A conversation as a request would contain it, with its number of tokens.
@@ -24,6 +25,7 @@ pub(super) struct Draft<'a> {
     fixed: u64,
     spec: &'a ContextSpec,
     counter: &'a dyn TokenCounter,
+    cache: &'a MessageCache,
 }
 
 impl<'a> Draft<'a> {
@@ -33,6 +35,7 @@ impl<'a> Draft<'a> {
         fixed: u64,
         spec: &'a ContextSpec,
         counter: &'a dyn TokenCounter,
+        cache: &'a MessageCache,
     ) -> Self {
         let mut draft = Self {
             view,
@@ -42,6 +45,7 @@ impl<'a> Draft<'a> {
             fixed,
             spec,
             counter,
+            cache,
         };
         draft.lay_out(layout);
         draft
@@ -71,12 +75,16 @@ impl<'a> Draft<'a> {
         Compaction {
             table,
             counter: self.counter,
+            cache: self.cache,
         }
     }
 
     fn counted(&self, messages: &[Arc<Message>]) -> u64 {
-        let messages = messages.iter().map(|message| self.counter.message(message));
-        self.fixed + messages.sum::<u64>()
+        let tokens = messages.iter().map(|message| {
+            let count = || self.counter.message(message);
+            self.cache.tokens(message, count)
+        });
+        self.fixed + tokens.sum::<u64>()
     }
 
     /// Replaces bulky older payloads by placeholders.
@@ -108,8 +116,10 @@ impl<'a> Draft<'a> {
             return;
         }
         let cuts = self.view.cuts(self.layout.cut);
-        let fits = |cut: &&usize| self.laid_out(&self.cut_at(**cut)).len() <= most;
-        let chosen = cuts.iter().find(fits).or(cuts.last()).copied();
+        let fits = |cut: &usize| self.laid_out(&self.cut_at(*cut)).len() <= most;
+        // A later cut leaves no more messages.
+        let first = cuts.partition_point(|cut| !fits(cut));
+        let chosen = cuts.get(first).or(cuts.last()).copied();
         if let Some(cut) = chosen {
             self.lay_out(self.cut_at(cut));
         }

@@ -268,18 +268,18 @@ impl View {
         until: usize,
         compaction: Option<&Compaction<'_>>,
     ) {
-        let mut calls: Vec<ToolCall> = Vec::new();
+        let mut asking: Option<&Message> = None;
         for (place, message) in self.messages.iter().enumerate().skip(from) {
             let compacted = match compaction {
                 Some(compaction) if place < until => {
                     if message.role == Role::Assistant {
-                        calls = message.tool_calls().cloned().collect();
+                        asking = Some(message);
                     }
-                    compaction.compacted(message, &calls)
+                    compaction.replaced(message, asking)
                 }
                 _ => None,
             };
-            kept.push(compacted.map_or_else(|| message.clone(), Arc::new));
+            kept.push(compacted.unwrap_or_else(|| message.clone()));
         }
     }
 }

@@ -27,6 +27,7 @@ mod draft;
 mod estimate;
 mod history;
 mod layout;
+mod message_cache;
 mod optimizer;
 mod prefix;
 #[cfg(test)]

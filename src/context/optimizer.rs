@@ -17,6 +17,7 @@ use super::{
     draft::Draft,
     history,
     layout::{Layout, View},
+    message_cache::MessageCache,
     spill,
     summary::summarize,
 };
@@ -65,6 +66,7 @@ pub struct ContextOptimizer {
     phrasings: history::Phrasings,
     prefix: StablePrefix,
     reads_results: OwnTool,
+    cache: Arc<MessageCache>,
 }
 
 /// The conversation of the last request, which the next request extends.
@@ -104,6 +106,7 @@ impl ContextOptimizer {
             phrasings: history::Phrasings::default(),
             prefix: StablePrefix::default(),
             reads_results: spill::own_tool(),
+            cache: Arc::default(),
         }
     }
 
@@ -247,7 +250,9 @@ impl ContextOptimizer {
         let known = self.layouts.iter().rev().find(|layout| layout.fits(&view));
         let (known, spec) = (known.cloned().unwrap_or_default(), self.spec.clone());
         let bounds = Bounds::of(&spec);
-        let mut draft = Draft::new(view, known.clone(), fixed, &spec, &**counter);
+        let cache = self.cache.clone();
+        cache.bound(conversation.len());
+        let mut draft = Draft::new(view, known.clone(), fixed, &spec, &**counter, &cache);
         if draft.tokens > bounds.trigger {
             self.reduce(cx, &mut draft, bounds, counter).await?;
         }
@@ -368,6 +373,7 @@ impl Policy for ContextOptimizer {
             let known = self.counter.as_ref().map(|known| known.name());
             if known != Some(counter.name()) {
                 (self.counter, self.fixed, self.sent) = (Some(counter), None, None);
+                self.cache = Arc::default();
             }
         }
         Ok(None)

@@ -19,6 +19,7 @@ use super::{
     draft::Draft,
     history::OtherAgents,
     layout::{Layout, View},
+    message_cache::MessageCache,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -168,7 +169,8 @@ proptest! {
         prop_assert_eq!(check_transcript(&whole), Ok(()));
         let last = whole.iter().rposition(|said| said.role == Role::Assistant);
         let view = View::new(conversation.clone(), &asked);
-        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+        let cache = MessageCache::default();
+        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate, &cache);
         for act in &acts {
             carry_out(&mut draft, act);
             let messages = &draft.messages;
@@ -201,7 +203,8 @@ proptest! {
     fn a_window_fits_or_nothing_more_may_go((conversation, asked) in history(), tokens in 0_u64..3_000) {
         let spec = spec();
         let view = View::new(conversation, &asked);
-        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+        let cache = MessageCache::default();
+        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate, &cache);
         draft.cut_to(tokens);
         if draft.tokens > tokens {
             prop_assert_eq!(draft.view.cuts(draft.layout.cut), Vec::<usize>::new());
@@ -214,7 +217,8 @@ proptest! {
         let spec = ContextSpec::new(1_000).failures(0);
         let view = View::new(conversation, &asked);
         let cuts = view.cuts(0);
-        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+        let cache = MessageCache::default();
+        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate, &cache);
         draft.cut_to(tokens);
         let cut = draft.layout.cut;
         let earlier = cuts.iter().rev().find(|earlier| **earlier < cut).copied();
@@ -231,7 +235,8 @@ proptest! {
         let spec = ContextSpec::new(1_000).failures(0).preserve_recent(keep);
         let view = View::new(conversation, &asked);
         let count = view.len();
-        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+        let cache = MessageCache::default();
+        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate, &cache);
         draft.cut_to(1);
         prop_assert!(count - draft.layout.cut >= count.min(keep as usize));
     }
@@ -245,7 +250,8 @@ proptest! {
     ) {
         let spec = spec();
         let view = View::new(conversation.clone(), &asked);
-        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+        let cache = MessageCache::default();
+        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate, &cache);
         acts.iter().for_each(|act| carry_out(&mut draft, act));
         let layout = draft.layout.clone().about(&conversation);
         prop_assert!(layout.fits(&draft.view));
@@ -288,7 +294,8 @@ fn the_last_three_turns_keep_their_pairs_and_the_current_one() {
         ..SlidingWindow::default()
     }));
     let view = View::new(conversation, &[input]);
-    let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+    let cache = MessageCache::default();
+    let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate, &cache);
     draft.keep_turns(3);
     let kept = &draft.messages;
     assert_eq!(check_transcript(kept), Ok(()));
@@ -315,7 +322,8 @@ fn a_window_of_messages_keeps_pairs_and_the_current_question() {
     let spec = ContextSpec::new(1_000);
     for (most, kept) in [(100, 25), (9, 9), (8, 5), (4, 1), (1, 1)] {
         let view = View::new(conversation.clone(), std::slice::from_ref(&input));
-        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+        let cache = MessageCache::default();
+        let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate, &cache);
         draft.keep_messages(most);
         assert_eq!(check_transcript(&draft.messages), Ok(()));
         assert_eq!(draft.messages.len(), kept, "of {most}");
@@ -360,7 +368,8 @@ fn turns_and_steps_begin_where_they_did_however_another_agent_is_told() {
     // The steps of an agent that handed over in this turn may also be left out.
     assert_eq!(view.cuts(0), [4, 5, 7]);
     let spec = spec();
-    let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate);
+    let cache = MessageCache::default();
+    let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate, &cache);
     draft.cut_to(0);
     assert_eq!(draft.messages.len(), 1);
     let last = texts(&draft.messages[0]);
