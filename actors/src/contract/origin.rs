@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::vocabulary::{Approved, SessionId};
+use crate::vocabulary::{Approved, RunId, SessionId};
 
 /// On whose behalf a call is made, and who approved it: what an audit records beside the call itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -10,6 +10,10 @@ use crate::vocabulary::{Approved, SessionId};
 pub struct Origin {
     /// The session of the run, where it has one.
     pub session: Option<SessionId>,
+    /// The root of the tree of runs that the run belongs to. A delegated run has no session, and shares this with the run
+    /// that delegated to it. An audit names the run itself.
+    #[serde(skip)]
+    pub root: Option<RunId>,
     /// The owner of the session, where it has one.
     pub user: Option<String>,
     /// The agent whose function makes the call.

@@ -242,6 +242,7 @@ impl Leg {
         };
         let origin = Origin {
             session: start.session.clone(),
+            root: Some(start.root),
             user: start.owner.clone(),
             agent: agent.name.to_string(),
             approval: None,

@@ -185,6 +185,18 @@ pub(crate) fn find() -> Option<PathBuf> {
     folders.find_map(|folder: &Path| Some(folder.join(&name)).filter(|path| path.is_file()))
 }
 
+/// What is installed for all accounts: the folders of `/usr`. `/usr/local/etc` holds settings, and keys among them.
+pub(crate) fn installed() -> Vec<PathBuf> {
+    let inside = |folder: &str, but: &str| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let others = entries.filter(|entry| entry.file_name() != but);
+        let mut paths: Vec<PathBuf> = others.map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    };
+    [inside("/usr", "local"), inside("/usr/local", "etc")].concat()
+}
+
 /// The arguments of a launcher before those of the command.
 pub(crate) fn arguments(launch: &Launch) -> Result<[String; 2], serde_json::Error> {
     Ok([ARGUMENT.to_owned(), serde_json::to_string(launch)?])

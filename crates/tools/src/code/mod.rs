@@ -32,12 +32,11 @@ use program::{Advance, Exchange, Program, Reply};
 
 /// The paths of the interpreter that are tried when no setting names one.
 const INTERPRETERS: [&str; 2] = ["/usr/bin/python3", "/usr/local/bin/python3"];
-/// The files that a program may read: those that the interpreter needs.
-const SYSTEM: [&str; 7] = [
+/// The files that a program may read beside what is installed below `/usr`: those that the interpreter needs.
+const SYSTEM: [&str; 6] = [
     "/lib",
     "/lib32",
     "/lib64",
-    "/usr",
     "/etc/ld.so.cache",
     "/etc/localtime",
     "/dev/urandom",
@@ -191,7 +190,8 @@ impl Code {
         let found = self.launcher.clone().or_else(launcher::find);
         let program = found.ok_or(CodeError::Launcher)?;
         let system = SYSTEM.iter().map(PathBuf::from);
-        let read = system.chain(self.read.clone());
+        let installed = launcher::installed().into_iter();
+        let read = installed.chain(system).chain(self.read.clone());
         let launch = Launch {
             read: read.chain([interpreter.clone()]).collect(),
             write: vec!["/dev/null".into()],

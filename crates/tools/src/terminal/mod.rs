@@ -37,14 +37,15 @@ use running::{End, Ran, Start};
 
 /// The folders in which programs are looked up.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
-/// The paths that every command may read and run.
+/// The paths that every command may read and run beside what is installed below `/usr`: files and folders in which
+/// programs are, and settings of the system that hold no secrets. A folder is listed only where this is true of all that is
+/// in it.
 const SYSTEM: &[&str] = &[
     "/bin",
     "/lib",
     "/lib32",
     "/lib64",
     "/sbin",
-    "/usr",
     "/etc/alternatives",
     "/etc/ca-certificates",
     "/etc/group",
@@ -60,7 +61,12 @@ const SYSTEM: &[&str] = &[
     "/etc/protocols",
     "/etc/resolv.conf",
     "/etc/services",
-    "/etc/ssl",
+    // The certificates of authorities. Keys stand beside them, in `private`.
+    "/etc/pki/ca-trust/extracted",
+    "/etc/pki/tls/certs",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
     "/dev/random",
     "/dev/urandom",
 ];
@@ -348,7 +354,7 @@ fn find_launcher(
     }
     let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
     let launch = Launch {
-        read: [paths(SYSTEM), settings.read.clone()].concat(),
+        read: [launcher::installed(), paths(SYSTEM), settings.read.clone()].concat(),
         write: [
             vec![root.to_owned()],
             paths(DEVICES),

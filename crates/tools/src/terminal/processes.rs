@@ -1,4 +1,6 @@
 //! Background processes: `start_process`, `read_process`, `write_process` and `stop_process`.
+//!
+//! A process belongs to the session that started it: for another one it does not exist.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +13,7 @@ use std::{
 
 use ghostlight_actors::{
     contract::{ToolContext, ToolError, ToolHandle, ToolOutput},
-    vocabulary::{Effect, ToolDefinition},
+    vocabulary::{Effect, RunId, SessionId, ToolDefinition},
 };
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -29,7 +31,7 @@ use crate::typed::typed;
 
 /// How many bytes of a process's output are kept.
 const KEPT: usize = 1 << 20;
-/// How many ended processes are remembered.
+/// How many ended processes are remembered, of all holders.
 const ENDED: usize = 32;
 /// The longest that one call waits for output, in seconds.
 const WAIT_S: f64 = 30.0;
@@ -44,8 +46,39 @@ pub(super) struct Processes {
     open: Mutex<BTreeMap<u64, Arc<Process>>>,
 }
 
+/// The holder of a process, who alone can see it, write to it and end it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Holder {
+    user: Option<String>,
+    place: Place,
+}
+
+/// The part of the conversation that a process is started in, as for shared state of the session.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Session(SessionId),
+    /// The root of the runs of a delegated task, which has no session.
+    Tree(RunId),
+    OutsideOfRuns,
+}
+
+impl Holder {
+    fn of(cx: &ToolContext) -> Self {
+        let Some(origin) = cx.origin() else {
+            let (user, place) = (None, Place::OutsideOfRuns);
+            return Self { user, place };
+        };
+        let tree = || Place::Tree(origin.root.unwrap_or(cx.run()));
+        Self {
+            user: origin.user.clone(),
+            place: origin.session.clone().map_or_else(tree, Place::Session),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Process {
+    holder: Holder,
     output: Mutex<Recent>,
     stdin: tokio::sync::Mutex<Option<ChildStdin>>,
     group: Mutex<Group>,
@@ -106,27 +139,44 @@ pub(super) fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
         "Ends a started process with all that it started.",
     );
     vec![
-        typed(start, move |line: CommandLine, _: ToolContext| {
+        typed(start, move |line: CommandLine, cx: ToolContext| {
             let shared = of_start.clone();
-            async move { shared.begin(&line) }
+            async move { shared.begin(&line, Holder::of(&cx)) }
         }),
         typed(
             read.effect(Effect::Read),
-            move |wanted: ReadOutput, _: ToolContext| {
+            move |wanted: ReadOutput, cx: ToolContext| {
                 let shared = of_read.clone();
-                async move { shared.processes.get(wanted.process)?.read(&wanted).await }
+                async move {
+                    shared
+                        .processes
+                        .get(wanted.process, &cx)?
+                        .read(&wanted)
+                        .await
+                }
             },
         ),
-        typed(write, move |wanted: WriteInput, _: ToolContext| {
+        typed(write, move |wanted: WriteInput, cx: ToolContext| {
             let shared = of_write.clone();
-            async move { shared.processes.get(wanted.process)?.write(&wanted).await }
+            async move {
+                shared
+                    .processes
+                    .get(wanted.process, &cx)?
+                    .write(&wanted)
+                    .await
+            }
         }),
         typed(
             stop.effect(Effect::Idempotent),
-            move |wanted: Stop, _: ToolContext| {
+            move |wanted: Stop, cx: ToolContext| {
                 let shared = of_stop.clone();
                 async move {
-                    shared.processes.get(wanted.process)?.group.lock().end();
+                    shared
+                        .processes
+                        .get(wanted.process, &cx)?
+                        .group
+                        .lock()
+                        .end();
                     Ok(ToolOutput::text("It was ended."))
                 }
             },
@@ -143,34 +193,63 @@ impl Processes {
         }
     }
 
-    fn get(&self, number: u64) -> Result<Arc<Process>, ToolError> {
-        let open = self.open.lock();
-        open.get(&number).cloned().ok_or_else(|| {
-            let known: Vec<String> = open.keys().map(u64::to_string).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    /// A process of the caller. One of somebody else is the same as none.
+    fn get(&self, number: u64, cx: &ToolContext) -> Result<Arc<Process>, ToolError> {
+        let (holder, open) = (Holder::of(cx), self.open.lock());
+        let found = open.get(&number).filter(|process| process.holder == holder);
+        found.cloned().ok_or_else(|| {
+            let own = open.iter().filter(|(_, process)| process.holder == holder);
+            let own = numbers(own.map(|(number, _)| *number));
             ToolError::new(format!(
-                "there is no process {number}; there are: {known}. Processes end with the program that started them"
+                "there is no process {number}; there are: {own}. Processes end with the program that started them"
             ))
         })
     }
 }
 
+/// Numbers for the model.
+fn numbers(all: impl Iterator<Item = u64>) -> String {
+    let all: Vec<String> = all.map(|number| number.to_string()).collect();
+    match all.is_empty() {
+        true => "none".to_owned(),
+        false => all.join(", "),
+    }
+}
+
+/// Forgets an ended process where too many are remembered: the oldest one of the holder of the most of them, so that nobody
+/// makes the others' output vanish.
+fn forget_one(open: &mut BTreeMap<u64, Arc<Process>>) {
+    let mut ended: BTreeMap<&Holder, Vec<u64>> = BTreeMap::new();
+    for (number, process) in &*open {
+        if process.has_ended() {
+            ended.entry(&process.holder).or_default().push(*number);
+        }
+    }
+    let all: usize = ended.values().map(Vec::len).sum();
+    let most = ended.into_values().max_by_key(Vec::len);
+    let oldest = most.and_then(|numbers| numbers.first().copied());
+    if let Some(number) = oldest.filter(|_| all > ENDED) {
+        open.remove(&number);
+    }
+}
+
 impl Shared {
-    fn begin(&self, line: &CommandLine) -> Result<ToolOutput, ToolError> {
+    fn begin(&self, line: &CommandLine, holder: Holder) -> Result<ToolOutput, ToolError> {
         let start = self.start(line, false)?;
         let mut open = self.processes.open.lock();
-        let running = open
-            .values()
-            .filter(|process| process.state.borrow().is_none())
-            .count();
+        let running = open.iter().filter(|(_, process)| !process.has_ended());
+        let own = running.clone();
+        let own = own.filter(|(_, process)| process.holder == holder);
+        let (running, own) = (running.count(), numbers(own.map(|(number, _)| *number)));
         if running >= self.processes.most {
             return Err(ToolError::new(format!(
-                "{running} processes are running, which is the most: stop one"
+                "{running} processes are running, which is the most: stop one of yours ({own})"
             )));
         }
         let (mut child, group) = start.spawn(true)?;
         let number = self.processes.next.fetch_add(1, Ordering::Relaxed);
         let process = Arc::new(Process {
+            holder,
             output: Mutex::new(Recent::new(KEPT)),
             stdin: tokio::sync::Mutex::new(child.stdin.take()),
             group: Mutex::new(group),
@@ -204,14 +283,7 @@ impl Shared {
             }
         });
         open.insert(number, process);
-        let ended: Vec<u64> = open
-            .iter()
-            .filter(|(_, process)| process.state.borrow().is_some())
-            .map(|(number, _)| *number)
-            .collect();
-        for number in ended.iter().take(ended.len().saturating_sub(ENDED)) {
-            open.remove(number);
-        }
+        forget_one(&mut open);
         Ok(ToolOutput::text(format!(
             "It was started as process {number}."
         )))
@@ -231,6 +303,10 @@ async fn follow(pipe: Option<impl AsyncRead + Unpin>, process: std::sync::Weak<P
 }
 
 impl Process {
+    fn has_ended(&self) -> bool {
+        self.state.borrow().is_some()
+    }
+
     async fn read(&self, wanted: &ReadOutput) -> Result<ToolOutput, ToolError> {
         let wait =
             Duration::try_from_secs_f64(wanted.wait_s.clamp(0.0, WAIT_S)).unwrap_or_default();

@@ -21,6 +21,8 @@ mod openapi;
 mod outside;
 #[cfg(unix)]
 mod permissions;
+#[cfg(target_os = "linux")]
+mod processes;
 mod server;
 mod skills;
 mod terminal;

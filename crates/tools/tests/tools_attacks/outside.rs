@@ -315,3 +315,115 @@ async fn programs_that_change_modes_and_times_work_in_the_folder() {
         assert!(told.is_ok(), "{script}: {told:?}");
     }
 }
+
+/// The whole machine is looked through, and what can be opened is what is listed here.
+#[tokio::test]
+async fn what_can_be_read_is_a_list() {
+    for bubblewrap in [false, true] {
+        let stage = Stage::with_bubblewrap(bubblewrap);
+        let Ok(terminal) = Terminal::open(stage.settings(json!({ "python3": true }))) else {
+            println!("left out, since this machine has no bubblewrap");
+            continue;
+        };
+        let look = r#"
+import os
+def look(path):
+    try:
+        for name in os.listdir(path) if os.path.isdir(path) else [os.close(os.open(path, os.O_RDONLY))]: pass
+        print('READ', path)
+    except OSError: pass
+look('/')
+for folder in os.environ['FOLDERS'].split(): look(folder)
+for path in os.environ['PATHS'].split(): look(path)
+"#;
+        let entries = |folder: &str| {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            let paths = entries.map(|entry| entry.path().display().to_string());
+            paths.filter(|path| !path.contains(' ')).collect::<Vec<_>>()
+        };
+        let mut settings = stage.settings(json!({ "python3": true }));
+        let own = std::env::current_dir().unwrap().display().to_string();
+        let folders = [
+            "/",
+            "/usr",
+            "/usr/local",
+            "/etc",
+            "/etc/ssl",
+            "/etc/pki",
+            "/var",
+            "/home",
+            "/root",
+            "/run",
+            "/dev",
+        ];
+        let all = folders.map(entries).concat();
+        let others = [
+            "/etc/ssl/private",
+            "/usr/local/etc",
+            "/etc/ssh",
+            "/proc/1",
+            "/tmp",
+            &own,
+        ];
+        settings.env.insert("FOLDERS".to_owned(), all.join(" "));
+        settings.env.insert("PATHS".to_owned(), others.join(" "));
+        drop(terminal);
+        let terminal = Terminal::open(settings).unwrap();
+        let told = python(&terminal, &stage.root, &[look]).await;
+        let read: Vec<&str> = told
+            .lines()
+            .filter_map(|line| line.strip_prefix("READ "))
+            .collect();
+        assert!(read.contains(&"/usr/bin"), "{told}");
+        let mut known = vec![
+            "/bin",
+            "/lib",
+            "/lib32",
+            "/lib64",
+            "/sbin",
+            "/etc/ssl/certs",
+            "/etc/ssl/openssl.cnf",
+            "/etc/ssl/cert.pem",
+        ];
+        known.extend([
+            "/dev/null",
+            "/dev/zero",
+            "/dev/full",
+            "/dev/random",
+            "/dev/urandom",
+            // The command's own pipes.
+            "/dev/stdin",
+            "/dev/stdout",
+            "/dev/stderr",
+        ]);
+        for path in &read {
+            // Some of what stands below `/etc` is a link to what is installed.
+            let real = Path::new(path).canonicalize().unwrap_or_default();
+            let of_system = real.starts_with("/usr") && !real.starts_with("/usr/local/etc");
+            let name = path.strip_prefix("/etc/").unwrap_or("");
+            let of_settings = [
+                "alternatives",
+                "ca-certificates",
+                "group",
+                "host.conf",
+                "hosts",
+                "ld.so.cache",
+                "ld.so.conf",
+                "ld.so.conf.d",
+                "localtime",
+                "mime.types",
+                "nsswitch.conf",
+                "passwd",
+                "protocols",
+                "resolv.conf",
+                "services",
+            ];
+            // In namespaces a folder above one of these is there, and empty but for it.
+            let is_above = bubblewrap && !fs::metadata(path).unwrap().is_file();
+            assert!(
+                of_system || of_settings.contains(&name) || known.contains(path) || is_above,
+                "{path}"
+            );
+        }
+    }
+}
