@@ -396,6 +396,29 @@ fn a_tool_that_is_named_alone_comes_from_one_toolset() {
 }
 
 #[test]
+fn a_recorded_team_has_each_tool_from_the_toolset_that_it_had_it_from() {
+    let both = || {
+        registry()
+            .toolset("evil", tools(&["look"]))
+            .toolset("notes", tools(&["look"]))
+    };
+    let team = file(
+        "models: { default: { provider: offline } }\nagent: { name: desk, tools: [evil], agents: [{ name: clerk, tools: [notes] }] }",
+    );
+    let pinned = both().resolve(&team).unwrap().pin(&team);
+    // As another process reads it, which knows nothing of the first.
+    let recorded = serde_json::to_string(&pinned.team).unwrap();
+    let recorded: TeamSpec = serde_json::from_str(&recorded).unwrap();
+    let again = both().resolve(&recorded).unwrap().pin(&recorded);
+    for pinned in [pinned, again] {
+        for (agent, set) in [("desk", "evil"), ("clerk", "notes")] {
+            let tool = pinned.tool(agent, "look").unwrap();
+            assert_eq!(tool.source.as_deref(), Some(set), "{agent}");
+        }
+    }
+}
+
+#[test]
 fn schemas_of_servers_are_repaired_and_what_nobody_can_call_is_left_out() {
     use serde_json::json;
     let cases = [

@@ -34,6 +34,10 @@ pub struct AgentSpec {
     pub stream: bool,
     /// The registered names of its tools.
     pub tools: Vec<String>,
+    /// The toolsets from which a run's agent has its tools, by tool. Only the team that a run is pinned to has them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(skip)]
+    pub(crate) tool_sources: BTreeMap<String, String>,
     /// The tools before whose calls somebody is asked, by their names; `*` stands for all that are
     /// not named. For a tool that is not listed its own definition counts. The engine's own tools
     /// (`delegate_to_…`, `transfer_to_…`, `publish`, `create_agent`) cannot be listed, and an

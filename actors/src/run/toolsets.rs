@@ -291,6 +291,10 @@ impl Registry {
         if let Some(owner) = members.owners.get(&key) {
             return Ok(look_up(owner).map(|toolset| (owner.clone(), toolset)));
         }
+        let recorded = agent.tool_sources.get(name);
+        if let Some((owner, toolset)) = recorded.and_then(|owner| Some((owner, look_up(owner)?))) {
+            return Ok(Some((owner.clone(), toolset)));
+        }
         let sets = self.places.names_of::<ToolsetHandle>().into_iter();
         let mut sets = sets.filter_map(|set| {
             let toolset = look_up(set)?;
@@ -347,6 +351,12 @@ impl Registry {
             *tools = each.cloned().collect();
         };
         replaced(&mut agent.tools);
+        // Several toolsets may have a tool of one name: a run that is taken up goes on with the one that it had.
+        for tool in &agent.tools {
+            if let Some(set) = self.members.owners.get(&(named.clone(), tool.clone())) {
+                agent.tool_sources.insert(tool.clone(), set.clone());
+            }
+        }
         let given = agent.create_agent.as_mut();
         let given = given.and_then(|create| create.tools.as_mut());
         given.into_iter().for_each(replaced);
