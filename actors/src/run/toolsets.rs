@@ -276,9 +276,6 @@ impl Registry {
         agent: &AgentSpec,
         name: &str,
     ) -> Result<Option<(String, ToolsetHandle)>, DefinitionError> {
-        if !matches!(self.places.look_up::<ToolHandle>(path, name), Ok(None)) {
-            return Ok(None);
-        }
         let look_up = |set: &str| {
             Some(
                 self.places
@@ -287,13 +284,16 @@ impl Registry {
                     .clone(),
             )
         };
-        let key = (agent.name.clone(), name.to_owned());
-        if let Some(owner) = members.owners.get(&key) {
-            return Ok(look_up(owner).map(|toolset| (owner.clone(), toolset)));
-        }
         let recorded = agent.tool_sources.get(name);
         if let Some((owner, toolset)) = recorded.and_then(|owner| Some((owner, look_up(owner)?))) {
             return Ok(Some((owner.clone(), toolset)));
+        }
+        if !matches!(self.places.look_up::<ToolHandle>(path, name), Ok(None)) {
+            return Ok(None);
+        }
+        let key = (agent.name.clone(), name.to_owned());
+        if let Some(owner) = members.owners.get(&key) {
+            return Ok(look_up(owner).map(|toolset| (owner.clone(), toolset)));
         }
         let sets = self.places.names_of::<ToolsetHandle>().into_iter();
         let mut sets = sets.filter_map(|set| {

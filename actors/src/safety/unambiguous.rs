@@ -29,7 +29,6 @@ pub fn unambiguous_json(text: &str) -> Result<Value, serde_json::Error> {
 }
 
 /// The first name that stands twice in an object, at any depth.
-
 struct Repeated(Option<String>);
 
 impl<'de> Deserialize<'de> for Repeated {

@@ -184,13 +184,15 @@ impl SqliteStore {
         }
     }
 
-    /// Whether a store was made in this file. Nothing is opened or made.
+    /// Whether there is a file at this path, or there was a store. Nothing is opened or made: a file that holds no store
+    /// is refused when it is opened.
     ///
     /// # Errors
     /// [`StoreError::Truncated`] and [`StoreError::Damaged`] if the file is gone, but its anchor or its
     /// log is still there; [`StoreError::Io`].
     pub fn exists(path: impl AsRef<Path>) -> Result<bool, StoreError> {
-        opening::is_made(&opening::real_path(path.as_ref())?)
+        let path = opening::real_path(path.as_ref())?;
+        Ok(opening::is_made(&path)? || path.exists())
     }
 
     /// Reads everything that is stored and compares every hash and every index. This takes some
