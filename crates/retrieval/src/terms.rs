@@ -52,17 +52,23 @@ fn plain(text: &str) -> String {
     if text.is_ascii() {
         return text.replace('\'', "").to_lowercase();
     }
-    let composed: String = text.nfkc().collect();
+    // At the end of a line the rest of the word stands in the next one.
+    let whole = match text.contains("\u{ad}\n") || text.contains("\u{ad}\r\n") {
+        true => Cow::Owned(text.replace("\u{ad}\r\n", "").replace("\u{ad}\n", "")),
+        false => Cow::Borrowed(text),
+    };
+    let composed: String = whole.nfkc().collect();
     let mut plain = composed.to_lowercase();
     plain.retain(|c| !is_left_out(c));
     plain
 }
 
-/// Whether a character does not count in a word: apostrophes, accents that no letter is composed with, and what Hebrew
-/// and Arabic are written with or without.
+/// Whether a character does not count in a word: apostrophes, invisible marks such as a soft hyphen, accents that no letter
+/// is composed with, and what Hebrew and Arabic are written with or without.
 fn is_left_out(character: char) -> bool {
     matches!(character,
         '\'' | '’'
+        | '\u{ad}' | '\u{200c}' | '\u{200d}' | '\u{2060}' | '\u{feff}' // where a word can be broken, and joined
         | '\u{0300}'..='\u{036f}' // accents
         | '\u{0591}'..='\u{05bd}' | '\u{05bf}' | '\u{05c1}' | '\u{05c2}' | '\u{05c4}' | '\u{05c5}' | '\u{05c7}' // Hebrew
         | '\u{0610}'..='\u{061a}' | '\u{0640}' | '\u{064b}'..='\u{065f}' | '\u{0670}' // Arabic
@@ -237,6 +243,10 @@ mod tests {
             ["كتاب", "كـتـاب"],
             ["מנורה", "מְנוֹרָה"],
             ["office", "oﬃce"],
+            ["Zahlungsbedingungen", "Zahlungs\u{ad}bedin\u{ad}gungen"],
+            ["Zahlungsbedingungen", "Zahlungs\u{ad}\nbedingungen"],
+            ["نمیخواهم", "نمی\u{200c}خواهم"],
+            ["parcel", "\u{feff}par\u{2060}cel"],
         ] {
             assert_eq!(terms(one), terms(other), "{one} {other}");
             assert_eq!(terms(one).concat().is_empty(), one.is_empty());

@@ -1,5 +1,7 @@
 //! HTML, read tag by tag.
 
+mod open;
+
 use std::cell::RefCell;
 
 use html5ever::{
@@ -14,7 +16,7 @@ use super::{Document, ReadError, Reader, SourceFile, blocking, extension, text};
 use crate::chunking::Structure;
 
 /// Reads HTML to Markdown: headings, paragraphs, lists, code and the text of tables, without scripts, styles, forms and
-/// hidden elements.
+/// hidden elements: those with the attribute `hidden`, with `aria-hidden="true"`, and those that their own `style` hides.
 ///
 /// It reads the tags in order and builds no tree, so a page with a million nested tags is a text like any other.
 #[derive(Clone, Copy, Debug)]
@@ -26,15 +28,33 @@ impl Reader for HtmlReader {
     }
 
     async fn read(&self, file: SourceFile) -> Result<Document, ReadError> {
-        blocking(move || Ok(document(&text::decoded(&file.bytes)?))).await
+        blocking(move || {
+            let html = text::decoded(&file.bytes, text::declared(&file.bytes))?;
+            let xml = extension(&file.name) == "xhtml" || is_xml(&html);
+            Ok(document(&html, xml))
+        })
+        .await
     }
 }
 
+/// Whether a page is XHTML, in which each element can end with its own tag: `<script/>`.
+fn is_xml(page: &str) -> bool {
+    let head: String = page.chars().take(2_000).collect();
+    let head = head.trim_start_matches('\u{feff}').trim_start();
+    head.starts_with("<?xml")
+        || head.contains("http://www.w3.org/1999/xhtml")
+        || head.contains("DTD XHTML")
+}
+
 /// The document of a page.
-fn document(html: &str) -> Document {
+fn document(html: &str, xml: bool) -> Document {
     let input = BufferQueue::default();
     input.push_back(StrTendril::from_slice(html));
-    let tokenizer = Tokenizer::new(Page::default(), TokenizerOpts::default());
+    let page = Page(RefCell::new(Written {
+        open: open::Elements::new(xml),
+        ..Written::default()
+    }));
+    let tokenizer = Tokenizer::new(page, TokenizerOpts::default());
     // The tokenizer stops at the end of a script; no script is run here.
     while !input.is_empty() {
         let _ = tokenizer.feed(&input);
@@ -50,16 +70,15 @@ fn document(html: &str) -> Document {
 }
 
 /// Takes the tokens of a page.
-#[derive(Default)]
 struct Page(RefCell<Written>);
 
 #[derive(Default)]
 struct Written {
     title: String,
     text: String,
-    /// How many of these elements are open: invisible ones, the title, preformatted ones.
-    unseen: usize,
+    open: open::Elements,
     in_title: bool,
+    /// How many preformatted elements are open.
     verbatim: usize,
     in_item: bool,
     /// Whether to write a space before the next word.
@@ -82,37 +101,32 @@ impl TokenSink for Page {
 
 impl Written {
     fn tag(&mut self, tag: &Tag) -> TokenSinkResult<()> {
-        let begins = tag.kind == TagKind::StartTag;
+        if tag.kind == TagKind::EndTag {
+            let was_visible = self.open.is_visible();
+            self.open.end(&tag.name);
+            self.layout(&tag.name, false, was_visible);
+            return TokenSinkResult::Continue;
+        }
+        let stays_open = self.open.begin(tag);
+        let visible = self.open.is_visible();
+        self.layout(&tag.name, true, visible);
+        if !stays_open {
+            self.layout(&tag.name, false, visible);
+            return TokenSinkResult::Continue;
+        }
         match &*tag.name {
-            "script" | "style" | "noscript" | "template" | "svg" | "math" | "iframe" | "select"
-            | "button" | "object" => {
-                // A self-closing tag, such as an empty drawing, has no end tag.
-                if !tag.self_closing {
-                    self.unseen(begins);
-                }
-                if begins {
-                    return match &*tag.name {
-                        "script" => TokenSinkResult::RawData(RawKind::ScriptData),
-                        "style" | "noscript" | "iframe" => {
-                            TokenSinkResult::RawData(RawKind::Rawtext)
-                        }
-                        _ => TokenSinkResult::Continue,
-                    };
-                }
-            }
-            "title" => {
-                self.in_title = begins && self.title.is_empty() && self.unseen == 0;
-                if begins {
-                    return TokenSinkResult::RawData(RawKind::Rcdata);
-                }
-            }
-            "textarea" => {
-                self.unseen(begins);
-                if begins {
-                    return TokenSinkResult::RawData(RawKind::Rcdata);
-                }
-            }
-            "pre" => {
+            "script" => TokenSinkResult::RawData(RawKind::ScriptData),
+            "style" | "noscript" | "iframe" => TokenSinkResult::RawData(RawKind::Rawtext),
+            "title" | "textarea" => TokenSinkResult::RawData(RawKind::Rcdata),
+            _ => TokenSinkResult::Continue,
+        }
+    }
+
+    /// Writes what the beginning or the end of an element means for the text around it. The element itself may be invisible.
+    fn layout(&mut self, name: &str, begins: bool, visible: bool) {
+        match name {
+            "title" => self.in_title = begins && visible && self.title.is_empty(),
+            "pre" if visible => {
                 self.block("");
                 if begins {
                     self.verbatim += 1;
@@ -129,37 +143,21 @@ impl Written {
                 }
             }
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
-                let level = tag
-                    .name
-                    .bytes()
-                    .nth(1)
-                    .map_or(1, |digit| usize::from(digit - b'0'));
+                let level = name.bytes().nth(1);
+                let level = level.map_or(1, |digit| usize::from(digit - b'0'));
                 let mark = format!("{} ", "#".repeat(level));
                 self.block(if begins { &mark } else { "" });
             }
             "li" => {
                 self.line(if begins { "- " } else { "" });
-                self.in_item = begins;
+                self.in_item = begins && visible;
             }
             "p" if self.in_item => self.line(""),
             "br" | "tr" | "dt" | "dd" | "option" => self.line(""),
             "td" | "th" => self.space = true,
-            "p" | "div" | "section" | "article" | "main" | "header" | "footer" | "nav"
-            | "aside" | "ul" | "ol" | "dl" | "table" | "blockquote" | "figure" | "figcaption"
-            | "form" | "fieldset" | "hr" | "body" | "address" | "details" | "summary" => {
-                self.block("")
-            }
+            _ if open::BLOCKS.contains(&name) => self.block(""),
             _ => {}
         }
-        TokenSinkResult::Continue
-    }
-
-    /// Begins or ends an invisible element. An end without a beginning is ignored.
-    fn unseen(&mut self, begins: bool) {
-        self.unseen = match begins {
-            true => self.unseen + 1,
-            false => self.unseen.saturating_sub(1),
-        };
     }
 
     fn say(&mut self, said: &str) {
@@ -170,7 +168,7 @@ impl Written {
             );
             return;
         }
-        if self.unseen > 0 {
+        if !self.open.is_visible() {
             return;
         }
         if self.verbatim > 0 {
@@ -191,7 +189,7 @@ impl Written {
     }
 
     fn push(&mut self, mark: &str) {
-        if self.unseen == 0 {
+        if self.open.is_visible() {
             self.text.push_str(mark);
         }
     }
@@ -199,7 +197,7 @@ impl Written {
     /// Begins a line with this mark.
     fn line(&mut self, mark: &str) {
         self.space = false;
-        if self.unseen > 0 || self.verbatim > 0 {
+        if !self.open.is_visible() || self.verbatim > 0 {
             return;
         }
         // The paragraph of a list item stays in the item's line.
@@ -214,7 +212,7 @@ impl Written {
     fn block(&mut self, mark: &str) {
         self.line("");
         self.in_item = false;
-        if self.unseen == 0 && self.verbatim == 0 {
+        if self.open.is_visible() && self.verbatim == 0 {
             if !self.text.is_empty() && !self.text.ends_with("\n\n") {
                 self.text.push('\n');
             }

@@ -1,8 +1,12 @@
 //! Plain text: prose, Markdown, source code.
 
+use encoding_rs::{Encoding, WINDOWS_1252};
+
 use super::{Document, ReadError, Reader, SourceFile, blocking, extension};
 use crate::chunking::Structure;
 
+/// In how many bytes of a page its encoding is declared.
+const DECLARED: usize = 4_096;
 /// The names of text files without an extension.
 const TEXT_NAMES: [&str; 5] = ["readme", "license", "changelog", "makefile", "dockerfile"];
 const TEXT: [&str; 8] = ["txt", "text", "log", "rst", "org", "adoc", "tex", "srt"];
@@ -15,7 +19,7 @@ const CODE: [&str; 40] = [
 
 /// Reads text, Markdown and source code, by the extension of the name.
 ///
-/// Text is UTF-8, or UTF-16 with a byte order mark; any other text is read as Windows-1252.
+/// Text is UTF-8, or UTF-16 with a byte order mark; bytes that are neither are read as Windows-1252.
 #[derive(Clone, Copy, Debug)]
 pub struct TextReader;
 
@@ -27,7 +31,7 @@ impl Reader for TextReader {
     async fn read(&self, file: SourceFile) -> Result<Document, ReadError> {
         let structure = structure(&file.name).ok_or(ReadError::Unknown)?;
         blocking(move || {
-            let text = decoded(&file.bytes)?;
+            let text = decoded(&file.bytes, None)?;
             let title = match structure {
                 Structure::Markdown => first_heading(&text),
                 _ => None,
@@ -64,16 +68,68 @@ fn first_heading(text: &str) -> Option<String> {
     Some(heading.trim().chars().take(200).collect())
 }
 
-/// The bytes decoded to text.
-pub(super) fn decoded(bytes: &[u8]) -> Result<String, ReadError> {
-    let marked = encoding_rs::Encoding::for_bom(bytes);
-    let text = match marked {
-        Some((encoding, _)) => encoding.decode(bytes).0,
-        None if bytes.contains(&0) => return Err(ReadError::NotText),
-        None => match std::str::from_utf8(bytes) {
-            Ok(text) => text.into(),
-            Err(_) => encoding_rs::WINDOWS_1252.decode(bytes).0,
-        },
+/// The bytes decoded to text: by their byte order mark, by the encoding that the document declares in its first lines, as UTF-8.
+/// Bytes that are not UTF-8 are read as Windows-1252, and the text around them stays as it is.
+pub(super) fn decoded(
+    bytes: &[u8],
+    declared: Option<&'static Encoding>,
+) -> Result<String, ReadError> {
+    let marked = Encoding::for_bom(bytes).map(|(encoding, _)| encoding);
+    if marked.is_none() && bytes.contains(&0) {
+        return Err(ReadError::NotText);
+    }
+    if let Some(encoding) = marked.or(declared.filter(|encoding| *encoding != encoding_rs::UTF_8)) {
+        return Ok(encoding.decode(bytes).0.into_owned());
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.push_str(&WINDOWS_1252.decode_without_bom_handling(chunk.invalid()).0);
+    }
+    Ok(text)
+}
+
+/// The encoding that a page of HTML or XML declares: `<?xml encoding="…"?>`, `<meta charset="…">`, or a `<meta>` with a
+/// `content` that holds one.
+pub(super) fn declared(page: &[u8]) -> Option<&'static Encoding> {
+    let head: String = page
+        .iter()
+        .take(DECLARED)
+        .map(|byte| char::from(byte.to_ascii_lowercase()))
+        .collect();
+    let label = |tag: &str, name: &str| {
+        let (_, value) = tag
+            .split_once('>')
+            .map_or(tag, |(tag, _)| tag)
+            .split_once(name)?;
+        let value = value.trim_start().strip_prefix('=')?.trim_start();
+        let value = value.trim_start_matches(['"', '\'']);
+        let end = value.find(|c: char| c.is_whitespace() || "\"';/?>".contains(c));
+        Encoding::for_label(value[..end.unwrap_or(value.len())].as_bytes())
     };
-    Ok(text.into_owned())
+    let xml = head
+        .strip_prefix("<?xml")
+        .and_then(|rest| label(rest, "encoding"));
+    let found = xml.or_else(|| {
+        let mut said = without_comments(&head);
+        let metas = std::iter::from_fn(move || {
+            let (_, rest) = said.split_once("<meta")?;
+            said = rest.to_owned();
+            Some(said.clone())
+        });
+        metas.take(64).find_map(|rest| label(&rest, "charset"))
+    });
+    // A page whose declaration can be read is not in UTF-16.
+    found.map(|encoding| match encoding == encoding.output_encoding() {
+        true => encoding,
+        false => encoding_rs::UTF_8,
+    })
+}
+
+fn without_comments(head: &str) -> String {
+    let mut parts = head.split("<!--");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |kept, part| {
+        kept + part.split_once("-->").map_or("", |(_, after)| after)
+    })
 }

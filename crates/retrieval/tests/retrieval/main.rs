@@ -4,6 +4,7 @@
 mod chunks_keep_their_place;
 mod encoders;
 mod folder;
+mod formats_of_the_world;
 mod hostile_documents;
 mod index_follows_its_folder;
 mod index_outlives_its_actor;

@@ -1,0 +1,234 @@
+//! Documents as other programs write them: what their authors see is what is read, and nothing else.
+
+use std::io::{Cursor, Write as _};
+
+use ghostlight_retrieval::{
+    readers::{ReadError, Readers, SourceFile},
+    terms::terms,
+};
+
+use crate::readers_give_text::docx;
+
+async fn read(name: &str, bytes: impl Into<Vec<u8>>) -> Result<String, ReadError> {
+    let read = Readers::default().read(SourceFile::new(name, bytes)).await;
+    read.map(|document| document.text)
+}
+
+/// A paragraph with these properties and this text.
+fn paragraph(properties: &str, text: &str) -> String {
+    format!("<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>")
+}
+
+#[tokio::test]
+async fn a_text_that_was_edited_and_moved_is_read_once_as_it_is_now() {
+    for (body, text) in [
+        (
+            "<w:r><w:t>1</w:t><w:noBreakHyphen/><w:t>24 hours</w:t></w:r>",
+            "1-24 hours",
+        ),
+        (
+            "<w:r><w:t>bed</w:t><w:softHyphen/><w:t>room</w:t></w:r>",
+            "bedroom",
+        ),
+        (
+            "<w:moveFrom><w:r><w:t>moved</w:t></w:r></w:moveFrom><w:moveTo><w:r><w:t>moved</w:t></w:r></w:moveTo>",
+            "moved",
+        ),
+        (
+            "<w:del><w:r><w:t>old</w:t></w:r></w:del><w:ins><w:r><w:t>new</w:t></w:r></w:ins>",
+            "new",
+        ),
+        (
+            "<w:r><mc:AlternateContent><mc:Choice><w:t>box</w:t></mc:Choice><mc:Choice><w:t>box</w:t></mc:Choice>\
+             <mc:Fallback><w:t>box</w:t></mc:Fallback></mc:AlternateContent></w:r>",
+            "box",
+        ),
+        (
+            "<w:r><mc:AlternateContent><mc:Fallback><w:t>only</w:t></mc:Fallback></mc:AlternateContent></w:r>",
+            "only",
+        ),
+        (
+            "<w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r><w:r><w:rPr><w:vanish w:val=\"0\"/></w:rPr><w:t>seen</w:t></w:r>",
+            "seen",
+        ),
+        (
+            "<w:pPr><w:pPrChange><w:pPr><w:pStyle w:val=\"Heading1\"/></w:pPr></w:pPrChange></w:pPr><w:r><w:t>text</w:t></w:r>",
+            "text",
+        ),
+    ] {
+        let said = read("a.docx", docx(&format!("<w:p>{body}</w:p>")))
+            .await
+            .unwrap();
+        assert_eq!(said, format!("{text}\n\n"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_heading_is_one_in_whatever_language_its_style_is_named() {
+    let styles = "<w:styles xmlns:w=\"w\">\
+        <w:style w:styleId=\"berschrift1\"><w:name w:val=\"heading 1\"/></w:style>\
+        <w:style w:styleId=\"a3\"><w:name w:val=\"\u{432}\"/><w:pPr><w:outlineLvl w:val=\"2\"/></w:pPr></w:style>\
+        <w:style w:styleId=\"Kapitel\"><w:basedOn w:val=\"berschrift1\"/></w:style>\
+        <w:style w:styleId=\"loop\"><w:basedOn w:val=\"loop\"/></w:style>\
+        <w:style w:styleId=\"Heading2\"><w:name w:val=\"my own\"/></w:style></w:styles>";
+    let style = |id: &str| format!("<w:pStyle w:val=\"{id}\"/>");
+    let level = |level: &str| format!("<w:outlineLvl w:val=\"{level}\"/>");
+    let body = [
+        paragraph(&style("berschrift1"), "one"),
+        paragraph(&style("a3"), "three"),
+        paragraph(&style("Kapitel"), "based"),
+        paragraph(&style("loop"), "loop"),
+        paragraph(&style("Heading2"), "own"),
+        paragraph(&level("1"), "two"),
+        paragraph(&[style("berschrift1"), level("9")].concat(), "none"),
+    ];
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let document = format!(
+        "<w:document xmlns:w=\"w\"><w:body>{}</w:body></w:document>",
+        body.concat()
+    );
+    for (name, xml) in [
+        ("word/document.xml", &*document),
+        ("word/styles.xml", styles),
+    ] {
+        let options = zip::write::SimpleFileOptions::default();
+        archive.start_file(name, options).unwrap();
+        archive.write_all(xml.as_bytes()).unwrap();
+    }
+    let bytes = archive.finish().unwrap().into_inner();
+    let said = read("a.docx", bytes).await.unwrap();
+    assert_eq!(
+        said,
+        "# one\n\n### three\n\n# based\n\nloop\n\nown\n\n## two\n\nnone\n\n"
+    );
+    // Where the styles are missing, their names are all that there is.
+    let alone = docx(&paragraph(&style("berschrift2"), "two"));
+    assert_eq!(read("a.docx", alone).await.unwrap(), "## two\n\n");
+}
+
+#[tokio::test]
+async fn a_page_in_another_encoding_is_read_as_it_says() {
+    for (label, bytes, text) in [
+        ("Shift_JIS", &b"\x8c\xfb\x8d\xc0"[..], "口座"),
+        ("koi8-r", &b"\xd3\xde\xa3\xd4"[..], "счёт"),
+        ("windows-1251", &b"\xf1\xf7\xe5\xf2"[..], "счет"),
+        ("utf-16", "счет".as_bytes(), "счет"),
+    ] {
+        for meta in [
+            format!("<!-- <meta charset=utf-7> --><meta charset=\"{label}\">"),
+            format!("<META http-equiv=Content-Type content='text/html; charset={label}'>"),
+            format!("<meta name=x><meta charset = {label} />"),
+        ] {
+            let page = [format!("<html><head>{meta}</head><p>").as_bytes(), bytes].concat();
+            assert_eq!(read("a.html", page).await.unwrap(), text, "{meta}");
+        }
+        let xml = format!("<?xml version=\"1.0\" encoding=\"{label}\"?><p>");
+        let page = [xml.as_bytes(), bytes].concat();
+        assert_eq!(read("a.xhtml", page).await.unwrap(), text, "{label}");
+    }
+}
+
+#[tokio::test]
+async fn one_byte_that_is_no_utf_8_leaves_the_others_as_they_are() {
+    let said = read(
+        "a.txt",
+        b"Gr\xc3\xbc\xc3\x9fe, Z\xfcrich, \xe2\x82\xac 5".to_vec(),
+    )
+    .await;
+    assert_eq!(said.unwrap(), "Grüße, Zürich, € 5");
+    let said = read("a.html", b"<p>Gr\xc3\xbc\xc3\x9fe \x93x\x94".to_vec()).await;
+    assert_eq!(said.unwrap(), "Grüße “x”");
+}
+
+#[tokio::test]
+async fn what_a_page_hides_is_not_read() {
+    for hidden in [
+        "<div hidden>X</div>",
+        "<div hidden=''><div>X</div>X</div>",
+        "<p hidden>X<p>",
+        "<span aria-hidden='true'>X</span>",
+        "<div style='color: red; DISPLAY : none !important'>X<b>X</div>",
+        "<section style=\"visibility:hidden\"><h1>X</h1><pre>X</pre></section>",
+        "<ul><li hidden>X<li></ul>",
+        "<table><tr><td hidden>X<td></table>",
+        "<p><i hidden>X</p>",
+        "<pre hidden>X</pre>",
+        "<template><div></template>",
+    ] {
+        let said = read("a.html", format!("<p>before</p>{hidden}<p>after</p>"))
+            .await
+            .unwrap();
+        let said = said.trim_end();
+        assert!(
+            !said.contains('X') && !said.contains('`'),
+            "{hidden}: {said}"
+        );
+        assert!(
+            said.starts_with("before") && said.ends_with("after"),
+            "{hidden}: {said}"
+        );
+    }
+    for shown in [
+        "<div aria-hidden='false'>X</div>",
+        "<div hidden='until-found'>X</div>",
+        "<br hidden>X",
+        "</div hidden>X",
+    ] {
+        assert!(
+            read("a.html", shown).await.unwrap().contains('X'),
+            "{shown}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn elements_of_xhtml_end_with_their_own_tag() {
+    let xhtml = "<html xmlns=\"http://www.w3.org/1999/xhtml\"><head><title/><script src=\"a.js\"/><style/></head>\
+        <body><div hidden=\"hidden\"/><p/><pre/><textarea/><p>seen</p><script>no()</script></body></html>";
+    for (name, begin) in [
+        ("a.html", ""),
+        ("a.html", "<?xml version=\"1.0\"?>\n"),
+        ("a.xhtml", ""),
+    ] {
+        let said = read(name, format!("{begin}{xhtml}")).await.unwrap();
+        assert!(said.contains("seen") && !said.contains("no()"), "{said}");
+    }
+    // In HTML it is the beginning of a script.
+    assert_eq!(
+        read("a.html", "a<script/>no()</script>b").await.unwrap(),
+        "ab"
+    );
+}
+
+#[tokio::test]
+async fn a_table_is_cut_where_its_values_are() {
+    for table in [
+        "Ort;Preis\nBern;1,5\nGenf;2,25\n",
+        "sep=;\nOrt;Preis\nBern;1,5\nGenf;2,25\n",
+        "Ort|Preis\nBern|1,5\nGenf|2,25\n",
+        "Ort\tPreis\nBern\t1,5\nGenf\t2,25\n",
+        "Ort,Preis\nBern,\"1,5\"\nGenf,\"2,25\"\n",
+    ] {
+        let said = read("a.csv", table).await.unwrap();
+        assert_eq!(
+            said, "Ort: Bern\nPreis: 1,5\n\nOrt: Genf\nPreis: 2,25\n\n",
+            "{table}"
+        );
+    }
+    assert_eq!(
+        read("a.csv", "Name\na;b\nc\n").await.unwrap(),
+        "Name: a;b\n\nName: c\n\n"
+    );
+}
+
+#[test]
+fn a_word_is_found_where_it_may_be_broken() {
+    let whole = terms("Zahlungsbedingungen");
+    for broken in [
+        "Zahlungs\u{ad}bedin\u{ad}gungen",
+        "Zahlungs\u{ad}\nbedingungen",
+        "Zahlungs\u{ad}\r\nbedingungen",
+    ] {
+        assert_eq!(terms(broken), whole, "{broken:?}");
+    }
+}
