@@ -36,8 +36,8 @@ pub(super) fn refused(asked: &ElicitRequestParams) -> Option<String> {
         } => {
             let schema = serde_json::to_value(requested_schema).unwrap_or_default();
             let fields = Field::all(&schema).into_iter();
-            let secret = fields.filter(Field::is_secret).map(|field| field.label());
-            secret.last().map(|field| {
+            let mut secret = fields.filter(Field::is_secret).map(|field| field.label());
+            secret.next().map(|field| {
                 format!("a form of it asks for a secret ({field}), which a form may not")
             })
         }

@@ -143,7 +143,7 @@ impl Written {
                 }
             }
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
-                let level = name.bytes().nth(1);
+                let level = name.as_bytes().get(1).copied();
                 let level = level.map_or(1, |digit| usize::from(digit - b'0'));
                 let mark = format!("{} ", "#".repeat(level));
                 self.block(if begins { &mark } else { "" });

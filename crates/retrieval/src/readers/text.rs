@@ -105,7 +105,7 @@ pub(super) fn declared(page: &[u8]) -> Option<&'static Encoding> {
         let value = value.trim_start().strip_prefix('=')?.trim_start();
         let value = value.trim_start_matches(['"', '\'']);
         let end = value.find(|c: char| c.is_whitespace() || "\"';/?>".contains(c));
-        Encoding::for_label(value[..end.unwrap_or(value.len())].as_bytes())
+        Encoding::for_label(&value.as_bytes()[..end.unwrap_or(value.len())])
     };
     let xml = head
         .strip_prefix("<?xml")

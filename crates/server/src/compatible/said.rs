@@ -186,12 +186,12 @@ impl Content {
     pub(super) fn into_parts(self) -> Result<Vec<Part>, Problem> {
         let parts = self.told().into_iter();
         parts
-            .map(|part| part.map_err(|(_, problem)| problem))
+            .map(|part| part.map_err(|(_, problem)| *problem))
             .collect()
     }
 
     /// The same, each part by itself; one that no agent can be told by its kind.
-    fn told(self) -> Vec<Result<Part, (String, Problem)>> {
+    fn told(self) -> Vec<Result<Part, (String, Box<Problem>)>> {
         let parts = match self {
             Self::Nothing(()) => return Vec::new(),
             Self::Text(text) => return vec![Ok(Part::Text(text))],
@@ -204,7 +204,7 @@ impl Content {
                 "tool_use" | "tool_result" | "thinking" | "redacted_thinking"
             );
             let kind = || ghostlight_actors::safety::sanitize_line(kind, 40);
-            (!is_call).then(|| part(value).map_err(|problem| (kind(), problem)))
+            (!is_call).then(|| part(value).map_err(|problem| (kind(), Box::new(problem))))
         });
         told.collect()
     }
