@@ -81,10 +81,12 @@ pub(super) fn inspect(path: &Path, options: &Options) -> Result<Found, StoreErro
     // The anchor first: commits that are made meanwhile can only make the store newer than it.
     let anchored = read_anchor(path)?;
     if !is_made(path)? {
-        return Err(StoreError::Io {
-            place,
-            reason: "no store was made there yet".to_owned(),
-        });
+        let reason = match path.exists() {
+            true => "the file is empty: no store was made in it yet",
+            false => "no store was made there yet",
+        };
+        let reason = reason.to_owned();
+        return Err(StoreError::Io { place, reason });
     }
     let header = read_start(path).map_err(|error| io(&place, "reading it", &error))?;
     check_version(&place, schema::read_header(&header))?;
