@@ -56,9 +56,11 @@ impl<T: DeserializeOwned + Default> FromRequest<Shared> for MaybeJson<T> {
 }
 
 /// A body of JSON that is read later.
+#[cfg(any(feature = "a2a", feature = "anp"))]
 #[derive(Debug)]
 pub(crate) struct Bytes(pub(crate) bytes::Bytes);
 
+#[cfg(any(feature = "a2a", feature = "anp"))]
 impl FromRequest<Shared> for Bytes {
     type Rejection = Problem;
 
