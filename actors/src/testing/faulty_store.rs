@@ -265,7 +265,7 @@ impl<S: Store> Store for FaultyStore<S> {
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
     }
 
-    // What processes tell each other is outside of the faults. A default would silently answer in the place of the store.
+    // Notices between processes are outside of the faults. A default would silently answer in the place of the store.
     fn term(&self) -> Option<u64> {
         self.shared.inner.term()
     }
@@ -328,7 +328,7 @@ mod tests {
         Fault { call, strike, harm }
     }
 
-    /// What has a default in the contract is easily dropped by a store around another one.
+    /// A method with a default in the contract is easily dropped by a store around another one.
     #[test]
     fn no_wrapper_answers_in_the_place_of_its_store() {
         let contract = include_str!("../contract/store.rs");

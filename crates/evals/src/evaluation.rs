@@ -112,7 +112,7 @@ impl Evaluation {
     /// and repeats.
     ///
     /// # Errors
-    /// What the System fails with, such as a store that cannot be written. All that is recorded by then stays.
+    /// The System's error, such as a store that cannot be written. All that is recorded by then stays.
     pub async fn run(
         &self,
         system: &System,

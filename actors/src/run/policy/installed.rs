@@ -179,7 +179,7 @@ impl Policies {
     }
 
     /// Asks the policies again about a call that somebody outside has allowed meanwhile, and returns the result that
-    /// takes its place, if one of them holds it back now. What was allowed is made as it is or not at all, so other
+    /// takes its place, if one of them holds it back now. An allowed call is made as it is or not at all, so other
     /// arguments and further questions do not count.
     pub(crate) async fn asked_again(
         &self,

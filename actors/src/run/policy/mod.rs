@@ -167,7 +167,7 @@ pub trait Policy: Send + 'static {
     /// of them runs. To wait for the world outside, return [`BeforeTool::Ask`]: the other calls go
     /// on meanwhile. Waiting inside of the hook (`cx.ask(..).await`) holds up the whole batch.
     ///
-    /// What stood when somebody was asked may not stand when the answer comes, perhaps days later. So this hook is
+    /// An answer may come days after its question, when the policy would decide otherwise. So this hook is
     /// [asked again](PolicyContext::is_asked_again) about a call that was approved, or for which a credential was given,
     /// before it is made; and about one for which a later policy asked. Then only [`BeforeTool::Result`] counts: what was
     /// allowed is made as it is or not at all.

@@ -15,7 +15,7 @@ use crate::{recording::Recording, suite::Sample};
 pub struct AnswerSpec {
     /// Its name; `answer` where it is left out.
     pub name: Option<String>,
-    /// What the answer is read as.
+    /// The form in which the answer is read.
     #[serde(rename = "as")]
     pub form: AnswerForm,
     /// For `number`: by how much the answer may differ.
