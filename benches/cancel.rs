@@ -108,7 +108,7 @@ async fn ours(store: impl Into<StoreHandle>) -> Took {
     let began = Instant::now();
     let ms = || began.elapsed().as_secs_f64() * 1e3;
     assert!(run.cancel("enough").await.unwrap());
-    // What `cancel` put into the inbox is durable; the run's own entry follows.
+    // What `cancel` put into the mailbox is durable; the run's own entry follows.
     while run.status().await.unwrap().status == RunStatus::Running {
         tokio::task::yield_now().await;
     }

@@ -19,7 +19,7 @@ impl Behavior for Courier {
 
         // The first of two wins; the other is dropped, and the journal says so. Branches keep the
         // operations of the two apart.
-        let (road, rail) = (cx.branch("road"), cx.branch("rail"));
+        let (road, rail) = (cx.lane("road"), cx.lane("rail"));
         let routes = vec![
             road.sleep(Duration::from_millis(40)),
             rail.sleep(Duration::from_secs(3600)),

@@ -31,7 +31,7 @@ async fn main() -> Result<(), ghostlight::Error> {
     }
 
     // Another session goes on from the second turn; the first one knows nothing of it.
-    let dinner = party.branch(2, "dinner").await?;
+    let dinner = party.fork(2, "dinner").await?;
     let run = dinner.send("Zoe").await?;
     println!("dinner: {}", run.outcome().await?.text());
 

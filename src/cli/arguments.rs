@@ -90,7 +90,7 @@ pub(super) enum Command {
     Show(Show),
     /// List sessions
     Sessions(Sessions),
-    /// List, show, branch, rewind, delete, export or import sessions, or print an artifact of one
+    /// List, show, fork, rewind, delete, export or import sessions, or print an artifact of one
     Session(Session),
     /// List, show, search, forget or export what a team remembers
     #[cfg(feature = "memory")]

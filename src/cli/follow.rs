@@ -11,7 +11,7 @@ use std::{
 
 use ghostlight_actors::{
     actor::{EventStream, Run, System, SystemError},
-    contract::{Clock as _, InboxBody, RunRow, RunStatus, SystemClock},
+    contract::{Clock as _, ItemBody, RunRow, RunStatus, SystemClock},
     safety::redact_json,
     vocabulary::{Event, EventRecord, OperationId, Outcome, QuestionKind, RunId, SessionId},
 };
@@ -394,7 +394,7 @@ impl Follow {
         }
     }
 
-    /// The questions that have no answer yet, not even in an inbox.
+    /// The questions that have no answer yet, not even in a mailbox.
     async fn unanswered(&self, system: &System, run: &Run) -> Result<Vec<Open>, Failure> {
         let now = SystemClock::new().now();
         let mut candidates = Vec::new();
@@ -403,16 +403,16 @@ impl Follow {
             if expired || self.answered.contains(&(asking, operation)) {
                 continue;
             }
-            let inbox = system.store().inbox(asking).await?;
-            let answers = |body: &InboxBody| matches!(body, InboxBody::Answer { operation: to, .. } if *to == operation);
-            if !inbox.iter().any(|item| answers(&item.body)) {
+            let mailbox = system.store().mailbox(asking).await?;
+            let answers = |body: &ItemBody| matches!(body, ItemBody::Answer { operation: to, .. } if *to == operation);
+            if !mailbox.iter().any(|item| answers(&item.body)) {
                 candidates.push((asking, operation));
             }
         }
         if candidates.is_empty() {
             return Ok(Vec::new());
         }
-        // An answer may have moved from the inbox to the journal between the two reads.
+        // An answer may have moved from the mailbox to the journal between the two reads.
         let mut open = run.questions().await?;
         open.retain(|open| candidates.contains(&(open.0, open.1)));
         Ok(open)

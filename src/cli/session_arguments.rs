@@ -49,7 +49,8 @@ pub(super) enum SessionAct {
     /// Show a session's turns, state and artifacts
     Show(SessionShow),
     /// Begin another session that goes on from a point of this one
-    Branch(SessionBranch),
+    #[command(alias = "branch")]
+    Fork(SessionFork),
     /// Go back to a point of the session; nothing is deleted
     Rewind(SessionRewind),
     /// Delete a session for good: its turns, its state, its artifacts and its runs
@@ -80,14 +81,14 @@ pub(super) struct SessionShow {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct SessionBranch {
+pub(super) struct SessionFork {
     /// The session, as TEAM/KEY
     #[arg(value_name = "SESSION", value_parser = session)]
     pub(super) session: SessionId,
-    /// How many of its turns the branch has [default: all]
+    /// How many of its turns the fork has [default: all]
     #[arg(long, value_name = "NUMBER")]
     pub(super) turns: Option<u64>,
-    /// The key of the branch
+    /// The key of the fork
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     pub(super) to: String,
     #[command(flatten)]

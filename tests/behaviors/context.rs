@@ -488,7 +488,7 @@ async fn a_session_that_is_branched_or_rewound_knows_nothing_of_what_came_later(
         stage.ask(format!("question{turn}")).await;
     }
     let session = stage.system.session("desk", "session");
-    let branch = session.branch(8, "other").await.unwrap();
+    let branch = session.fork(8, "other").await.unwrap();
     session.rewind(8).await.unwrap();
     for session in [branch, session] {
         for turn in 0..12 {
@@ -518,7 +518,7 @@ async fn killed_at_any_commit_loops_on_branches_sum_up_and_spill_as_they_did() {
     let scenario = Scenario::new("desk", move |builder, _log| {
         let (summed_up, moved) = counters.clone();
         let agent = Agent::from_fn("desk", |cx: RunContext| async move {
-            let (left, right) = (cx.branch("left"), cx.branch("right"));
+            let (left, right) = (cx.lane("left"), cx.lane("right"));
             let (mut a, mut b) = (
                 AgentLoop::new(&left)?.inner(),
                 AgentLoop::new(&right)?.inner(),

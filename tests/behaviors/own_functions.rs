@@ -482,7 +482,7 @@ impl Policy for Cashier {
 async fn side_by_side(cx: RunContext) -> Result<Outcome, AgentError> {
     let charge = |id: &str| call(id, "charge", json!({"id": id}));
     let look = |id: &str| call(id, "look", json!({"id": id}));
-    let left = cx.branch("left");
+    let left = cx.lane("left");
     let (mine, right, said) = futures_util::try_join!(
         left.tools([charge("1"), look("2"), charge("3")]),
         cx.tools([look("4"), charge("5"), look("6")]),

@@ -114,7 +114,7 @@ fn a_session_has_a_name_and_is_listed_by_all_of_it() {
     let listed = desk.shipped(&["sessions"]).exits(0).out;
     let name = listed.lines().nth(1).unwrap().split(' ').next().unwrap();
     desk.shipped(&["session", "show", name]).exits(0);
-    desk.shipped(&["session", "branch", name, "--to", ""])
+    desk.shipped(&["session", "fork", name, "--to", ""])
         .exits(2);
 }
 

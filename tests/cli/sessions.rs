@@ -53,13 +53,13 @@ fn a_session_is_listed_shown_branched_rewound_exported_and_imported() {
     };
     let text = desk.run(&["session", "show", &s]).exits(0).out;
     assert!(text.contains("two") && text.contains("done"), "{text}");
-    desk.run(&["session", "branch", &s, "--turns", "1", "--to", "b"])
+    desk.run(&["session", "fork", &s, "--turns", "1", "--to", "b"])
         .exits(0);
     desk.run(&["run", "team.yaml", "else", "--session", "b"])
         .exits(0);
     assert_eq!(shown(&format!("{team}/b")), ["one", "else"]);
     // One that begins anew is there, too.
-    desk.run(&["session", "branch", &s, "--turns", "0", "--to", "anew"])
+    desk.run(&["session", "fork", &s, "--turns", "0", "--to", "anew"])
         .exits(0);
     assert!(shown(&format!("{team}/anew")).is_empty());
     desk.run(&["session", "rewind", &s, "--turns", "1"])
@@ -125,7 +125,7 @@ fn a_mistyped_store_is_told_and_none_is_made() {
     let run = "0190c1c2-0000-7000-8000-000000000000";
     let acts: [&[&str]; 8] = [
         &["session", "show", "t/s"],
-        &["session", "branch", "t/s", "--to", "b"],
+        &["session", "fork", "t/s", "--to", "b"],
         &["session", "rewind", "t/s", "--turns", "0"],
         &["session", "delete", "t/s"],
         &["resume", run],

@@ -335,14 +335,14 @@ struct S;
     #[test]
     fn paths_inside_macro_calls_and_macro_bodies_are_found() {
         let text = r#"
-fn f() { tokio::select! { x = crate::actor::wait() => vec![super::inbox::take(x)] } }
+fn f() { tokio::select! { x = crate::actor::wait() => vec![super::mailbox::take(x)] } }
 macro_rules! m { () => { $crate::session::{fold, state::State} } }
 "#;
         assert_eq!(
             found("session::turn", text),
             [
                 "2:ghostlight_actors::actor::wait",
-                "2:ghostlight_actors::session::inbox::take",
+                "2:ghostlight_actors::session::mailbox::take",
                 "3:ghostlight_actors::session::fold",
                 "3:ghostlight_actors::session::state::State",
             ]

@@ -89,7 +89,7 @@ async fn an_attempt_that_is_cut_off_has_its_second_line_too() {
     };
     let agent = Agent::from_fn("desk", |cx: RunContext| async move {
         let calls = ["look", "pay"].map(|name| ToolCall::new(name, name, json!({})));
-        let model = cx.branch("model");
+        let model = cx.lane("model");
         let asked = model.model(model.model_request(cx.conversation()));
         let (results, _) = futures_util::join!(cx.tools(calls), asked);
         Ok(Outcome::answer(format!("{:?}", results?)))

@@ -17,7 +17,7 @@ mod sqlite_durability;
 mod sqlite_every;
 mod sqlite_files;
 mod sqlite_idle_sessions;
-mod sqlite_inbox;
+mod sqlite_mailbox;
 mod sqlite_processes;
 mod sqlite_refusals;
 mod sqlite_sectors;

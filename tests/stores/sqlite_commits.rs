@@ -6,7 +6,7 @@ use futures_util::future;
 use ghostlight::stores::{SqliteStore, sqlite::Options};
 use ghostlight_actors::{
     contract::{
-        Append, Batch, Expected, InboxBody, InboxItem, RunRow, StateWrite, Store, StoreError,
+        Append, Batch, Expected, ItemBody, MailboxItem, RunRow, StateWrite, Store, StoreError,
     },
     vocabulary::{Digest, Timestamp},
 };
@@ -69,7 +69,7 @@ async fn each_change_alone_is_a_commit() {
         assert_eq!(now, before + 1, "{what}");
         before = now;
     };
-    let item = |id: &str| InboxItem::new(id, Timestamp(1), InboxBody::Retry);
+    let item = |id: &str| MailboxItem::new(id, Timestamp(1), ItemBody::Retry);
     store.post(run(1), item("a")).await.unwrap();
     is_next("a post");
     store.claim(run(1).into(), false).await.unwrap();

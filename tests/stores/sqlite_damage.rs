@@ -8,7 +8,7 @@ use std::{fs, sync::Arc};
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
     contract::{
-        Append, Batch, Expected, InboxBody, InboxItem, RunFilter, StateWrite, Store, StoreError,
+        Append, Batch, Expected, ItemBody, MailboxItem, RunFilter, StateWrite, Store, StoreError,
     },
     vocabulary::{Digest, SessionId, Timestamp},
 };
@@ -44,7 +44,7 @@ pub(crate) async fn fill(store: &SqliteStore) {
     let append = Append::new(session(), 0, epoch, lines(&["turn"]));
     commit(store, Batch::of(append)).await.unwrap();
     for id in ["taken", "left"] {
-        let item = InboxItem::new(id, Timestamp(7), InboxBody::Retry);
+        let item = MailboxItem::new(id, Timestamp(7), ItemBody::Retry);
         store.post(run(1), item).await.unwrap();
     }
     let mut batch = appending(1, 2, &["third"]);
@@ -88,7 +88,7 @@ pub(crate) async fn ask(store: &SqliteStore) -> Answers {
         store.state(text("scope"), text("b")),
         store.scope(text("scope")),
         store.blob(Digest::of(b"blob")),
-        store.inbox(run(1)),
+        store.mailbox(run(1)),
         store.posted(0),
         store.checkpoint(session()),
     );

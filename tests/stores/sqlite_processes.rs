@@ -8,7 +8,7 @@ use std::{
 
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
-    contract::{Append, Batch, InboxBody, InboxItem, Store, StoreError},
+    contract::{Append, Batch, ItemBody, MailboxItem, Store, StoreError},
     vocabulary::Timestamp,
 };
 
@@ -122,7 +122,7 @@ async fn obey(store: &Path) {
                     .map(drop)
             }
             "post" => {
-                let item = InboxItem::new("from outside", Timestamp(1), InboxBody::Retry);
+                let item = MailboxItem::new("from outside", Timestamp(1), ItemBody::Retry);
                 store.post(run(1), item).await.map(drop)
             }
             "read" => texts(&store, 1).await.map(drop),
@@ -203,7 +203,7 @@ async fn a_process_posts_while_another_one_owns_the_run() {
     let (later, runs) = store.posted(mark).await.unwrap();
     assert_eq!(runs, [run(1)]);
     assert_eq!(store.posted(later).await.unwrap(), (later, vec![]));
-    assert_eq!(store.inbox(run(1)).await.unwrap().len(), 1);
+    assert_eq!(store.mailbox(run(1)).await.unwrap().len(), 1);
     // Another process's commit does not stop the owner's.
     commit(&store, appending(1, 1, &["more"])).await.unwrap();
     assert_eq!(outside.ask("close"), "ok");

@@ -13,7 +13,7 @@ use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, RunStatus, SessionFilter,
+        Batch, Claim, Committed, MailboxItem, RunFilter, RunRow, RunStatus, SessionFilter,
         SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     run::{Agent, RunContext},
@@ -105,9 +105,9 @@ impl Store for Narrow {
         fn state(scope: String, key: String) -> StateSlot;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: InboxItem) -> bool;
+        fn post(run: RunId, item: MailboxItem) -> bool;
         fn posted(after: u64) -> (u64, Vec<RunId>);
-        fn inbox_after(run: RunId, after: u64) -> Vec<(u64, InboxItem)>;
+        fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
         fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
     }

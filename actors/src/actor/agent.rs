@@ -1,4 +1,4 @@
-//! An agent: its mailbox keeps the books, its runs live in linked children.
+//! An agent: its actor keeps the books, its runs live in linked children.
 
 mod asking;
 mod children;
@@ -24,7 +24,7 @@ pub(super) use steering::unread_turns;
 
 use super::{
     SystemError,
-    agent_message::{AgentMessage, Place, TurnReply, WakeReply},
+    agent_command::{AgentCommand, Place, TurnReply, WakeReply},
     launch::load_run,
     live_runs::Route,
     loaded::Claiming,
@@ -35,8 +35,8 @@ use super::{
 use crate::{
     contract::Claim,
     run::{
-        ChildReport, ChildStart, Command, Life, Loaded, ParentSender, Ports, RunMailbox, RunSender,
-        RunTask, SessionTail,
+        ChildReport, ChildStart, Command, Incarnation, Loaded, ParentSender, Ports, RunCommands,
+        RunSender, RunTask, SessionTail,
     },
     session::{SessionFold, Turn, TurnQueue},
     vocabulary::{AgentError, RunId, SessionId},
@@ -47,7 +47,7 @@ use crate::{
 pub(crate) struct Agent;
 
 pub(crate) struct AgentState {
-    myself: ActorRef<AgentMessage>,
+    myself: ActorRef<AgentCommand>,
     shared: Arc<Shared>,
     session: Option<SessionState>,
     /// Ordered by id, like the maps below, so that a simulation repeats the order of what is
@@ -69,7 +69,7 @@ pub(crate) struct AgentState {
 /// An agent below.
 #[derive(Default)]
 struct Below {
-    actor: Option<ActorRef<AgentMessage>>,
+    actor: Option<ActorRef<AgentCommand>>,
     failures: Failures,
     /// The agent was lost, and starts again after a pause; work for it waits until then.
     pausing: bool,
@@ -86,7 +86,7 @@ struct SessionState {
     /// How many entries the readable checkpoint covers.
     kept: Arc<AtomicU64>,
     /// Turns that were said to a run which ended without reading them, by their ids: they are
-    /// struck off its inbox when they begin.
+    /// struck off its mailbox when they begin.
     unread: BTreeMap<String, RunId>,
     /// Turns that came before the journal was read.
     early: Vec<(Turn, TurnReply)>,
@@ -103,22 +103,22 @@ struct SessionState {
 /// A run that this agent hosts.
 struct Hosted {
     /// The actor that carries the run now.
-    life: Option<ActorId>,
+    incarnation: Option<ActorId>,
     route: Route,
-    /// The receiving end of the run's commands, until a life of the run takes it.
-    commands: Option<RunMailbox>,
+    /// The receiving end of the run's commands, until an incarnation of the run takes it.
+    commands: Option<RunCommands>,
     child: Option<ChildStart>,
     failures: Failures,
     give_up: Option<AgentError>,
     wake: Option<WakeReply>,
     /// The run waits until it is retried or cancelled; nothing of it is under way.
     parked: bool,
-    /// Why its last life was lost.
+    /// Why its last incarnation was lost.
     lost: Option<String>,
 }
 
 impl Actor for Agent {
-    type Msg = AgentMessage;
+    type Msg = AgentCommand;
     type State = AgentState;
     /// The session, for an agent that holds one.
     type Arguments = (Arc<Shared>, Option<SessionId>);
@@ -165,7 +165,7 @@ impl Actor for Agent {
     fn handle(
         &self,
         _myself: ActorRef<Self::Msg>,
-        message: AgentMessage,
+        message: AgentCommand,
         state: &mut AgentState,
     ) -> impl Future<Output = Result<(), ActorProcessingErr>> + Send {
         state.hear(message);
@@ -180,8 +180,8 @@ impl Actor for Agent {
     ) -> impl Future<Output = Result<(), ActorProcessingErr>> + Send {
         let lost = match event {
             SupervisionEvent::ActorFailed(cell, error) => Some((cell, error.to_string())),
-            // A life that came to rest has reported it, and stops without a reason. The report may
-            // still wait in the mailbox, since supervision events overtake messages.
+            // An incarnation that came to rest has reported it, and stops without a reason. The report may
+            // still wait in the actor's queue, since supervision events overtake messages.
             SupervisionEvent::ActorTerminated(cell, _, reason) => reason.map(|why| (cell, why)),
             _ => None,
         };
@@ -198,7 +198,7 @@ impl Actor for Agent {
     ) -> Result<(), ActorProcessingErr> {
         // Runs are dropped where they stand: their journals have everything.
         for (run, hosted) in std::mem::take(&mut state.runs) {
-            hosted.route.door.tell(Command::LetGo);
+            hosted.route.sender.tell(Command::LetGo);
             state.shared.services.previewer.live.remove(run);
         }
         Ok(())
@@ -215,7 +215,7 @@ fn answer(reply: Option<WakeReply>, result: Result<RunId, SystemError>) {
 
 /// Starts an actor below an agent. Its `pre_start` waits for nothing, so no handler of the agent has to wait for the start.
 fn start_below<A: Actor>(
-    agent: &ActorRef<AgentMessage>,
+    agent: &ActorRef<AgentCommand>,
     actor: A,
     arguments: A::Arguments,
 ) -> Option<ActorRef<A::Msg>> {
@@ -247,7 +247,7 @@ impl AgentState {
             return;
         }
         if let Some(hosted) = self.runs.get_mut(&run) {
-            hosted.route.door.tell(Command::Inbox);
+            hosted.route.sender.tell(Command::Mailbox);
             answer(reply, Ok(run));
             return;
         }
@@ -284,7 +284,7 @@ impl AgentState {
         }
     }
 
-    /// Claims a run (a child below its parent) and reads its journal, outside the mailbox.
+    /// Claims a run (a child below its parent) and reads its journal, outside the actor.
     fn load(&mut self, run: RunId, claim: Claiming) {
         self.load_from(None, run, claim);
     }
@@ -318,7 +318,7 @@ impl AgentState {
                 Ok(()) => load_run(&services, run, claim, held, aside, known).await,
                 Err(error) => Err(error.into()),
             };
-            [AgentMessage::RunLoaded(Box::new((run, loaded)))]
+            [AgentCommand::RunLoaded(Box::new((run, loaded)))]
         });
     }
 
@@ -333,10 +333,10 @@ impl AgentState {
         });
     }
 
-    /// Does work beside the mailbox. The messages in which it results come to this agent.
+    /// Does work beside the actor. The messages in which it results come to this agent.
     fn beside<M>(&mut self, work: impl Future<Output = M> + Send + 'static)
     where
-        M: IntoIterator<Item = AgentMessage>,
+        M: IntoIterator<Item = AgentCommand>,
     {
         let myself = self.myself.clone();
         self.loads.spawn(async move {
@@ -409,21 +409,22 @@ impl AgentState {
         let parent = child
             .as_ref()
             .map(|child| ParentSender::of(child.run, child.sender.clone()));
-        let (door, commands) = above.map_or_else(RunSender::channel, |above| above.door.beside());
+        let (sender, commands) =
+            above.map_or_else(RunSender::channel, |above| above.sender.beside());
         let start = child.as_ref().map(|child| &child.start);
         let path = start.map_or_else(Vec::new, |start| start.path.clone());
         let route = Route {
             root: start.map_or(run, |start| start.root),
             path: path.into(),
             host: self.myself.clone(),
-            door,
+            sender,
             cancelled,
             parent,
         };
         live.insert(run, route.clone());
         self.runs.entry(run).or_insert_with(|| {
             Box::new(Hosted {
-                life: None,
+                incarnation: None,
                 route,
                 commands: Some(commands),
                 child,
@@ -443,11 +444,11 @@ impl AgentState {
             return;
         };
         let commands = hosted.commands.take().unwrap_or_else(|| {
-            let (door, commands) = hosted.route.door.beside();
-            hosted.route.door = door;
+            let (sender, commands) = hosted.route.sender.beside();
+            hosted.route.sender = sender;
             commands
         });
-        let sender = hosted.route.door.clone();
+        let sender = hosted.route.sender.clone();
         (hosted.route.root, hosted.route.path) = (loaded.row.root, loaded.row.path.clone().into());
         services.previewer.live.insert(run, hosted.route.clone());
         let session = self.session.as_ref().and_then(|session| {
@@ -458,14 +459,14 @@ impl AgentState {
         let (history, session) = session.unzip();
         let ports: Arc<dyn Ports> = Arc::new(services.clone());
         let history = loaded.history.take().or(history).unwrap_or_default();
-        let inbox_is_empty = loaded.inbox_is_empty;
+        let mailbox_is_empty = loaded.mailbox_is_empty;
         let team = self.shared.team(&loaded.row.team);
         let version = team.as_ref().map_or(0, |team| team.pinned.team.version);
         let registry = team.map_or_else(|| services.registry.clone(), |team| team.registry);
-        let door = (sender, commands);
+        let commands = (sender, commands);
         if hosted.child.is_none() && hosted.route.cancelled.is_cancelled() {
-            // An earlier life was being cancelled. Only a cancellation that is recorded or still in
-            // the inbox counts: no run above this one can cancel it.
+            // An earlier incarnation was being cancelled. Only a cancellation that is recorded or still in
+            // the mailbox counts: no run above this one can cancel it.
             hosted.route.cancelled = CancellationToken::new();
         }
         let limits = &self.shared.limits;
@@ -474,17 +475,17 @@ impl AgentState {
             history,
             registry,
             ports,
-            door,
+            commands,
             cancelled: hosted.route.cancelled.clone(),
             parent: hosted.route.parent.clone(),
             session,
-            life: Life {
+            incarnation: Incarnation {
                 give_up: hosted.give_up.take(),
                 cancel: hosted.child.as_ref().and_then(|child| child.cancel.clone()),
                 recovered: recovered.is_some(),
                 lost: hosted.lost.take(),
                 when_recovered: recovered.filter(|told| !told.is_closed()),
-                inbox_is_empty,
+                mailbox_is_empty,
                 version,
                 poison_after: limits.poison_after,
                 process: services.process,
@@ -497,7 +498,7 @@ impl AgentState {
             self.forget(run);
             return;
         };
-        hosted.life = Some(actor.get_id());
+        hosted.incarnation = Some(actor.get_id());
         if let Some(session) = &mut self.session {
             session.sleeping = None;
         }
@@ -506,7 +507,7 @@ impl AgentState {
     }
 
     /// Answers once the run's recovery is durable: from then on the store's record of the run is
-    /// about this life.
+    /// about this incarnation.
     fn answer_when_recovered(
         &mut self,
         reply: Option<WakeReply>,
@@ -516,7 +517,7 @@ impl AgentState {
         let (taken, when_taken) = oneshot::channel();
         if let Some(reply) = reply {
             self.loads.spawn(async move {
-                // A life that ends before it begins has been reported as the run's own rest.
+                // An incarnation that ends before it begins has been reported as the run's own rest.
                 let _ = when_taken.await;
                 let _ = reply.send(Ok(run));
             });

@@ -3,7 +3,7 @@
 //! The task of the run that asks for a call carries the call. So a call costs no message, and it
 //! has a task of its own only where code that blocks is to be kept off the run. When the run goes
 //! away in the middle of the call (a panic, a kill), the call's keeper, an actor, carries it to its
-//! end, and the run's next life joins it there.
+//! end, and the run's next incarnation joins it there.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -27,7 +27,7 @@ use crate::{
     vocabulary::{OperationId, RunId},
 };
 
-/// A call's key: its run and its operation, in every life of the run.
+/// A call's key: its run and its operation, in every incarnation of the run.
 pub(crate) type CallKey = (RunId, OperationId);
 
 /// The calls of one kind, and the way to their keeper. Cloning shares both.
@@ -55,8 +55,8 @@ impl<T: Send + 'static> Default for CallTable<T> {
     }
 }
 
-/// A digest of what a call asks for. A life of a run whose answer was lost on its way to the disk may have asked for
-/// something else with an operation than the next life does.
+/// A digest of what a call asks for. An incarnation of a run whose answer was lost on its way to the disk may have asked for
+/// something else with an operation than the next incarnation does.
 pub(crate) type Asked = u64;
 
 /// How a call is to be carried.
@@ -82,7 +82,7 @@ impl<T: Send + 'static> CallTable<T> {
         }
     }
 
-    /// The end of a call that an earlier life of the run began, if the keeper has it. A call that asked for something
+    /// The end of a call that an earlier incarnation of the run began, if the keeper has it. A call that asked for something
     /// else is ended: nobody wants it.
     pub(crate) async fn join(&self, Manner { key, asked, .. }: &Manner) -> Option<T> {
         self.ask(|reply| KeeperMessage::Join(*key, *asked, reply))
@@ -100,7 +100,7 @@ impl<T: Send + 'static> CallTable<T> {
         let _ = self.keeper.send(KeeperMessage::Forget(key));
     }
 
-    /// Ends the calls of a run that is about to end and that the keeper still has: an earlier life
+    /// Ends the calls of a run that is about to end and that the keeper still has: an earlier incarnation
     /// began them on an answer that was lost on its way to the disk.
     pub(crate) async fn forget_run(&self, run: RunId) {
         self.ask(|reply| KeeperMessage::ForgetRun(run, reply)).await;

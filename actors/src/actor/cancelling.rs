@@ -3,9 +3,9 @@
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::{Run, SystemError, acting::Use, looks::Looks, recording::each_line};
+use super::{Run, SystemError, acting::Use, poll_interval::PollInterval, recording::each_line};
 use crate::{
-    contract::{InboxBody, RunStatus, StoreError},
+    contract::{ItemBody, RunStatus, StoreError},
     run::{is_error, read_end},
     vocabulary::{Entry, ErrorKind, OperationId, RunId},
 };
@@ -42,7 +42,7 @@ impl Run {
     pub async fn cancel(&self, reason: impl Into<String>) -> Result<bool, SystemError> {
         self.check(Use::Act).await?;
         let reason = reason.into();
-        self.post_if_open("cancel".to_owned(), InboxBody::Cancel { reason })
+        self.post_if_open("cancel".to_owned(), ItemBody::Cancel { reason })
             .await
     }
 
@@ -75,20 +75,20 @@ impl Run {
             return Ok(false);
         }
         let id = format!("cancel/{operation}/{}", services.fresh_id());
-        let body = InboxBody::CancelCall { operation };
+        let body = ItemBody::CancelCall { operation };
         if self.is_at_rest().await? || !self.post_if_open(id.clone(), body).await? {
             return Ok(false);
         }
-        let mut looks = Looks::new();
+        let mut interval = PollInterval::new();
         loop {
-            let inbox = services.store.inbox(self.id).await?;
-            if inbox.iter().all(|item| item.id != id) || self.is_at_rest().await? {
+            let mailbox = services.store.mailbox(self.id).await?;
+            if mailbox.iter().all(|item| item.id != id) || self.is_at_rest().await? {
                 return Ok(self.was_cancelled(operation).await?.unwrap_or(false));
             }
             if self.system.shared().is_stopped() {
                 return Err(SystemError::Stopped);
             }
-            services.clock.sleep(looks.pause()).await;
+            services.clock.sleep(interval.pause()).await;
         }
     }
 

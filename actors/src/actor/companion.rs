@@ -92,7 +92,7 @@ pub struct Companion<M> {
 }
 
 impl<M: Message> Companion<M> {
-    /// Asks the actor something. If it dies before it answers, its next life is asked.
+    /// Asks the actor something. If it dies before it answers, its next incarnation is asked.
     ///
     /// # Errors
     /// When the actor does not come back.

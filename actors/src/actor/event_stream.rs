@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    looks::Looks,
     observers::{Shown, Subscription},
+    poll_interval::PollInterval,
 };
 use crate::{
     contract::{BoxFuture, Clock, RunStatus, StoreError, StoreHandle, TreeLine},
@@ -42,7 +42,7 @@ pub struct EventStream {
     after: u64,
     /// How many entries are read next.
     page: usize,
-    looks: Looks,
+    interval: PollInterval,
     /// The event at which an earlier reader stopped, by its position and part.
     stopped_at: Option<(u64, u32)>,
     /// Whether the observer knows what was recorded before the point at which this stream begins.
@@ -104,7 +104,7 @@ impl EventStream {
             root,
             after: 0,
             page: PAGE.0,
-            looks: Looks::between(LOOK.0, LOOK.1),
+            interval: PollInterval::between(LOOK.0, LOOK.1),
             stopped_at: None,
             is_primed: true,
             ready: VecDeque::new(),
@@ -385,7 +385,7 @@ impl EventStream {
         if any {
             let bytes: usize = lines.iter().map(|line| line.stored.line.text.len()).sum();
             self.page = (PAGE_BYTES * lines.len() / bytes.max(1)).clamp(PAGE.0, PAGE.1);
-            self.looks.restart();
+            self.interval.restart();
         }
         if !any && let Some(at) = self.store.deleted(self.root).await? {
             let run = self.root;
@@ -446,7 +446,7 @@ impl EventStream {
 
     /// Waits for more to read, or for a preview.
     async fn wait(&mut self) {
-        let look = self.clock.sleep(self.looks.pause());
+        let look = self.clock.sleep(self.interval.pause());
         let Subscription {
             position, previews, ..
         } = &mut self.subscription;

@@ -11,9 +11,9 @@ use super::{
     Run, SystemError, acting::Use, launch::first_of, loaded::start_of, recording::recording,
 };
 use crate::{
-    contract::{Append, Batch, InboxBody, InboxItem, Line, RunRow, RunStatus, StoreError},
+    contract::{Append, Batch, ItemBody, Line, MailboxItem, RunRow, RunStatus, StoreError},
     definition::TeamSpec,
-    run::{Branch, ForkedRun, Task, fork, row_of},
+    run::{ForkTarget, ForkedRun, Task, fork, row_of},
     vocabulary::{Digest, Entry, JournalId, Message, RunId, SessionId, SessionTurn},
 };
 
@@ -128,7 +128,7 @@ impl Run {
         };
         // The session from which the fork's session goes on.
         let from = recording.session.as_ref().filter(|_| in_session);
-        let branch = Branch {
+        let target = ForkTarget {
             run,
             session: session.clone(),
             history: history.len() as u64 + u64::from(from.is_some()),
@@ -136,7 +136,7 @@ impl Run {
             version: entry.pinned.team.version,
             now: shared.services.clock.now(),
         };
-        let forked = fork(&recording, self.id, options.at, &branch)?;
+        let forked = fork(&recording, self.id, options.at, &target)?;
         let own = options.team.as_ref().and(definition.as_ref());
         let own = own.map(|(digest, _)| *digest);
         if self.is_made(&session, run, (forked.at, own)).await? {
@@ -147,7 +147,7 @@ impl Run {
         if let (Some(input), 1, Some(first)) = (&options.input, forked.at, runs.first_mut()) {
             first.say(input.clone());
         } else if let Some(input) = options.input {
-            let item = InboxItem::new("fork", branch.now, InboxBody::Steer(input));
+            let item = MailboxItem::new("fork", target.now, ItemBody::Steer(input));
             posts.push((run, item));
         }
         let journal = JournalId::Session(session.clone());
@@ -166,7 +166,7 @@ impl Run {
                 .map_or(0, |line| line.stored.position);
             let state = SessionContents::of_session(store, from, began).await?;
             let branched = branched(from, &state.values, None);
-            lines.push(Line::encode(branch.now, &branched)?);
+            lines.push(Line::encode(target.now, &branched)?);
         }
         let said = runs.first().map(|run| run.start.input.clone());
         let mut turn = SessionTurn::new(TURN, run, said.unwrap_or_else(|| begun.input.clone()));
@@ -175,13 +175,13 @@ impl Run {
             turn.owner = begun.owner;
         }
         lines.push(Line::encode(
-            branch.now,
+            target.now,
             &Entry::TurnStarted(Box::new(turn)),
         )?);
         let mut batch = Batch::of(Append::new(journal, 0, claim.epoch, lines));
         batch.blobs.extend(definition);
         batch.posts = posts;
-        batch.appends.extend(appends(&runs, &branch)?);
+        batch.appends.extend(appends(&runs, &target)?);
         let place = (forked.cut, &forked.copies);
         batch.writes = session_contents::memory(&recording, place, store, run).await?;
         if let Some(from) = from {
@@ -226,11 +226,11 @@ impl ForkedRun {
     }
 
     /// Its row in the index.
-    fn row(&self, branch: &Branch) -> RunRow {
-        let mut row = row_of(self.run, &self.start, branch.version);
+    fn row(&self, target: &ForkTarget) -> RunRow {
+        let mut row = row_of(self.run, &self.start, target.version);
         // The first run and the journals in which it goes on.
         if self.start.parent.is_none() {
-            row.session = Some(branch.session.clone());
+            row.session = Some(target.session.clone());
         }
         if let Some(end) = &self.end {
             row.status = RunStatus::of(end);
@@ -250,7 +250,7 @@ impl ForkedRun {
 }
 
 /// The journals of a fork's tree, in the order of the recorded one's commits.
-fn appends(runs: &[ForkedRun], branch: &Branch) -> Result<Vec<Append>, StoreError> {
+fn appends(runs: &[ForkedRun], target: &ForkTarget) -> Result<Vec<Append>, StoreError> {
     let mut entries: Vec<(u64, &ForkedRun, &Entry)> = Vec::new();
     for run in runs {
         let of_run = run.entries.iter();
@@ -260,14 +260,14 @@ fn appends(runs: &[ForkedRun], branch: &Branch) -> Result<Vec<Append>, StoreErro
     let mut have: BTreeMap<RunId, u64> = BTreeMap::new();
     let mut appends: Vec<Append> = Vec::new();
     for (_, run, entry) in entries {
-        let line = Line::encode(branch.now, entry)?;
+        let line = Line::encode(target.now, entry)?;
         let have = have.entry(run.run).or_default();
         match appends.last_mut() {
             Some(last) if last.journal == JournalId::Run(run.run) => last.lines.push(line),
             _ => {
                 let append = Append::new(run.run, *have, 1, vec![line]);
                 let append = if *have == 0 {
-                    append.row(run.row(branch))
+                    append.row(run.row(target))
                 } else {
                     append
                 };

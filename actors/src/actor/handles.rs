@@ -7,16 +7,16 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    EventStream, System, SystemError, TextStream, acting::Use, loaded::end_of, looks::Looks,
-    observers::Subscription, recording::row_of,
+    EventStream, System, SystemError, TextStream, acting::Use, loaded::end_of,
+    observers::Subscription, poll_interval::PollInterval, recording::row_of,
 };
 use crate::{
     contract::{
-        InboxBody, InboxItem, Notice, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
+        ItemBody, MailboxItem, Notice, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
     },
     run::{
         Recorded,
-        operations::{self, AgentMessage as Told, Allowance, TopicCounts},
+        operations::{self, AgentMessage, Allowance, TopicCounts},
     },
     session::Turn,
     vocabulary::{AgentError, Answer, Message, Outcome, Part, RunEnd, RunId, SessionId, Spent},
@@ -249,7 +249,7 @@ impl Run {
         let mut watch = live.watch(self.id);
         if live.is_live(self.id) && !self.system.shared().is_stopped() {
             // The watch rings when the agent forgets the run, and when the System stops. A run
-            // whose actor is killed stays live until its next life has ended.
+            // whose actor is killed stays live until its next incarnation has ended.
             watch.rung().await;
         }
         watch.end()
@@ -276,7 +276,7 @@ impl Run {
     /// # Errors
     /// What the store fails with.
     pub async fn wait(&self) -> Result<RunRow, SystemError> {
-        let mut looks = Looks::new();
+        let mut interval = PollInterval::new();
         loop {
             let run = self.current().await?;
             let row = run.rest(|status| !status.is_under_way()).await?;
@@ -285,7 +285,7 @@ impl Run {
                 return Ok(row);
             }
             let services = &self.system.shared().services;
-            services.clock.sleep(looks.pause()).await;
+            services.clock.sleep(interval.pause()).await;
         }
     }
 
@@ -295,12 +295,12 @@ impl Run {
         let mut filter = RunFilter::open();
         filter.root = Some(row.root);
         for row in store.runs(filter).await? {
-            let stays = |item: &InboxItem| {
-                use InboxBody::{Begin, Begun, Message, Steer, Turn};
+            let stays = |item: &MailboxItem| {
+                use ItemBody::{Begin, Begun, Message, Steer, Turn};
                 let of_turns = matches!(item.body, Begin(_) | Begun { .. });
                 of_turns || matches!(item.body, Message { .. } | Steer(_) | Turn { .. })
             };
-            if !store.inbox(row.run).await?.iter().all(stays) {
+            if !store.mailbox(row.run).await?.iter().all(stays) {
                 return Ok(true);
             }
         }
@@ -314,7 +314,7 @@ impl Run {
     ) -> Result<RunRow, SystemError> {
         let services = &self.system.shared().services;
         let live = &services.previewer.live;
-        let (mut watch, mut looks) = (live.watch(self.id), Looks::new());
+        let (mut watch, mut interval) = (live.watch(self.id), PollInterval::new());
         loop {
             watch.mark();
             let told = services.store.news(Notice::Rested(self.id));
@@ -328,15 +328,15 @@ impl Run {
             if let Some(error) = live.failure(self.id) {
                 return Err(SystemError::Store(error));
             }
-            // The watch rings when a life of the run in this process ends. That the run begins to
+            // The watch rings when an incarnation of the run in this process ends. That the run begins to
             // wait, and what another process does, is told by the store or found by looking.
             if live.is_live(self.id) {
-                looks.restart();
+                interval.restart();
             }
             tokio::select! {
                 biased;
                 () = watch.rung() => {}
-                () = looks.next(&*services.clock, told) => {}
+                () = interval.next(&*services.clock, told) => {}
             }
         }
     }
@@ -382,17 +382,17 @@ impl Run {
     pub async fn steer(&self, text: impl Into<String>) -> Result<(), SystemError> {
         self.check(Use::Act).await?;
         let id = format!("steer/{}", self.system.shared().services.fresh_id());
-        self.post(id, InboxBody::Steer(Message::user(text)))
+        self.post(id, ItemBody::Steer(Message::user(text)))
             .await
             .map(drop)
     }
 
-    /// Puts a typed message into the run's inbox, for `RunContext::receive`.
+    /// Puts a typed message into the run's mailbox, for `RunContext::receive`.
     ///
     /// # Errors
     /// [`SystemError::UnknownRun`] when the run has ended; [`SystemError::Foreign`]; what the store
     /// fails with.
-    pub async fn tell<M: Told>(&self, message: &M) -> Result<(), SystemError> {
+    pub async fn tell<M: AgentMessage>(&self, message: &M) -> Result<(), SystemError> {
         let value = serde_json::to_value(message).map_err(|error| SystemError::Unwritable {
             message: M::NAME,
             error: error.to_string(),
@@ -400,7 +400,7 @@ impl Run {
         self.tell_named(M::NAME, value).await
     }
 
-    /// Puts a message into the run's inbox by the stable name of its type, for a program that does
+    /// Puts a message into the run's mailbox by the stable name of its type, for a program that does
     /// not have the type. A value of another form is refused where it is received.
     ///
     /// # Errors
@@ -409,7 +409,7 @@ impl Run {
         self.check(Use::Act).await?;
         let id = format!("tell/{}", self.system.shared().services.fresh_id());
         let name = name.to_owned();
-        let body = InboxBody::Message { name, value };
+        let body = ItemBody::Message { name, value };
         self.post(id, body).await.map(drop)
     }
 
@@ -425,9 +425,9 @@ impl Run {
         self.system.resume(self.id, false).await.map(drop)
     }
 
-    pub(super) async fn post(&self, id: String, body: InboxBody) -> Result<bool, SystemError> {
+    pub(super) async fn post(&self, id: String, body: ItemBody) -> Result<bool, SystemError> {
         let shared = self.system.shared();
-        let item = InboxItem::new(id, shared.services.clock.now(), body);
+        let item = MailboxItem::new(id, shared.services.clock.now(), body);
         let Some((run, fresh)) = shared.services.post_to(self.id, item).await? else {
             // The run does not exist, or it has ended.
             self.status().await?;
@@ -442,7 +442,7 @@ impl Run {
     pub(super) async fn post_if_open(
         &self,
         id: String,
-        body: InboxBody,
+        body: ItemBody,
     ) -> Result<bool, SystemError> {
         match self.post(id, body).await {
             Ok(_) => Ok(true),
@@ -520,7 +520,7 @@ impl System {
         let Ticket { run, operation } = ticket;
         let id = format!("result/{operation}");
         self.run(run)
-            .post(id, InboxBody::Result { operation, result })
+            .post(id, ItemBody::Result { operation, result })
             .await
             .map(drop)
     }

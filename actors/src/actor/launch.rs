@@ -1,4 +1,4 @@
-//! Reading and claiming what a run needs before it can go on, outside the agent's mailbox.
+//! Reading and claiming what a run needs before it can go on, outside the agent's actor.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -114,11 +114,11 @@ pub(crate) async fn recover_together(
     let runs = taken.iter().flatten().map(|taken| taken.run.row.run.into());
     let claims = claims_of(services, runs.collect()).await?;
     hold(&mut taken, claims, |taken| &mut taken.run.claim);
-    // A run that `posted` does not name has an empty inbox; its agent is told of later items.
+    // A run that `posted` does not name has an empty mailbox; its agent is told of later items.
     let (_, called) = services.store.posted(0).await?;
     let called: HashSet<RunId> = called.into_iter().collect();
     for RecoveredSession { run, .. } in taken.iter_mut().flatten() {
-        run.inbox_is_empty = !called.contains(&run.row.run);
+        run.mailbox_is_empty = !called.contains(&run.row.run);
     }
     Ok(taken)
 }

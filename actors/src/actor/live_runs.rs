@@ -13,7 +13,7 @@ use ractor::ActorRef;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::agent_message::{AgentMessage, Place};
+use super::agent_command::{AgentCommand, Place};
 use crate::{
     contract::StoreError,
     run::{Command, ParentSender, RunSender},
@@ -60,8 +60,8 @@ pub(crate) struct Route {
     pub(crate) root: RunId,
     pub(crate) path: Arc<[String]>,
     /// The actor that hosts the run.
-    pub(crate) host: ActorRef<AgentMessage>,
-    pub(crate) door: RunSender,
+    pub(crate) host: ActorRef<AgentCommand>,
+    pub(crate) sender: RunSender,
     pub(crate) cancelled: CancellationToken,
     /// The way to the run's parent, for a child.
     pub(crate) parent: Option<ParentSender>,
@@ -213,8 +213,8 @@ impl LiveRuns {
     pub(crate) fn retry_tree(&self, root: RunId) {
         let table = self.0.lock();
         for (run, route) in table.runs.iter().filter(|(_, route)| route.root == root) {
-            // A host that is gone has a next life, which tries all again.
-            let _ = route.host.cast(AgentMessage::Retry(*run));
+            // A host that is gone has a next incarnation, which tries all again.
+            let _ = route.host.cast(AgentCommand::Retry(*run));
         }
     }
 
@@ -230,7 +230,7 @@ impl LiveRuns {
     }
 
     /// Sends a message to the agent that hosts a run, if the run is live here.
-    pub(crate) fn tell_host(&self, run: RunId, message: AgentMessage) {
+    pub(crate) fn tell_host(&self, run: RunId, message: AgentCommand) {
         if let Some(route) = self.0.lock().runs.get(&run) {
             let _ = route.host.cast(message);
         }
@@ -241,7 +241,7 @@ impl LiveRuns {
         // Under the lock: a run that is forgotten gets no more commands.
         let table = self.0.lock();
         let route = table.runs.get(&run);
-        route.is_some_and(|route| route.door.tell(command))
+        route.is_some_and(|route| route.sender.tell(command))
     }
 
     /// How many root runs are live.
@@ -278,7 +278,7 @@ impl LiveRuns {
     pub(crate) fn let_go(&self) {
         let table = self.0.lock();
         for route in table.runs.values() {
-            route.door.tell(Command::LetGo);
+            route.sender.tell(Command::LetGo);
         }
         for watch in table.watched.values() {
             watch.send_modify(|rings| rings.count += 1);
@@ -297,13 +297,13 @@ mod tests {
     struct Host;
 
     impl Actor for Host {
-        type Msg = AgentMessage;
+        type Msg = AgentCommand;
         type State = ();
         type Arguments = ();
 
         async fn pre_start(
             &self,
-            _: ActorRef<AgentMessage>,
+            _: ActorRef<AgentCommand>,
             (): (),
         ) -> Result<(), ActorProcessingErr> {
             Ok(())
@@ -319,7 +319,7 @@ mod tests {
                 root: run,
                 path: Arc::new([]),
                 host: host.clone(),
-                door: RunSender::channel().0,
+                sender: RunSender::channel().0,
                 cancelled: CancellationToken::new(),
                 parent: None,
             };

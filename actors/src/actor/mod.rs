@@ -5,7 +5,7 @@
 
 mod acting;
 mod agent;
-mod agent_message;
+mod agent_command;
 mod call_table;
 mod cancelling;
 mod companion;
@@ -19,13 +19,13 @@ mod launch;
 mod limits;
 mod live_runs;
 mod loaded;
-mod looks;
 mod member;
 mod memory_store;
 mod model_gateway;
 mod newer;
 mod observers;
 mod open_questions;
+mod poll_interval;
 mod posting;
 mod previewer;
 mod questions;
@@ -75,7 +75,7 @@ pub use tool_executor::ExecutorOptions;
 /// With ractor's `cluster` feature every message type has to implement `Message` itself.
 #[cfg(feature = "cluster")]
 mod cluster {
-    impl ractor::Message for super::agent_message::AgentMessage {}
+    impl ractor::Message for super::agent_command::AgentCommand {}
     impl ractor::Message for super::system::Nothing {}
     impl ractor::Message for super::journal::JournalMessage {}
     impl<T: Send + 'static> ractor::Message for super::call_table::KeeperMessage<T> {}

@@ -164,7 +164,7 @@ impl ModelGateway {
     async fn answer(self: Arc<Self>, call: ModelCall) -> ModelAnswer {
         let telling = Telling::default();
         let end = self.tried(&call, &telling).await;
-        let told = telling.into_told();
+        let told = telling.into_emissions();
         let tries = end.as_ref().map(|response| Tries {
             attempts: response.attempts,
             took_ms: response.latency_ms,

@@ -2,7 +2,7 @@
 
 use super::recording::each_line;
 use crate::{
-    contract::{InboxBody, InboxItem, RunRow, StoreError, StoreHandle},
+    contract::{ItemBody, MailboxItem, RunRow, StoreError, StoreHandle},
     vocabulary::{Begun, Entry, OperationId, Question, RunId},
 };
 
@@ -94,9 +94,9 @@ pub(super) async fn unanswered(
 ) -> Result<Vec<Open>, StoreError> {
     let mut open = Vec::new();
     for asked in asked {
-        let inbox = store.inbox(asked.0).await?;
-        let is_answer = |item: &InboxItem| matches!(&item.body, InboxBody::Answer { operation, .. } if *operation == asked.1);
-        if !inbox.iter().any(is_answer) {
+        let mailbox = store.mailbox(asked.0).await?;
+        let is_answer = |item: &MailboxItem| matches!(&item.body, ItemBody::Answer { operation, .. } if *operation == asked.1);
+        if !mailbox.iter().any(is_answer) {
             open.push(asked);
         }
     }

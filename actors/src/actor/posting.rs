@@ -2,7 +2,7 @@
 
 use super::services::Services;
 use crate::{
-    contract::{Batch, Expected, InboxItem, RunRow, RunStatus, StateWrite, StoreError},
+    contract::{Batch, Expected, MailboxItem, RunRow, RunStatus, StateWrite, StoreError},
     run::{
         Command,
         operations::{outlasts_journal, run_scope},
@@ -73,7 +73,7 @@ impl Services {
     pub(crate) async fn post_to(
         &self,
         run: RunId,
-        item: InboxItem,
+        item: MailboxItem,
     ) -> Result<Option<(RunId, bool)>, StoreError> {
         let row = match outlasts_journal(&item.body) {
             true => self.current(run).await?,
@@ -82,7 +82,7 @@ impl Services {
         let Some(row) = row.filter(|row| !row.status.is_ended()) else {
             return Ok(None);
         };
-        // An item that is sent again after the run went on is known in the inbox that it reached
+        // An item that is sent again after the run went on is known in the mailbox that it reached
         // first.
         let went_on = row.run != run;
         let first = match went_on && self.store.deleted(run).await?.is_some() {
@@ -90,14 +90,14 @@ impl Services {
             false => run,
         };
         let fresh = self.store.post(first, item).await?;
-        if !self.previewer.live.tell(first, Command::Inbox) {
+        if !self.previewer.live.tell(first, Command::Mailbox) {
             // The run went on, perhaps just now.
             self.pass_on(first).await?;
         }
         Ok(Some((row.run, fresh)))
     }
 
-    /// Moves the items that came for a run that went on into the inbox of the run in whose journal
+    /// Moves the items that came for a run that went on into the mailbox of the run in whose journal
     /// it goes on now.
     pub(crate) async fn pass_on(&self, run: RunId) -> Result<(), StoreError> {
         // Most runs never go on: posts to them do not wait for each other.
@@ -126,7 +126,7 @@ impl Services {
                 Err(StoreError::Conflict { .. }) => continue,
                 moved => drop(moved?),
             }
-            self.previewer.live.tell(current.run, Command::Inbox);
+            self.previewer.live.tell(current.run, Command::Mailbox);
             // It may have gone on from there before these items came.
             from = current.run;
         }
@@ -141,8 +141,8 @@ impl Services {
         };
         let (scope, key) = (run_scope(row.root), PASSED_ON.to_owned());
         let before = self.store.state(scope.clone(), key.clone()).await?.version;
-        let inbox = self.store.inbox(from).await?.into_iter();
-        for item in inbox.filter(|item| outlasts_journal(&item.body)) {
+        let mailbox = self.store.mailbox(from).await?.into_iter();
+        for item in mailbox.filter(|item| outlasts_journal(&item.body)) {
             batch.taken.push((from, item.id.clone()));
             batch.posts.push((to, item));
         }

@@ -31,7 +31,7 @@ impl Previewer {
             let event = Event::Preview(make());
             let record = EventRecord::new(run, self.clock.now(), route.path.to_vec(), event);
             self.observers
-                .preview(route.root, route.door.written(), record);
+                .preview(route.root, route.sender.written(), record);
         }
     }
 

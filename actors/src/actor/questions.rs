@@ -8,7 +8,7 @@ use super::{
     open_questions::{Open, note, open_questions, unanswered},
 };
 use crate::{
-    contract::{Credential, InboxBody, RunFilter},
+    contract::{Credential, ItemBody, RunFilter},
     run::{answers, unfit},
     vocabulary::{Begun, Entry, OperationId, Question, QuestionKind, RunEnd, RunId, ToolCall},
 };
@@ -186,7 +186,7 @@ impl Run {
             return Err(refuse(AnswerError::Unfit { operation, reason }));
         }
         let id = format!("answer/{operation}");
-        let posted = asking.post(id, InboxBody::Answer { operation, value });
+        let posted = asking.post(id, ItemBody::Answer { operation, value });
         posted.await.map(drop)
     }
 

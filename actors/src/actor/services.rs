@@ -9,13 +9,13 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    agent_message::AgentMessage, companion::Companions, journal::Journal, loaded::end_of,
-    looks::Looks, memory_store::MemoryMessage, model_gateway::Gateways, previewer::Previewer,
-    supervised_ref::SupervisedRef, tool_executor::ToolExecutor,
+    agent_command::AgentCommand, companion::Companions, journal::Journal, loaded::end_of,
+    memory_store::MemoryMessage, model_gateway::Gateways, poll_interval::PollInterval,
+    previewer::Previewer, supervised_ref::SupervisedRef, tool_executor::ToolExecutor,
 };
 use crate::{
     contract::{
-        Batch, BoxFuture, Clock, Credential, Entropy, InboxItem, Notice, StateSlot, StoreHandle,
+        Batch, BoxFuture, Clock, Credential, Entropy, MailboxItem, Notice, StateSlot, StoreHandle,
     },
     run::{
         Acknowledge, Called, ChildResult, ChildStart, Command, ModelAnswer, ModelCall, Ports,
@@ -141,24 +141,24 @@ impl Ports for Services {
     fn child(&self, child: ChildStart) {
         // A parent that is gone begins its child again.
         let live = &self.previewer.live;
-        live.tell_host(child.parent, AgentMessage::Child(Box::new(child)));
+        live.tell_host(child.parent, AgentCommand::Child(Box::new(child)));
     }
 
     fn tree(&self, parent: RunId, run: RunId) {
         let live = &self.previewer.live;
-        live.tell_host(parent, AgentMessage::Tree(run));
+        live.tell_host(parent, AgentCommand::Tree(run));
     }
 
     fn cancel_child(&self, parent: RunId, run: RunId, reason: String) {
         // The message takes the same way as the start of the child, so it cannot overtake that.
         let live = &self.previewer.live;
-        live.tell_host(parent, AgentMessage::CancelChild(run, reason));
+        live.tell_host(parent, AgentCommand::CancelChild(run, reason));
     }
 
     fn outcome(&self, run: RunId) -> BoxFuture<'static, Result<ChildResult, OperationError>> {
         let services = self.clone();
         Box::pin(async move {
-            let (mut run, mut looks) = (run, Looks::new());
+            let (mut run, mut interval) = (run, PollInterval::new());
             loop {
                 let mut watch = services.previewer.live.watch(run);
                 let told = services.store.news(Notice::Rested(run));
@@ -183,7 +183,7 @@ impl Ports for Services {
                 }
                 tokio::select! {
                     () = watch.rung() => {}
-                    () = looks.next(&*services.clock, told) => {}
+                    () = interval.next(&*services.clock, told) => {}
                 }
             }
         })
@@ -222,7 +222,11 @@ impl Ports for Services {
         let _ = self.memory.send(MemoryMessage::Forget(scope));
     }
 
-    fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>> {
+    fn post(
+        &self,
+        run: RunId,
+        item: MailboxItem,
+    ) -> BoxFuture<'static, Result<(), OperationError>> {
         let services = self.clone();
         Box::pin(async move {
             if services.post_to(run, item).await?.is_none() {
@@ -236,7 +240,7 @@ impl Ports for Services {
     fn posted(&self, runs: Vec<RunId>) {
         // A run that sleeps, or that another process carries, is looked up in the store.
         for run in runs {
-            self.previewer.live.tell(run, Command::Inbox);
+            self.previewer.live.tell(run, Command::Mailbox);
         }
     }
 

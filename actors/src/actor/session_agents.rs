@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::{
     SystemError,
     agent::{Agent, unread_turns},
-    agent_message::AgentMessage,
+    agent_command::AgentCommand,
     shared::Shared,
     supervised_ref::SupervisedRef,
     supervisor::{Child, ChildError, ChildSpec, Shutdown},
@@ -60,7 +60,7 @@ impl Shared {
     }
 
     /// The place for the agent of a session; `None` while the session is held.
-    fn slot_of(&self, session: &SessionId) -> Option<SupervisedRef<AgentMessage>> {
+    fn slot_of(&self, session: &SessionId) -> Option<SupervisedRef<AgentCommand>> {
         let mut agents = self.agents.lock();
         let free = !self.is_held(session);
         free.then(|| agents.entry(session.clone()).or_default().clone())
@@ -70,7 +70,7 @@ impl Shared {
     pub(crate) async fn agent_of(
         self: &Arc<Self>,
         session: &SessionId,
-    ) -> Result<ActorRef<AgentMessage>, SystemError> {
+    ) -> Result<ActorRef<AgentCommand>, SystemError> {
         for _ in 0..100 {
             while self.is_held(session) {
                 self.services.clock.sleep(Duration::from_millis(5)).await;
@@ -110,7 +110,7 @@ impl Shared {
     fn session_child(
         self: &Arc<Self>,
         session: &SessionId,
-        slot: &SupervisedRef<AgentMessage>,
+        slot: &SupervisedRef<AgentCommand>,
     ) -> Child {
         let spec = ChildSpec::worker(session.to_string())
             .transient()
@@ -128,7 +128,7 @@ impl Shared {
                 if lives.swap(true, Ordering::AcqRel) {
                     // It may have been lost while it was leaving.
                     shared.found_again(&session, slot);
-                    let _ = agent.cast(AgentMessage::Recover);
+                    let _ = agent.cast(AgentCommand::Recover);
                 }
                 Ok((agent.get_cell(), task))
             }
@@ -147,7 +147,7 @@ impl Shared {
         let agent = slot.get().map(|agent| agent.get_id());
         let (sender, retired) = oneshot::channel();
         let told = slot
-            .send(AgentMessage::Leave(slot.clone(), Some(sender)))
+            .send(AgentCommand::Leave(slot.clone(), Some(sender)))
             .is_ok();
         let retired = if told { retired.await.ok() } else { Some(true) };
         if retired != Some(true) {
@@ -173,19 +173,19 @@ impl Shared {
 
     /// Lets an agent that has nothing to do end, once it has dealt with earlier messages. From here on it cannot be
     /// found.
-    pub(crate) fn passivate(&self, session: &SessionId, agent: &ActorRef<AgentMessage>) {
+    pub(crate) fn passivate(&self, session: &SessionId, agent: &ActorRef<AgentCommand>) {
         let mut agents = self.agents.lock();
         let found = agents.get(session).and_then(SupervisedRef::get);
         if found.is_some_and(|found| found.get_id() == agent.get_id())
             && let Some(slot) = agents.remove(session)
         {
             drop(agents);
-            let _ = agent.cast(AgentMessage::Leave(slot, None));
+            let _ = agent.cast(AgentCommand::Leave(slot, None));
         }
     }
 
     /// Makes an agent that stays after all the one that is found for its session again.
-    pub(crate) fn found_again(&self, session: &SessionId, slot: SupervisedRef<AgentMessage>) {
+    pub(crate) fn found_again(&self, session: &SessionId, slot: SupervisedRef<AgentCommand>) {
         let mut agents = self.agents.lock();
         let found = agents.entry(session.clone()).or_default();
         if found.get().is_none() {
@@ -193,8 +193,8 @@ impl Shared {
         }
     }
 
-    /// The turns in the inbox of a run that has ended; later, where they cannot be read now.
-    pub(crate) async fn unread_of(&self, run: RunId) -> Vec<AgentMessage> {
+    /// The turns in the mailbox of a run that has ended; later, where they cannot be read now.
+    pub(crate) async fn unread_of(&self, run: RunId) -> Vec<AgentCommand> {
         let unread = unread_turns(&self.services.store, run).await;
         unread.unwrap_or_else(|error| {
             self.wake_again(run, &error);
@@ -202,7 +202,7 @@ impl Shared {
         })
     }
 
-    /// Handles what is left in the inbox of a run that has ended: it may hold a turn, which the
+    /// Handles what is left in the mailbox of a run that has ended: it may hold a turn, which the
     /// session is to begin.
     pub(crate) async fn look_for_unread(self: &Arc<Self>, row: &RunRow) -> Result<(), StoreError> {
         let Some(session) = row.session.as_ref().filter(|_| row.parent.is_none()) else {

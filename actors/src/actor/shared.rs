@@ -14,7 +14,7 @@ use ractor::ActorRef;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::{
-    Limits, SystemError, agent_message::AgentMessage, runtime_nudge::RuntimeNudge,
+    Limits, SystemError, agent_command::AgentCommand, runtime_nudge::RuntimeNudge,
     services::Services, supervised_ref::SupervisedRef, supervisor::Supervisor,
     volatile::VolatileTeams,
 };
@@ -41,12 +41,12 @@ pub(crate) struct Shared {
     pub(super) recovers: bool,
     /// Tells of a jump of the wall clock.
     pub(super) clock_jump: Notify,
-    pub(super) agents: Mutex<HashMap<SessionId, SupervisedRef<AgentMessage>>>,
+    pub(super) agents: Mutex<HashMap<SessionId, SupervisedRef<AgentCommand>>>,
     /// The sessions that agents leave alone for now, since they are being deleted or rewound.
     pub(super) held: Mutex<HashSet<SessionId>>,
     pub(super) admissions: Arc<Semaphore>,
     pub(super) root: OnceLock<Supervisor>,
-    /// The supervisor of the sessions' agents, in its current life.
+    /// The supervisor of the sessions' agents, in its current incarnation.
     pub(super) teams_supervisor: RwLock<Option<Supervisor>>,
     pub(super) requests: mpsc::UnboundedSender<TimerRequest>,
     /// Agents without anything to do, the one that has rested longest at the front.
@@ -205,7 +205,7 @@ impl Shared {
     }
 
     /// Has an agent told when it has had nothing to do for long enough.
-    pub(crate) fn watch_idleness(&self, agent: ActorRef<AgentMessage>, stirred: u64) {
+    pub(crate) fn watch_idleness(&self, agent: ActorRef<AgentCommand>, stirred: u64) {
         let since = self.services.clock.monotonic();
         let idle = {
             let mut idle = self.idle.lock();
@@ -235,7 +235,7 @@ impl Shared {
             }
             if let Some((_, agent, stirred)) = idle.pop_front() {
                 // An agent that ended meanwhile needs no message.
-                let _ = agent.cast(AgentMessage::Passivate(stirred));
+                let _ = agent.cast(AgentCommand::Passivate(stirred));
             }
         }
     }
@@ -261,7 +261,7 @@ impl Shared {
     }
 
     /// How often this System looks for runs that sleep until soon.
-    pub(super) fn looks_every(&self) -> Duration {
+    pub(super) fn poll_interval(&self) -> Duration {
         LOOK.max(self.limits.look)
     }
 
@@ -270,7 +270,7 @@ impl Shared {
     /// failed to look may do so once more before they are late.
     pub(super) fn known_until(&self) -> Timestamp {
         match self.recovers {
-            true => self.services.clock.now().after(self.looks_every() * 2),
+            true => self.services.clock.now().after(self.poll_interval() * 2),
             false => Timestamp(u64::MAX),
         }
     }
@@ -312,4 +312,4 @@ pub(crate) enum TimerRequest {
 }
 
 /// An agent without anything to do: since when, and how many messages it had counted then.
-pub(super) type IdleAgent = (Timestamp, ActorRef<AgentMessage>, u64);
+pub(super) type IdleAgent = (Timestamp, ActorRef<AgentCommand>, u64);

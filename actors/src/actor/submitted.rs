@@ -4,7 +4,7 @@ use std::fmt;
 
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Run, Session, SystemError, looks::Looks};
+use super::{Run, Session, SystemError, poll_interval::PollInterval};
 use crate::{
     session::Turn,
     vocabulary::{Outcome, RunId},
@@ -100,7 +100,7 @@ impl Submitted {
         if !run.cancel(reason.clone()).await? && waited {
             // The run may have begun just now, and not be recorded yet.
             let clock = &run.system.shared().services.clock;
-            clock.sleep(Looks::new().pause()).await;
+            clock.sleep(PollInterval::new().pause()).await;
             run.cancel(reason).await?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The address of a supervised actor's current life.
+//! The address of a supervised actor's current incarnation.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::supervisor::{Child, ChildSpec};
 use crate::contract::Clock;
 
-/// The pause before a question is put to the next life of an actor that died over it.
+/// The pause before a question is put to the next incarnation of an actor that died over it.
 const NEXT_LIFE: Duration = Duration::from_millis(20);
 /// How often a question is put.
 const LIVES: u32 = 250;
@@ -31,12 +31,12 @@ impl<M> Default for SupervisedRef<M> {
 }
 
 impl<M: Message> SupervisedRef<M> {
-    /// Sets the current life.
+    /// Sets the current incarnation.
     pub(crate) fn set(&self, actor: ActorRef<M>) {
         *self.0.write() = Some(actor);
     }
 
-    /// The current life, unless it has ended.
+    /// The current incarnation, unless it has ended.
     pub(crate) fn get(&self) -> Option<ActorRef<M>> {
         let slot = self.0.read();
         slot.as_ref()
@@ -44,7 +44,7 @@ impl<M: Message> SupervisedRef<M> {
             .cloned()
     }
 
-    /// Sends a message to the current life, or gives it back.
+    /// Sends a message to the current incarnation, or gives it back.
     pub(crate) fn send(&self, message: M) -> Result<(), M> {
         let slot = self.0.read();
         let Some(actor) = slot.as_ref() else {
@@ -79,7 +79,7 @@ impl<M: Message> SupervisedRef<M> {
     }
 }
 
-/// A child whose current life is found in a slot.
+/// A child whose current incarnation is found in a slot.
 pub(crate) fn slotted<A, F>(name: &str, slot: SupervisedRef<A::Msg>, make: F) -> Child
 where
     A: Actor,

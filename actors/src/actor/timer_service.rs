@@ -10,7 +10,7 @@ use futures_util::future::OptionFuture;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
-    looks::{NEXT_NOTICE, SELDOM},
+    poll_interval::{NEXT_NOTICE, SELDOM},
     shared::{LEAST_IDLENESS, Shared, TimerRequest},
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
 /// How long runs whose time has come wait before they ask again whether a place is free.
 const PLACES_AGAIN: Duration = Duration::from_millis(100);
 
-/// The service's work, and how far inboxes were read. It outlives the lives of the service: a
+/// The service's work, and how far mailboxes were read. It outlives the incarnations of the service: a
 /// sleeping run whose alarm is forgotten would sleep for ever.
 pub(crate) struct TimerBook {
     requests: mpsc::UnboundedReceiver<TimerRequest>,
@@ -148,7 +148,7 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
         match store.posted(book.mark).await {
             Ok((seen, runs)) => {
                 for run in runs {
-                    let is_live = shared.services.previewer.live.tell(run, Command::Inbox);
+                    let is_live = shared.services.previewer.live.tell(run, Command::Mailbox);
                     if !is_live && !shared.wake(run, None).await {
                         book.turns.spawn(shared.clone().begin_posted(run));
                     }
@@ -156,7 +156,7 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
                 while book.turns.try_join_next().is_some() {}
                 book.mark = seen;
             }
-            Err(error) => tracing::warn!(%error, "inboxes cannot be looked at"),
+            Err(error) => tracing::warn!(%error, "mailboxes cannot be looked at"),
         }
     }
 }

@@ -90,7 +90,7 @@ impl ToolCaller {
         };
         let took = self.previews.clock.monotonic().since(began).as_millis();
         let end = finish(invocation, tool, output);
-        let told = telling.into_told();
+        let told = telling.into_emissions();
         let took_ms = u64::try_from(took).unwrap_or(u64::MAX);
         let tries = Tries { attempts, took_ms };
         Called { end, told, tries }

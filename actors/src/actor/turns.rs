@@ -5,10 +5,11 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use super::{
-    SystemError, agent_message::AgentMessage, launch::folded, looks::Looks, shared::Shared,
+    SystemError, agent_command::AgentCommand, launch::folded, poll_interval::PollInterval,
+    shared::Shared,
 };
 use crate::{
-    contract::{Batch, InboxBody, InboxItem, PostedTurn, StoreError},
+    contract::{Batch, ItemBody, MailboxItem, PostedTurn, StoreError},
     session::Turn,
     vocabulary::{Message, RunId, SessionId, Timestamp},
 };
@@ -61,7 +62,7 @@ impl Shared {
     ) -> Result<RunId, SystemError> {
         let agent = self.agent_of(session).await?;
         let (sender, receiver) = oneshot::channel();
-        let message = AgentMessage::Turn(Box::new(turn), sender);
+        let message = AgentCommand::Turn(Box::new(turn), sender);
         agent.cast(message).map_err(|_| SystemError::Stopped)?;
         receiver.await.map_err(|_| SystemError::Stopped)?
     }
@@ -81,11 +82,11 @@ impl Shared {
         }
         // A turn that was refused may be said again, so each post has an id of its own.
         let item = format!("begin/{}", self.services.fresh_id());
-        let body = InboxBody::Begin(Box::new(posted(session, id, &turn)));
-        let item = InboxItem::new(item, clock.now(), body);
+        let body = ItemBody::Begin(Box::new(posted(session, id, &turn)));
+        let item = MailboxItem::new(item, clock.now(), body);
         let mine = item.id.clone();
         self.services.store.post(run, item).await?;
-        let (mut looks, mut looked) = (Looks::between(LOOK.0, LOOK.1), clock.monotonic());
+        let (mut interval, mut looked) = (PollInterval::between(LOOK.0, LOOK.1), clock.monotonic());
         loop {
             if let Some(known) = self.begun_elsewhere(run, session, &turn).await? {
                 self.settle(run, &mine, None).await?;
@@ -109,7 +110,7 @@ impl Shared {
                     }
                 }
             }
-            clock.sleep(looks.pause()).await;
+            clock.sleep(interval.pause()).await;
         }
     }
 
@@ -138,8 +139,8 @@ impl Shared {
         mine: &str,
     ) -> Result<Option<Result<RunId, String>>, SystemError> {
         let told = answer_to(mine);
-        for item in self.services.store.inbox(run).await? {
-            if let InboxBody::Begun { turn } = item.body
+        for item in self.services.store.mailbox(run).await? {
+            if let ItemBody::Begun { turn } = item.body
                 && item.id == told
             {
                 self.settle(run, &told, None).await?;
@@ -152,7 +153,7 @@ impl Shared {
     /// Begins the turns that other processes posted under the id of this run, which does not exist
     /// yet, unless another process carries their session.
     pub(crate) async fn begin_posted(self: Arc<Self>, run: RunId) {
-        let items = match self.services.store.inbox(run).await {
+        let items = match self.services.store.mailbox(run).await {
             Ok(items) => items,
             Err(error) => return self.wake_again(run, &error),
         };
@@ -165,12 +166,16 @@ impl Shared {
         }
     }
 
-    async fn begin_item(self: &Arc<Self>, run: RunId, item: InboxItem) -> Result<(), SystemError> {
+    async fn begin_item(
+        self: &Arc<Self>,
+        run: RunId,
+        item: MailboxItem,
+    ) -> Result<(), SystemError> {
         let now = self.services.clock.now();
         let posted = match item.body {
-            InboxBody::Begin(posted) => *posted,
+            ItemBody::Begin(posted) => *posted,
             // The sender has stopped waiting for this answer.
-            InboxBody::Begun { .. } if now.since(item.at) > TOLD_FOR => {
+            ItemBody::Begun { .. } if now.since(item.at) > TOLD_FOR => {
                 return self.settle(run, &item.id, None).await;
             }
             _ => return Ok(()),
@@ -203,7 +208,7 @@ impl Shared {
         let mut batch = Batch::default();
         batch.taken.push((run, item.to_owned()));
         if let Some((turn, now)) = told {
-            let told = InboxItem::new(answer_to(item), now, InboxBody::Begun { turn });
+            let told = MailboxItem::new(answer_to(item), now, ItemBody::Begun { turn });
             batch.posts.push((run, told));
         }
         self.services.store.commit_one(batch).await?;

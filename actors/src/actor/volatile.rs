@@ -6,7 +6,7 @@ use super::retention::Retention;
 use crate::{
     contract::{
         Append, Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, InMemoryStore,
-        InboxItem, Notice, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue,
+        MailboxItem, Notice, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue,
         Store, StoreError, StoreHandle, StoredLine, TreeLine, artifact_scopes,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
@@ -312,16 +312,16 @@ impl Store for VolatileTeams {
         }
     }
 
-    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
+    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
         ask!(self, self.has(run).await?, post(run, item))
     }
 
-    async fn inbox_after(
+    async fn mailbox_after(
         &self,
         run: RunId,
         after: u64,
-    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
-        ask!(self, self.has(run).await?, inbox_after(run, after))
+    ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
+        ask!(self, self.has(run).await?, mailbox_after(run, after))
     }
 
     async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::value::to_raw_value;
 
 use super::{
-    Append, Batch, Expected, InboxBody, InboxItem, Line, RunRow, StateWrite, StoreError,
+    Append, Batch, Expected, ItemBody, Line, MailboxItem, RunRow, StateWrite, StoreError,
     StoreHandle,
 };
 use crate::vocabulary::{Digest, JournalId, RunId, Timestamp};
@@ -25,7 +25,7 @@ pub struct Inventory {
     pub journals: Vec<(JournalId, u64)>,
     /// The scope, key and version of each value of shared state, deleted ones included.
     pub values: Vec<(String, String, u64)>,
-    /// The id of each inbox item in the order of posting, taken ones included.
+    /// The id of each mailbox item in the order of posting, taken ones included.
     pub items: Vec<(RunId, String)>,
     /// The hashes of the blobs, in their order.
     pub blobs: Vec<Digest>,
@@ -84,7 +84,7 @@ pub enum CopyError {
 }
 
 /// Copies everything that one store holds into another, which must be empty: journals with their epochs, runs, shared
-/// state with its versions, inboxes, blobs. Runs that have not ended go on in the copy once a System is started over
+/// state with its versions, mailboxes, blobs. Runs that have not ended go on in the copy once a System is started over
 /// it. Left out are checkpoints, which are made again, and the list of runs that retention deleted. Entries keep their
 /// order within a session and within a run with all runs below it; positions are given anew, so an event id of the one
 /// store means nothing in the other.
@@ -308,10 +308,10 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
 
     /// Posts each item, and takes those that the source has as taken, so that their ids stay known.
     async fn items(&mut self, items: &[(RunId, String)]) -> Result<(), CopyError> {
-        let mut waiting: HashMap<RunId, HashMap<String, InboxItem>> = HashMap::new();
+        let mut waiting: HashMap<RunId, HashMap<String, MailboxItem>> = HashMap::new();
         let runs: HashSet<RunId> = items.iter().map(|(run, _)| *run).collect();
         for run in runs {
-            let found = self.from.inbox(run).await?;
+            let found = self.from.mailbox(run).await?;
             if !found.is_empty() {
                 let by_id = found.into_iter().map(|item| (item.id.clone(), item));
                 waiting.insert(run, by_id.collect());
@@ -323,7 +323,7 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
                 let item = waiting.get_mut(run).and_then(|items| items.remove(id));
                 let item = item.unwrap_or_else(|| {
                     taken.push((*run, id.clone()));
-                    InboxItem::new(id.clone(), Timestamp::default(), InboxBody::Retry)
+                    MailboxItem::new(id.clone(), Timestamp::default(), ItemBody::Retry)
                 });
                 self.batch.posts.push((*run, item));
             }

@@ -177,7 +177,7 @@ pub struct Telling(Mutex<Vec<Emission>>);
 
 impl Telling {
     /// The events, in order.
-    pub fn into_told(self) -> Vec<Emission> {
+    pub fn into_emissions(self) -> Vec<Emission> {
         self.0.into_inner()
     }
 

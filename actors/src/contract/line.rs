@@ -55,7 +55,7 @@ impl Line {
     ) -> serde_json::Result<Self> {
         buffer.clear();
         buffer.extend_from_slice(b"{\"completed\":{\"op\":\"");
-        for (number, before) in [(op.leg, ""), (op.branch, "."), (op.number, ".")] {
+        for (number, before) in [(op.leg, ""), (op.lane, "."), (op.number, ".")] {
             buffer.extend_from_slice(before.as_bytes());
             canonical::write_as_given(&number, buffer)?;
         }
@@ -198,7 +198,7 @@ mod tests {
     fn a_completed_operation_is_encoded_like_its_entry() {
         let op = OperationId {
             leg: 3,
-            branch: 0,
+            lane: 0,
             number: 4_294_967_295,
         };
         let (name, digest) = ("say \"hi\"\n", CallDigest(0x0123_4567_89ab_cdef));

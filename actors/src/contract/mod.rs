@@ -14,9 +14,9 @@ mod deletion;
 mod embedder;
 mod entropy;
 mod in_memory_store;
-mod inbox;
 mod interceptor;
 mod line;
+mod mailbox;
 mod model;
 mod news;
 mod origin;
@@ -43,12 +43,12 @@ pub use embedder::{
 };
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use in_memory_store::InMemoryStore;
-pub use inbox::{InboxBody, InboxItem, PostedTurn};
 pub use interceptor::{
     Emission, Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool, Telling,
     Unattempted,
 };
 pub use line::{EntryError, Line};
+pub use mailbox::{ItemBody, MailboxItem, PostedTurn};
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use news::{News, Notice};
 pub use origin::Origin;

@@ -12,7 +12,7 @@ use crate::vocabulary::RunId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Notice {
-    /// Another process posted an item to an inbox.
+    /// Another process posted an item to a mailbox.
     Posted,
     /// Another process closed the store, and what it owned is free.
     Left,

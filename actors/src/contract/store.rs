@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BoxFuture, Deleted, Expiry, InboxItem, Inventory, Line, Notice, RunFilter, RunRow,
+    BoxFuture, Deleted, Expiry, Inventory, Line, MailboxItem, Notice, RunFilter, RunRow,
     SessionFilter, SessionRow, StateSlot, StateValue, StateWrite, StoreError,
 };
 use crate::vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp};
 
-/// A durable store of journals, state, inboxes and checkpoints.
+/// A durable store of journals, state, mailboxes and checkpoints.
 ///
 /// The conformance suite in `ghostlight_actors::testing::store_conformance` holds every promise of a store as a test;
 /// run it against your implementation. In short:
@@ -197,30 +197,33 @@ pub trait Store: Send + Sync + 'static {
         digest: Digest,
     ) -> impl Future<Output = Result<Option<Arc<[u8]>>, StoreError>> + Send;
 
-    /// Puts an item into a run's inbox, durably. Any process may do so. Returns `false` when an item with this id was
+    /// Puts an item into a run's mailbox, durably. Any process may do so. Returns `false` when an item with this id was
     /// posted before, whether or not it was taken since.
     fn post(
         &self,
         run: RunId,
-        item: InboxItem,
+        item: MailboxItem,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// The items of a run's inbox that were posted after this mark and that no commit has taken, oldest first, each
+    /// The items of a run's mailbox that were posted after this mark and that no commit has taken, oldest first, each
     /// with its own mark. The marks of a run's items grow in the order in which the items become readable. A run asks
     /// only for what is new, so the number of items before the mark must not affect the cost.
-    fn inbox_after(
+    fn mailbox_after(
         &self,
         run: RunId,
         after: u64,
-    ) -> impl Future<Output = Result<Vec<(u64, InboxItem)>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<(u64, MailboxItem)>, StoreError>> + Send;
 
-    /// The items of a run's inbox that no commit has taken, oldest first.
-    fn inbox(&self, run: RunId) -> impl Future<Output = Result<Vec<InboxItem>, StoreError>> + Send {
-        let items = self.inbox_after(run, 0);
+    /// The items of a run's mailbox that no commit has taken, oldest first.
+    fn mailbox(
+        &self,
+        run: RunId,
+    ) -> impl Future<Output = Result<Vec<MailboxItem>, StoreError>> + Send {
+        let items = self.mailbox_after(run, 0);
         async { Ok(items.await?.into_iter().map(|(_, item)| item).collect()) }
     }
 
-    /// The runs whose inboxes got an item after this mark, and the new mark. A System calls this some forty times a
+    /// The runs whose mailboxes got an item after this mark, and the new mark. A System calls this some forty times a
     /// second, so it must be cheap when nothing is new.
     fn posted(
         &self,
@@ -258,7 +261,7 @@ pub trait Store: Send + Sync + 'static {
         async { Ok(Vec::new()) }
     }
 
-    /// Deletes a tree whose runs have all ended: index, journals, inboxes and working memory. From the first call on
+    /// Deletes a tree whose runs have all ended: index, journals, mailboxes and working memory. From the first call on
     /// none of its journals can be read. One call deletes at most `limit` rows; call it until nothing is left. The
     /// next call for any tree finishes a deletion that a crash interrupted. A tree with a run that has not ended is
     /// refused as [`StoreError::Open`].
@@ -334,10 +337,10 @@ pub struct Batch {
     pub writes: Vec<StateWrite>,
     /// Blobs, kept by their content hash. A blob that the store already has stays as it is.
     pub blobs: Vec<(Digest, Arc<[u8]>)>,
-    /// Inbox items that these entries process.
+    /// Mailbox items that these entries process.
     pub taken: Vec<(RunId, String)>,
-    /// Items for inboxes, which are put there as [`Store::post`] does.
-    pub posts: Vec<(RunId, InboxItem)>,
+    /// Items for mailboxes, which are put there as [`Store::post`] does.
+    pub posts: Vec<(RunId, MailboxItem)>,
 }
 
 impl Batch {

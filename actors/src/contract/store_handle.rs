@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, Notice,
-    RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError,
+    Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, Inventory, MailboxItem,
+    Notice, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError,
     StoredLine, TreeLine,
 };
 use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
@@ -95,11 +95,11 @@ erased_store! {
     /// See [`Store::blob`].
     fn blob(digest: Digest) -> Option<Arc<[u8]>>;
     /// See [`Store::post`].
-    fn post(run: RunId, item: InboxItem) -> bool;
-    /// See [`Store::inbox_after`].
-    fn inbox_after(run: RunId, after: u64) -> Vec<(u64, InboxItem)>;
-    /// See [`Store::inbox`].
-    fn inbox(run: RunId) -> Vec<InboxItem>;
+    fn post(run: RunId, item: MailboxItem) -> bool;
+    /// See [`Store::mailbox_after`].
+    fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
+    /// See [`Store::mailbox`].
+    fn mailbox(run: RunId) -> Vec<MailboxItem>;
     /// See [`Store::posted`].
     fn posted(after: u64) -> (u64, Vec<RunId>);
     /// See [`Store::checkpoint`].

@@ -26,7 +26,7 @@ use crate::{
 /// when the method is called, starts when its future is first polled, and its result is
 /// recorded before anything outside rests on it.
 ///
-/// A context is owned by its function and is not `Clone`; [`branch`](Self::branch) is the only
+/// A context is owned by its function and is not `Clone`; [`lane`](Self::lane) is the only
 /// way to a second one. When the run has ended or moved to another process, every operation
 /// answers [`AgentError::Ended`].
 ///
@@ -36,19 +36,19 @@ use crate::{
 /// operations), or touch the world by itself ([`step`](Self::step)).
 pub struct RunContext {
     leg: Arc<Leg>,
-    branch: Arc<Branch>,
+    lane: Arc<OperationLane>,
     /// The policies of the function. A policy's own context has none.
     watch: Option<Watch>,
 }
 
 /// The counter of a context's operations.
-struct Branch {
+struct OperationLane {
     number: u32,
     name: Arc<str>,
     next: AtomicU32,
 }
 
-impl Branch {
+impl OperationLane {
     fn new(number: u32, name: Arc<str>) -> Arc<Self> {
         let next = AtomicU32::new(0);
         Arc::new(Self { number, name, next })
@@ -59,7 +59,7 @@ impl RunContext {
     pub(crate) fn new(leg: Arc<Leg>) -> Self {
         Self {
             leg,
-            branch: Branch::new(0, "".into()),
+            lane: OperationLane::new(0, "".into()),
             watch: None,
         }
     }
@@ -71,11 +71,11 @@ impl RunContext {
         cx
     }
 
-    /// A second handle on the same branch, for an operation that is made of several.
+    /// A second handle on the same lane, for an operation that is made of several.
     pub(crate) fn handle(&self) -> Self {
         Self {
             leg: self.leg.clone(),
-            branch: self.branch.clone(),
+            lane: self.lane.clone(),
             watch: self.watch.clone(),
         }
     }
@@ -86,13 +86,13 @@ impl RunContext {
     }
 
     pub(crate) fn allocate(&self) -> OperationId {
-        self.id(self.branch.next.fetch_add(1, Ordering::Relaxed))
+        self.id(self.lane.next.fetch_add(1, Ordering::Relaxed))
     }
 
     fn id(&self, number: u32) -> OperationId {
         OperationId {
             leg: self.leg.number,
-            branch: self.branch.number,
+            lane: self.lane.number,
             number,
         }
     }
@@ -106,7 +106,7 @@ impl RunContext {
 
     /// The id of the operation that is asked for next.
     pub(crate) fn next_id(&self) -> OperationId {
-        self.id(self.branch.next.load(Ordering::Relaxed))
+        self.id(self.lane.next.load(Ordering::Relaxed))
     }
 
     pub(crate) fn perform_as<O: Operation>(&self, id: OperationId, operation: O) -> Performing<O> {
@@ -119,15 +119,15 @@ impl RunContext {
     }
 
     /// A second context for a part of the function that runs beside the rest. Its operations
-    /// count for themselves, so adding one to it does not move those of other branches.
+    /// count for themselves, so adding one to it does not move those of other lanes.
     #[must_use]
-    pub fn branch(&self, name: impl Into<Arc<str>>) -> Self {
+    pub fn lane(&self, name: impl Into<Arc<str>>) -> Self {
         let mut books = self.leg.books.lock();
-        let number = books.branches;
-        books.branches += 1;
+        let number = books.lanes;
+        books.lanes += 1;
         Self {
             leg: self.leg.clone(),
-            branch: Branch::new(number, name.into()),
+            lane: OperationLane::new(number, name.into()),
             watch: self.watch.as_ref().map(Watch::beside),
         }
     }
@@ -136,9 +136,9 @@ impl RunContext {
         self.watch.as_ref()
     }
 
-    /// The name that this branch was given; empty for the function's own context.
-    pub fn branch_name(&self) -> &str {
-        &self.branch.name
+    /// The name that this lane was given; empty for the function's own context.
+    pub fn lane_name(&self) -> &str {
+        &self.lane.name
     }
 
     /// The run.
@@ -258,7 +258,7 @@ impl fmt::Debug for RunContext {
         f.debug_struct("RunContext")
             .field("run", &self.leg.run)
             .field("agent", &self.leg.agent.name)
-            .field("branch", &self.branch.name)
+            .field("lane", &self.lane.name)
             .finish_non_exhaustive()
     }
 }

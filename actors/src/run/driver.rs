@@ -7,7 +7,7 @@ mod children;
 mod commands;
 mod dropping;
 mod idling;
-mod inbox;
+mod mailbox;
 mod patience;
 mod waits;
 pub(super) mod waker;
@@ -23,16 +23,16 @@ use std::{
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use inbox::Inbox;
-pub use inbox::answers;
-pub(crate) use inbox::unfit;
+use mailbox::Mailbox;
+pub use mailbox::answers;
+pub(crate) use mailbox::unfit;
 pub(super) use patience::{END_OF_FUNCTION, not_asked};
 use waits::Waits;
 use waker::{Function, FunctionWaker, Polled, step_back};
 use writing::bring_content;
 
 use super::{
-    AgentFunction, ChildStart, Command, ParentSender, Ports, Returned, RunMailbox, RunSender,
+    AgentFunction, ChildStart, Command, ParentSender, Ports, Returned, RunCommands, RunSender,
     ToolEnd,
     future_set::FutureSet,
     journal::JournalWriter,
@@ -84,7 +84,7 @@ struct InFlight {
     resource: Option<Resource>,
     /// Whether its start is recorded, because it must not happen twice.
     once: bool,
-    /// Inbox items that its end deals with.
+    /// Mailbox items that its end deals with.
     items: Vec<String>,
     /// Its result in case its change of shared state is not made. Everything else is done by then.
     unsaved: Option<Unsaved<Made>>,
@@ -142,7 +142,7 @@ pub(crate) struct Driver {
     pub(crate) journal: JournalWriter,
     pub(crate) ports: Arc<dyn Ports>,
     pub(crate) sender: RunSender,
-    pub(crate) commands: RunMailbox,
+    pub(crate) commands: RunCommands,
     /// Fires when the run or an ancestor is cancelled.
     pub(crate) cancelled: CancellationToken,
     pub(crate) deadline: Option<Timestamp>,
@@ -161,7 +161,7 @@ pub(crate) struct Driver {
     linger: Option<Duration>,
     max_entries: u64,
     park_on_drift: bool,
-    /// The parent's door, for a child.
+    /// The parent's sender, for a child.
     pub(crate) parent: Option<ParentSender>,
     pub(crate) replay: VecDeque<RecordedDelivery>,
     under: OperationMap<InFlight>,
@@ -172,7 +172,7 @@ pub(crate) struct Driver {
     /// The ends of calls whose results are not wanted any more, and the children that begin as soon as their record
     /// is durable. The run waits for them, even when it is cancelled.
     background: FutureSet<Option<Box<ChildStart>>>,
-    inbox: Inbox,
+    mailbox: Mailbox,
     /// The turns that were sent to the run while it was under way, and that it heard.
     pub(crate) heard: Vec<String>,
     /// The time until which the run waits for the outside, as the parent and the index know it. The
@@ -212,7 +212,7 @@ impl Driver {
     /// A driver that goes on from what earlier lives of the run recorded.
     pub(crate) fn new(
         journal: JournalWriter,
-        (sender, commands): (RunSender, RunMailbox),
+        (sender, commands): (RunSender, RunCommands),
         (cancelled, parent): (CancellationToken, Option<ParentSender>),
         (linger, max_entries): (Option<Duration>, u64),
         team: &TeamSpec,
@@ -244,7 +244,7 @@ impl Driver {
             ready: VecDeque::new(),
             acts: FutureSet::default(),
             background: FutureSet::default(),
-            inbox: Inbox::default(),
+            mailbox: Mailbox::default(),
             heard: std::mem::take(&mut recorded.heard),
             told_idle: None,
         }
@@ -309,7 +309,7 @@ impl Driver {
                 self.complete(leg, op, make());
                 continue;
             }
-            if self.match_inbox(leg) || waker.comes_first() {
+            if self.match_mailbox(leg) || waker.comes_first() {
                 continue;
             }
             let idle = self.settle_idle();
@@ -390,7 +390,7 @@ impl Driver {
 
     /// Records the end of an operation that consumed this much. `None` if its consumption is not known.
     fn complete_with(&mut self, leg: &Leg, op: OperationId, made: End, spent: Option<Spent>) {
-        let Some(under) = self.strike_off(leg, op) else {
+        let Some(under) = self.acknowledge(leg, op) else {
             return;
         };
         let spent = spent.unwrap_or_else(|| under.charge());
@@ -399,28 +399,28 @@ impl Driver {
         let recorded =
             self.journal
                 .append_completed(op, &under.identity, &made, spent, report.as_ref());
-        self.strike_heard(leg, op, recorded.is_ok());
+        self.acknowledge_heard(leg, op, recorded.is_ok());
         self.charge(spent);
         leg.deliver(op, delivery(recorded, made));
     }
 
-    /// Takes an operation off the books, with the inbox items for it.
+    /// Takes an operation off the books, with the mailbox items for it.
     fn take_under(&mut self, op: OperationId) -> Option<InFlight> {
         let under = self.under.remove(&op)?;
         for item in under.items.iter().cloned() {
-            self.journal.strike(item);
+            self.journal.acknowledge(item);
         }
         self.waits.remove(op);
-        self.strike_items_for(op);
+        self.acknowledge_items_for(op);
         Some(under)
     }
 
     /// Takes an operation whose end is being recorded off the books.
-    fn strike_off(&mut self, leg: &Leg, op: OperationId) -> Option<InFlight> {
+    fn acknowledge(&mut self, leg: &Leg, op: OperationId) -> Option<InFlight> {
         let under = self.take_under(op)?;
         self.goes_on();
         if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
-            // An earlier life began it. Cancelling closes operations that have no end, and this one
+            // An earlier incarnation began it. Cancelling closes operations that have no end, and this one
             // has an end now.
             call.completed = true;
         }
@@ -428,8 +428,8 @@ impl Driver {
     }
 
     /// Writes the emissions of interceptors about a call, before its end.
-    pub(crate) fn write_told(&mut self, leg: &Leg, op: OperationId) {
-        let told = leg.take_told(op);
+    pub(crate) fn write_emissions(&mut self, leg: &Leg, op: OperationId) {
+        let told = leg.take_emissions(op);
         told.iter().for_each(|entry| self.journal.append(entry));
     }
 
@@ -542,8 +542,8 @@ impl Driver {
             ActEvent::Over(Begin::Deferred(make)) => self.complete(leg, op, make()),
             ActEvent::Over(begin) => {
                 if matches!(begin, Begin::Wait(_)) {
-                    // The end that would write them may come much later, in another life of the run.
-                    self.write_told(leg, op);
+                    // The end that would write them may come much later, in another incarnation of the run.
+                    self.write_emissions(leg, op);
                 }
                 self.go_on(leg, op, begin, leg.begun(op));
             }

@@ -78,7 +78,7 @@ pub enum ForkError {
 
 /// The run that is to go on from there.
 #[derive(Clone, Debug)]
-pub(crate) struct Branch {
+pub(crate) struct ForkTarget {
     pub(crate) run: RunId,
     pub(crate) session: SessionId,
     /// How many entries the new session has before its turn.
@@ -121,12 +121,12 @@ pub(crate) fn fork(
     recording: &Recording,
     run: RunId,
     at: Option<u64>,
-    branch: &Branch,
+    target: &ForkTarget,
 ) -> Result<ForkedTree, ForkError> {
     let mut copier = Copier {
         recording,
         forked: run,
-        branch,
+        target,
         runs: Vec::new(),
         copies: Copies::default(),
     };
@@ -141,7 +141,7 @@ pub(crate) fn fork(
         let next = usize::try_from(place).ok();
         let next = next.and_then(|next| entries.get(next));
         let cut = next.map_or(u64::MAX, |next| next.position);
-        match copier.copy(run, branch.run, cut, None) {
+        match copier.copy(run, target.run, cut, None) {
             Ok(()) => {
                 let (at, mut runs, copies) = (place, copier.runs, copier.copies);
                 let entries = runs.iter_mut().flat_map(|run| &mut run.entries);
@@ -173,7 +173,7 @@ struct Placed {
 struct Copier<'a> {
     recording: &'a Recording,
     forked: RunId,
-    branch: &'a Branch,
+    target: &'a ForkTarget,
     runs: Vec<ForkedRun>,
     copies: Copies,
 }
@@ -350,7 +350,7 @@ impl Copier<'_> {
 
     /// Whether the run's agent was made for its task. No other definition has such an agent.
     fn is_made(&self, start: &RunStart) -> bool {
-        let pinned = self.recording.pinned(self.branch.run, start.definition);
+        let pinned = self.recording.pinned(self.target.run, start.definition);
         pinned.is_ok_and(|pinned| pinned.made_by.is_some())
     }
 
@@ -362,22 +362,22 @@ impl Copier<'_> {
         let above = above.map(|above| above.start.path.clone());
         start.path = above.unwrap_or_default();
         start.path.push(start.agent.clone());
-        start.team.clone_from(&self.branch.session.team);
-        if let Some(definition) = self.branch.definition
+        start.team.clone_from(&self.target.session.team);
+        if let Some(definition) = self.target.definition
             && !self.is_made(&start)
         {
             start.definition = definition;
         }
         start.parent = parent;
-        start.root = self.branch.run;
+        start.root = self.target.run;
         // The deadline may have passed. The fork is bounded by its consumption.
         start.deadline = None;
-        start.at = self.branch.now;
+        start.at = self.target.now;
         // A run without a session has none in the fork either: it would ask for another scope's
         // state.
         if start.session.is_some() {
-            start.session = Some(self.branch.session.clone());
-            start.history = self.branch.history;
+            start.session = Some(self.target.session.clone());
+            start.history = self.target.history;
         }
         start
     }

@@ -150,7 +150,7 @@ pub(crate) struct JournalWriter {
     pending: Vec<Line>,
     /// The buffer in which results are encoded.
     buffer: Vec<u8>,
-    /// Inbox items that the pending entries handle.
+    /// Mailbox items that the pending entries handle.
     taken: Vec<String>,
     pub(crate) row: RunRow,
     row_changed: bool,
@@ -245,9 +245,9 @@ impl JournalWriter {
         ended
     }
 
-    /// Strikes an item off the run's inbox, with the next commit.
-    pub(crate) fn strike(&mut self, inbox_id: String) {
-        self.taken.push(inbox_id);
+    /// Acknowledges an item of the run's mailbox, with the next commit.
+    pub(crate) fn acknowledge(&mut self, mailbox_id: String) {
+        self.taken.push(mailbox_id);
     }
 
     /// Changes the run's row in the index, with the next commit.

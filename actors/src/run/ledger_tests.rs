@@ -10,7 +10,7 @@ use crate::vocabulary::{Digest, Message, RunId, Usage};
 fn operation(number: u32) -> OperationId {
     OperationId {
         leg: 0,
-        branch: 0,
+        lane: 0,
         number,
     }
 }

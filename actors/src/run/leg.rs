@@ -65,7 +65,7 @@ pub(crate) struct Leg {
     /// answer brings these messages.
     unheard: Mutex<Vec<Message>>,
     /// The messages that came with the model answer which is being recorded. The commit of that
-    /// answer strikes them off the inbox.
+    /// answer strikes them off the mailbox.
     taken: Mutex<Vec<Steering>>,
     /// What is to be recorded with the ends of calls.
     about: Mutex<OperationMap<About>>,
@@ -78,14 +78,14 @@ pub(crate) struct Leg {
     /// Contents that operations loaded and the function has not taken yet. Journal entries hold
     /// only their hashes.
     pub(crate) contents: Mutex<OperationMap<Arc<[u8]>>>,
-    /// The mailbox to which children report.
+    /// The channel to which children report.
     pub(crate) sender: RunSender,
 }
 
 /// A message of a person to a run that is under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Steering {
-    /// Its id in the inbox.
+    /// Its id in the mailbox.
     pub(crate) item: String,
     /// The turn that the message makes, where it was sent to the session.
     pub(crate) turn: Option<String>,
@@ -104,11 +104,11 @@ pub(crate) struct About {
 /// The books of a leg's operations.
 #[derive(Default)]
 pub(crate) struct Books {
-    /// The calls that an earlier life recorded, by operation.
+    /// The calls that an earlier incarnation recorded, by operation.
     pub(crate) recorded: OperationMap<RecordedCall>,
-    /// Emissions and undo steps that an earlier life recorded.
+    /// Emissions and undo steps that an earlier incarnation recorded.
     pub(crate) noted: OperationMap<RecordedNote>,
-    /// Recorded operations of this leg that the function has not asked for in this life.
+    /// Recorded operations of this leg that the function has not asked for in this incarnation.
     pub(crate) unasked: OperationMap<()>,
     /// Whether the journal records the end of the leg.
     pub(crate) has_ended: bool,
@@ -120,8 +120,8 @@ pub(crate) struct Books {
     pub(crate) dropped: Vec<OperationId>,
     /// Entries for which nobody waits, and which the driver has not written yet.
     pub(crate) notes: Vec<Entry>,
-    /// The number of branches. The first one is the leg's own context.
-    pub(crate) branches: u32,
+    /// The number of lanes. The first one is the leg's own context.
+    pub(crate) lanes: u32,
     /// How many calls were answered without the operation of a tool.
     pub(crate) answered: u32,
     /// How often the model called each counted tool of the engine in this leg.
@@ -130,7 +130,7 @@ pub(crate) struct Books {
     pub(crate) made: BTreeMap<String, MadeAgent>,
     /// Agents that the model has made in the background, by their names.
     pub(crate) in_background: BTreeMap<String, InBackground>,
-    /// The undo calls that were registered in this life. They are made if the run is cancelled.
+    /// The undo calls that were registered in this incarnation. They are made if the run is cancelled.
     pub(crate) undo: Vec<(String, ToolCall)>,
     /// Children that this leg spawned, by agent.
     pub(crate) spawned: Vec<(String, RunId)>,
@@ -162,9 +162,9 @@ pub(crate) enum ResultSlot {
 
 /// A result on its way to the function.
 pub(crate) enum Delivery {
-    /// The output of an operation that this life did, as its type.
+    /// The output of an operation that this incarnation did, as its type.
     Live(Result<Box<dyn Any + Send>, OperationError>),
-    /// The JSON of such a result, as an earlier life recorded it.
+    /// The JSON of such a result, as an earlier incarnation recorded it.
     Recorded(Box<RawValue>),
 }
 
@@ -237,7 +237,7 @@ impl Leg {
             unasked: of_leg.map(|op| (*op, ())).collect(),
             recorded: calls,
             noted,
-            branches: 1,
+            lanes: 1,
             ..Books::default()
         };
         let origin = Origin {
@@ -443,7 +443,7 @@ impl Leg {
     }
 
     /// Takes the emissions about a call whose end may come much later.
-    pub(crate) fn take_told(&self, op: OperationId) -> Vec<Entry> {
+    pub(crate) fn take_emissions(&self, op: OperationId) -> Vec<Entry> {
         let mut about = self.about.lock();
         let about = about.get_mut(&op);
         about.map_or_else(Vec::new, |about| std::mem::take(&mut about.told))

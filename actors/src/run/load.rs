@@ -274,7 +274,7 @@ impl Recorded {
             }
             Entry::Parked { reason } => self.parked = Some(reason),
             Entry::Activated { .. } | Entry::Restarted { .. } => self.parked = None,
-            Entry::SetAside { op, .. } => {
+            Entry::Quarantined { op, .. } => {
                 self.calls.remove(&op);
                 self.deliveries.retain(|delivery| delivery.op != op);
             }
@@ -286,9 +286,9 @@ impl Recorded {
             | Entry::TurnStarted(_)
             | Entry::TurnEnded(_)
             | Entry::TurnContinued { .. }
-            | Entry::TurnSetAside { .. }
+            | Entry::TurnQuarantined { .. }
             | Entry::SessionRewound { .. }
-            | Entry::SessionBranched { .. } => {}
+            | Entry::SessionForked { .. } => {}
         }
     }
 

@@ -2,11 +2,12 @@
 //! of their results, and replay.
 //!
 //! Architecture invariant: a run knows no actor and no store. It asks the world through
-//! `Ports`, and is told things through its mailbox, `RunMailbox`.
+//! `Ports`, and is told things through its channel of commands, `RunCommands`.
 
 mod behavior;
 mod builder;
 mod call_identity;
+mod command_channel;
 mod context;
 mod driver;
 mod fork;
@@ -17,7 +18,6 @@ mod journal;
 mod ledger;
 mod leg;
 mod load;
-mod mailbox;
 mod names;
 mod notes;
 mod observe;
@@ -39,13 +39,13 @@ mod toolsets;
 pub(crate) use behavior::{AgentFunction, Returned};
 pub use behavior::{Behavior, BehaviorHandle};
 pub use builder::{Agent, AgentBehavior, AgentModel, AgentPolicy, Team};
+pub(crate) use command_channel::{ParentSender, RunCommands, RunSender};
 pub use context::{Composed, Performing, RunContext};
 pub use driver::answers;
 pub(crate) use driver::unfit;
 pub use fork::ForkError;
 pub use interception::Intercept;
 pub use load::Recorded;
-pub(crate) use mailbox::{ParentSender, RunMailbox, RunSender};
 pub use observe::{Observer, events_of};
 pub use operation::{
     Act, Arrival, Attempt, Begin, Changes, Child, Gate, Operation, OperationContext, Unsaved, Wait,
@@ -63,8 +63,8 @@ pub(crate) use ports::{
 pub use recording::{Recording, RecordingError};
 pub use registry::{ModelCode, Registry, ToolCode};
 pub use replay::{Divergence, Drift, Replay, RunReplay, replay};
-pub(crate) use task::{Life, Loaded, RunExit, RunTask, SessionTail, row_of};
+pub(crate) use task::{Incarnation, Loaded, RunExit, RunTask, SessionTail, row_of};
 
-pub(crate) use fork::{Branch, ChangedByTree, Copies, ForkedRun, KeyHistory, fork};
+pub(crate) use fork::{ChangedByTree, Copies, ForkTarget, ForkedRun, KeyHistory, fork};
 pub(crate) use leg::Leg;
 pub(crate) use recorded_result::{is_error, read_end, read_result};

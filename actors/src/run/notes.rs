@@ -14,10 +14,10 @@ use crate::{
     },
 };
 
-/// The branch for the places of answers to calls. It is no branch of the function.
+/// The lane for the places of answers to calls. It is no lane of the function.
 pub(super) const ANSWERS: u32 = u32::MAX;
 
-/// A note that takes a place in the order of operations, as an earlier life recorded it.
+/// A note that takes a place in the order of operations, as an earlier incarnation recorded it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RecordedNote {
     /// An event of this name. Nothing rests on what it holds, which is not compared.
@@ -114,7 +114,7 @@ impl Leg {
             books.answered += 1;
             OperationId {
                 leg: self.number,
-                branch: ANSWERS,
+                lane: ANSWERS,
                 number: books.answered - 1,
             }
         };

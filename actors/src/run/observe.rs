@@ -165,7 +165,7 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
         Entry::Parked { reason } => Event::Parked {
             reason: reason.clone(),
         },
-        Entry::SetAside { op, reason } => Event::MessageSetAside {
+        Entry::Quarantined { op, reason } => Event::MessageQuarantined {
             operation: *op,
             reason: reason.clone(),
         },
@@ -192,9 +192,9 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
         | Entry::TurnStarted(_)
         | Entry::TurnEnded(_)
         | Entry::TurnContinued { .. }
-        | Entry::TurnSetAside { .. }
+        | Entry::TurnQuarantined { .. }
         | Entry::SessionRewound { .. }
-        | Entry::SessionBranched { .. } => return None,
+        | Entry::SessionForked { .. } => return None,
     })
 }
 

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Leg, Ports, journal::Durable, operations::Allowance, ports::ChildStart};
 use crate::{
-    contract::{BoxFuture, InboxItem, StateWrite, StoreHandle},
+    contract::{BoxFuture, MailboxItem, StateWrite, StoreHandle},
     vocabulary::{
         Begun, CallDigest, Digest, Effect, Entry, ErrorKind, OperationError, OperationId, Question,
         Resource, RunId, RunStart, Spent, Timestamp, canonical,
@@ -156,8 +156,8 @@ pub struct Changes {
     pub writes: Vec<StateWrite>,
     /// Contents to which the writes refer, stored under their hash.
     pub blobs: Vec<(Digest, Arc<[u8]>)>,
-    /// Messages about the writes to the inboxes of other runs.
-    pub posts: Vec<(RunId, InboxItem)>,
+    /// Messages about the writes to the mailboxes of other runs.
+    pub posts: Vec<(RunId, MailboxItem)>,
     /// Entries about the writes, which stand before the result.
     pub(crate) entries: Vec<Entry>,
 }
@@ -294,7 +294,7 @@ pub struct OperationContext {
     pub(crate) ports: Arc<dyn Ports>,
     /// Fires when the result is not wanted any more.
     pub cancelled: CancellationToken,
-    /// The start of the operation, if an earlier life of this run recorded it.
+    /// The start of the operation, if an earlier incarnation of this run recorded it.
     pub started: Option<Begun>,
     /// The run's bounds and its consumption.
     pub allowance: Allowance,

@@ -8,7 +8,7 @@ use super::{ModelCode, RunSender, ToolCode};
 use crate::{
     contract::{
         Append, Batch, BoxFuture, Change, Clock, Committed, Credential, Emission, Entropy,
-        InboxItem, Origin, StateSlot, StoreError, StoreHandle, ToolState,
+        MailboxItem, Origin, StateSlot, StoreError, StoreHandle, ToolState,
     },
     definition::Pinned,
     vocabulary::{
@@ -106,10 +106,11 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Tells the cache of shared state that any value of this scope may have changed unseen.
     fn forget_state(&self, scope: String);
 
-    /// Puts an item into a run's inbox.
-    fn post(&self, run: RunId, item: InboxItem) -> BoxFuture<'static, Result<(), OperationError>>;
+    /// Puts an item into a run's mailbox.
+    fn post(&self, run: RunId, item: MailboxItem)
+    -> BoxFuture<'static, Result<(), OperationError>>;
 
-    /// Tells runs that a commit put items into their inboxes.
+    /// Tells runs that a commit put items into their mailboxes.
     fn posted(&self, runs: Vec<RunId>);
 
     /// Those of the given runs that have ended or do not exist any more. A run that goes on in
@@ -268,7 +269,7 @@ pub struct ChildStart {
     pub operation: OperationId,
     /// Whether it is to be cancelled rather than run.
     pub cancel: Option<String>,
-    /// The parent's mailbox, to which the child reports.
+    /// The parent's channel, to which the child reports.
     pub sender: RunSender,
 }
 
@@ -339,8 +340,8 @@ impl From<Message> for Task {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Command {
-    /// There is something in its inbox.
-    Inbox,
+    /// There is something in its mailbox.
+    Mailbox,
     /// The run is to be cancelled. The cancellation is recorded by an ancestor, or is to be
     /// recorded by this run.
     Cancel {

@@ -53,7 +53,7 @@ impl OpenCall {
 
 impl OpenStep {
     fn is_beside(&self, operation: OperationId) -> bool {
-        (self.operation.leg, self.operation.branch) == (operation.leg, operation.branch)
+        (self.operation.leg, self.operation.lane) == (operation.leg, operation.lane)
     }
 
     fn end(self) -> Event {
@@ -94,7 +94,7 @@ impl Steps {
             Event::ToolCalled {
                 operation, result, ..
             } => {
-                if operation.branch == ANSWERS {
+                if operation.lane == ANSWERS {
                     self.take_place(*operation);
                 }
                 let answered = self.answer(*operation, &result.call_id);
@@ -112,7 +112,7 @@ impl Steps {
         before
     }
 
-    /// Begins a step, which ends the one before it in its branch.
+    /// Begins a step, which ends the one before it in its lane.
     fn begin(&mut self, operation: OperationId, asked: &[ToolCall]) -> Vec<Event> {
         let mut events = self.end_where(|step| step.is_beside(operation));
         self.begun = self.begun.saturating_add(1);
@@ -173,7 +173,7 @@ impl Steps {
                 events.push(Event::ToolCalled {
                     operation: OperationId {
                         leg: step.operation.leg,
-                        branch: ANSWERS,
+                        lane: ANSWERS,
                         number,
                     },
                     result,
@@ -216,8 +216,8 @@ impl Steps {
         is_it: impl Fn(&OpenCall) -> bool,
     ) -> Option<(usize, usize)> {
         let waiting = |step: &OpenStep| step.unanswered.iter().any(&is_it);
-        // Models in different branches may use the same call ids, so a step in the branch of the call comes first. A
-        // call in a branch of its own (one that needed an approval) is looked for in all steps.
+        // Models in different lanes may use the same call ids, so a step in the lane of the call comes first. A
+        // call in a lane of its own (one that needed an approval) is looked for in all steps.
         let beside = |step: &OpenStep| step.is_beside(operation) && waiting(step);
         let step = self.open.iter().rposition(beside);
         let step = step.or_else(|| self.open.iter().rposition(waiting))?;
@@ -248,13 +248,13 @@ mod tests {
         let mut steps = Steps::default();
         let begun = steps.begin(operation("0.0.0"), std::slice::from_ref(&call));
         assert_eq!(begun.len(), 1);
-        // The model of a branch beside it is asked while the call has no result.
+        // The model of a lane beside it is asked while the call has no result.
         let beside = steps.begin(operation("0.1.0"), &[]);
         assert!(
             matches!(beside[..], [Event::StepStarted { step: 2, .. }]),
             "{beside:?}"
         );
-        // The next one of the first branch ends the step that waits for its call.
+        // The next one of the first lane ends the step that waits for its call.
         let next = steps.begin(operation("0.0.1"), &[]);
         assert!(
             matches!(

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ParentSender, Ports, Registry, Returned, RunMailbox, RunSender,
+    ParentSender, Ports, Registry, Returned, RunCommands, RunSender,
     driver::{Driver, LegEnd},
     journal::JournalWriter,
     leg::{Leg, LegStart, Opening},
@@ -38,8 +38,8 @@ pub(crate) struct Loaded {
     pub(crate) pinned: Arc<Pinned>,
     /// The conversation before the run, where it differs from what the session holds now.
     pub(crate) history: Option<Transcript>,
-    /// Whether its inbox is known to have been empty after it was claimed.
-    pub(crate) inbox_is_empty: bool,
+    /// Whether its mailbox is known to have been empty after it was claimed.
+    pub(crate) mailbox_is_empty: bool,
 }
 
 impl Loaded {
@@ -50,7 +50,7 @@ impl Loaded {
             recorded,
             pinned,
             history: None,
-            inbox_is_empty: false,
+            mailbox_is_empty: false,
         }
     }
 
@@ -78,26 +78,26 @@ pub(crate) struct RunTask {
     pub registry: Arc<Registry>,
     /// The ports to the world.
     pub ports: Arc<dyn Ports>,
-    /// The run's mailbox, and a sender to it.
-    pub door: (RunSender, RunMailbox),
+    /// The run's channel, and a sender to it.
+    pub commands: (RunSender, RunCommands),
     /// Fires when an ancestor is cancelled.
     pub cancelled: CancellationToken,
-    /// The parent's door, for a child.
+    /// The parent's sender, for a child.
     pub parent: Option<ParentSender>,
     /// The session's journal, for a root run of a session: its entries are written with the
     /// run's last.
     pub session: Option<SessionTail>,
-    /// What this life of the run begins with.
-    pub life: Life,
+    /// What this incarnation of the run begins with.
+    pub incarnation: Incarnation,
     /// How long a root run that waits for the outside stays in memory.
     pub linger: Duration,
     /// The bound on the journal's entries.
     pub max_entries: u64,
 }
 
-/// What a life of a run begins with, besides its journal.
+/// What an incarnation of a run begins with, besides its journal.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct Incarnation {
     /// Why the run must end without being run, if it must.
     pub give_up: Option<AgentError>,
     /// Why the run is to be cancelled although its own journal does not say so.
@@ -108,8 +108,8 @@ pub(crate) struct Life {
     pub lost: Option<String>,
     /// The channel that is told as soon as the record of the recovery is durable.
     pub when_recovered: Option<oneshot::Sender<()>>,
-    /// Whether the inbox is known to be empty. The run is told of every later item.
-    pub inbox_is_empty: bool,
+    /// Whether the mailbox is known to be empty. The run is told of every later item.
+    pub mailbox_is_empty: bool,
     /// The version of the team's code in this process.
     pub version: u32,
     /// How often the function may crash without getting any further. 0 means no bound.
@@ -139,7 +139,7 @@ pub(crate) enum RunExit {
         outcome: Returned,
         /// The end of the turn, as its session records it.
         end: Box<TurnEnd>,
-        /// Whether an earlier life had recorded the end already. A fold of the session that is kept
+        /// Whether an earlier incarnation had recorded the end already. A fold of the session that is kept
         /// in memory must be read again then.
         found_ended: bool,
     },
@@ -244,7 +244,7 @@ struct Carrier {
     recorded: Recorded,
     driver: Driver,
     session: Option<SessionTail>,
-    life: Life,
+    incarnation: Incarnation,
 }
 
 impl Carrier {
@@ -254,13 +254,13 @@ impl Carrier {
         let start = recorded.started(run)?;
         if task.cancelled.is_cancelled() {
             let above = || "cancelled with its parent".to_owned();
-            task.life.cancel.get_or_insert_with(above);
+            task.incarnation.cancel.get_or_insert_with(above);
         }
         let journal = JournalWriter::new(row, task.loaded.claim, task.ports);
         let linger = task.parent.is_none().then_some(task.linger);
         let driver = Driver::new(
             journal,
-            task.door,
+            task.commands,
             (task.cancelled, task.parent),
             (linger, task.max_entries),
             &pinned.team,
@@ -276,7 +276,7 @@ impl Carrier {
             recorded,
             driver,
             session: task.session,
-            life: task.life,
+            incarnation: task.incarnation,
         }))
     }
 
@@ -284,29 +284,29 @@ impl Carrier {
         if let Some(end) = self.recorded.end.take() {
             return Ok(self.ended_before(end));
         }
-        if self.life.recovered {
+        if self.incarnation.recovered {
             let interrupted = self.interrupted();
             self.pause_if_suspect(interrupted).await?;
             let epoch = self.driver.journal.epoch();
-            if let Some(reason) = self.life.lost.take() {
+            if let Some(reason) = self.incarnation.lost.take() {
                 let entry = Entry::Restarted {
                     reason: reason.clone(),
                 };
                 self.driver.journal.append(&entry);
                 let times = self.recorded.crashes + 1;
-                self.isolate(times, self.life.poison_after, reason);
+                self.isolate(times, self.incarnation.poison_after, reason);
             }
             let was_under_way = self.driver.journal.row.status.is_under_way();
             let entry = Entry::Activated {
                 epoch,
                 format: FORMAT,
-                process: self.life.process,
+                process: self.incarnation.process,
                 interrupted,
             };
             self.driver.journal.append(&entry);
             let reason = "the process ended with the run under way".to_owned();
-            self.isolate(interrupted, self.life.fatal_after, reason);
-            // A write of the last life may be durable although nobody heard of it.
+            self.isolate(interrupted, self.incarnation.fatal_after, reason);
+            // A write of the last incarnation may be durable although nobody heard of it.
             let scope = operations::run_scope(self.start.root);
             self.driver.ports.forget_state(scope);
             let status = match self.recorded.cancel {
@@ -314,13 +314,13 @@ impl Carrier {
                 None => RunStatus::Running,
             };
             let row = &self.driver.journal.row;
-            let version = row.version.max(self.life.version);
+            let version = row.version.max(self.incarnation.version);
             if (row.status, row.version) != (status, version) {
                 self.driver
                     .journal
                     .change_row(|row| (row.status, row.version) = (status, version));
             }
-            let told = self.life.when_recovered.take();
+            let told = self.incarnation.when_recovered.take();
             if told.is_some() || was_under_way {
                 // A function that ends the process with its first step is counted all the same.
                 self.driver.journal.settle().await?;
@@ -344,7 +344,7 @@ impl Carrier {
             if let Some(stop) = self.cancelling() {
                 return self.close(&leg, stop).await;
             }
-            if let Some(error) = self.life.give_up.take() {
+            if let Some(error) = self.incarnation.give_up.take() {
                 return match self.driver.parent {
                     None => self.park(error).await,
                     Some(_) => self.finish(&leg, Err(error)).await,
@@ -388,20 +388,20 @@ impl Carrier {
         Ok(Arc::new(Leg::open(opening, at, &mut self.recorded)))
     }
 
-    /// Reads the inbox, and recovers the children that no replay begins again.
+    /// Reads the mailbox, and recovers the children that no replay begins again.
     async fn before_leg(&mut self, leg: &Leg) -> Result<(), RunExit> {
-        if !std::mem::take(&mut self.life.inbox_is_empty) {
-            match self.driver.read_inbox().await {
+        if !std::mem::take(&mut self.incarnation.mailbox_is_empty) {
+            match self.driver.read_mailbox().await {
                 Err(LegEnd::Cancel(stop)) => self.record_cancel(stop),
                 read => read?,
             }
         }
-        // A child that the last life recorded may never have begun.
+        // A child that the last incarnation recorded may never have begun.
         for run in std::mem::take(&mut self.recorded.outliving) {
             self.driver.ports.tree(self.run, run);
         }
         // A root run that gives up is parked, and its children wait with it.
-        let gives_up = self.life.give_up.is_some() && self.driver.parent.is_some();
+        let gives_up = self.incarnation.give_up.is_some() && self.driver.parent.is_some();
         let ending = self.cancelling().is_some() || gives_up;
         let unwanted = std::mem::take(&mut self.recorded.unwanted);
         let beside = std::mem::take(&mut self.recorded.children);
@@ -423,7 +423,7 @@ impl Carrier {
     }
 
     fn cancelling(&self) -> Option<StopReason> {
-        let asked = self.life.cancel.clone().map(StopReason::Cancelled);
+        let asked = self.incarnation.cancel.clone().map(StopReason::Cancelled);
         self.recorded.cancel.clone().or(asked)
     }
 

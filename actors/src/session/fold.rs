@@ -68,7 +68,7 @@ impl SessionFold {
                     self.origin.get_or_insert(run);
                 }
             }
-            Entry::TurnSetAside { run } => {
+            Entry::TurnQuarantined { run } => {
                 self.close(run);
                 self.aside.insert(run);
             }
@@ -83,7 +83,7 @@ impl SessionFold {
                 self.titles.truncate(kept(turns));
                 self.active_agent = active_agent;
             }
-            Entry::SessionBranched { owner, .. } => self.owner = self.owner.take().or(owner),
+            Entry::SessionForked { owner, .. } => self.owner = self.owner.take().or(owner),
             _ => {}
         }
     }

@@ -119,7 +119,7 @@ impl SessionLog {
                     turn.carried_by = next;
                 }
             }
-            Entry::TurnSetAside { run } => {
+            Entry::TurnQuarantined { run } => {
                 if let Some(turn) = self.turn_of(run) {
                     turn.quarantined = true;
                 }
@@ -136,7 +136,7 @@ impl SessionLog {
                 self.active_agent = active_agent;
                 self.rewound += 1;
             }
-            Entry::SessionBranched { owner, .. } => self.owner = self.owner.take().or(owner),
+            Entry::SessionForked { owner, .. } => self.owner = self.owner.take().or(owner),
             _ => {}
         }
     }

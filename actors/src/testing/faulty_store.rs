@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::{
     contract::{
-        Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, InboxItem, Inventory,
+        Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, Inventory, MailboxItem,
         News, Notice, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store,
         StoreError, StoredLine, TreeLine,
     },
@@ -252,8 +252,8 @@ impl<S: Store> Store for FaultyStore<S> {
         fn state(scope: String, key: String) -> StateSlot;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: InboxItem) -> bool;
-        fn inbox_after(run: RunId, after: u64) -> Vec<(u64, InboxItem)>;
+        fn post(run: RunId, item: MailboxItem) -> bool;
+        fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
         fn expired(expiry: Expiry) -> Vec<RunRow>;
         fn delete_tree(root: RunId, at: Timestamp, limit: usize) -> Deleted;
         fn delete_session(session: SessionId, limit: usize) -> Deleted;
@@ -338,7 +338,7 @@ mod tests {
         let names: Vec<&str> = names.map(|rest| rest.split('(').next().unwrap()).collect();
         assert!(names.contains(&"term") && names.len() > 25, "{names:?}");
         // The defaults of these call other methods of the wrapper; a store that is partly in memory cannot be copied.
-        let derived = ["claim_all", "read_all", "inbox"];
+        let derived = ["claim_all", "read_all", "mailbox"];
         for (wrapper, source, own) in [
             ("FaultyStore", include_str!("faulty_store.rs"), &[][..]),
             (

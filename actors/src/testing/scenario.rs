@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::EffectLog;
 use crate::{
     actor::SystemBuilder,
-    contract::InboxBody,
+    contract::ItemBody,
     run::operations::AgentMessage,
     vocabulary::{Question, QuestionKind},
 };
@@ -23,7 +23,7 @@ pub struct Scenario {
     pub(super) team: String,
     pub(super) turns: Vec<String>,
     /// Messages to the root run of every turn, in this order.
-    pub(super) messages: Vec<InboxBody>,
+    pub(super) messages: Vec<ItemBody>,
     pub(super) policy: Policy,
 }
 
@@ -71,7 +71,7 @@ impl Scenario {
     pub fn message<M: AgentMessage>(mut self, message: &M) -> Self {
         let (name, value) = (M::NAME.to_owned(), serde_json::to_value(message));
         let value = value.unwrap_or_default();
-        self.messages.push(InboxBody::Message { name, value });
+        self.messages.push(ItemBody::Message { name, value });
         self
     }
 

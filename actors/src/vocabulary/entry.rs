@@ -87,7 +87,7 @@ pub enum Entry {
     },
     /// A call that a model asked for was answered without an operation of a tool.
     CallAnswered {
-        /// A place of its own, in no branch of the function.
+        /// A place of its own, in no lane of the function.
         op: OperationId,
         /// What the model reads.
         result: Box<ToolResult>,
@@ -194,7 +194,8 @@ pub enum Entry {
     },
     /// A message that the function had received is quarantined, because the function crashed on it
     /// again and again: `receive` waits as if it had never come.
-    SetAside {
+    #[serde(alias = "set_aside")]
+    Quarantined {
         /// The operation that received it.
         op: OperationId,
         /// How the function failed on the message.
@@ -244,7 +245,8 @@ pub enum Entry {
     },
     /// From here on the session is a branch; the entries before are another session's (in the
     /// session's journal).
-    SessionBranched {
+    #[serde(alias = "session_branched")]
+    SessionForked {
         /// The other session.
         from: SessionId,
         /// The state at the beginning: each value with the number of its writes.
@@ -254,7 +256,8 @@ pub enum Entry {
         owner: Option<String>,
     },
     /// A turn's run is parked because it crashed, and the session goes on without it (in the session's journal).
-    TurnSetAside {
+    #[serde(alias = "turn_set_aside")]
+    TurnQuarantined {
         /// The run.
         run: RunId,
     },

@@ -116,7 +116,7 @@ pub enum Event {
         /// The model call.
         operation: OperationId,
     },
-    /// A step ended: all calls of its model have their results, the next step of the same branch begins, or the leg
+    /// A step ended: all calls of its model have their results, the next step of the same lane begins, or the leg
     /// or the run is over. Each step that began ends once.
     StepEnded {
         /// The number of the step in its run, from 1.
@@ -258,7 +258,7 @@ pub enum Event {
         reason: AgentError,
     },
     /// A message is quarantined, because the function crashed on it again and again.
-    MessageSetAside {
+    MessageQuarantined {
         /// The operation that had received it.
         operation: OperationId,
         /// How the function failed on the message.
@@ -511,9 +511,9 @@ mod wire {
         Resumed { epoch: u64 } = "resumed",
         Restarted { reason: String } = "restarted",
         Parked { reason: AgentError } = "parked",
-        MessageSetAside {
+        MessageQuarantined {
             operation: OperationId, reason: AgentError,
-        } = "message_set_aside",
+        } = "message_quarantined",
         Cancelling { reason: String } = "cancelling",
         BudgetWarning {
             resource: Resource, percent: u32, used: Option<u64>, bound: Option<u64>,

@@ -120,7 +120,7 @@ fn fmt_upkeep(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Event::Resumed { epoch } => write!(f, "is recovered (epoch {epoch})"),
         Event::Restarted { reason } => write!(f, "is run again: {}", told(reason)),
         Event::Parked { reason } => write!(f, "is parked: {}", told(reason)),
-        Event::MessageSetAside { reason, .. } => {
+        Event::MessageQuarantined { reason, .. } => {
             write!(f, "sets a message aside: {}", told(reason))
         }
         Event::Cancelling { reason } => write!(f, "is being cancelled: {}", told(reason)),

@@ -31,7 +31,7 @@ pub enum Family {
     Join,
     /// A question to a person.
     Ask,
-    /// A message from the run's inbox.
+    /// A message from the run's mailbox.
     Receive,
     /// Any other operation, which is only recorded.
     Other,

@@ -111,21 +111,21 @@ impl FromStr for RunId {
 
 serde_as_text!(RunId);
 
-/// Names one operation of a run: the leg, the branch in it, and the place in that branch. All three are counted in
+/// Names one operation of a run: the leg, the lane in it, and the place in that lane. All three are counted in
 /// the order in which the agent's function asks, which is the same in every execution.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OperationId {
     /// The leg, from 0.
     pub leg: u32,
-    /// The branch of the leg, from 0, which is the leg's own context.
-    pub branch: u32,
-    /// The place in the branch, from 0.
+    /// The lane of the leg, from 0, which is the leg's own context.
+    pub lane: u32,
+    /// The place in the lane, from 0.
     pub number: u32,
 }
 
 impl fmt::Display for OperationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.leg, self.branch, self.number)
+        write!(f, "{}.{}.{}", self.leg, self.lane, self.number)
     }
 }
 
@@ -144,7 +144,7 @@ impl FromStr for OperationId {
         let mut next = || numbers.next().and_then(Result::ok).ok_or_else(wrong);
         let id = Self {
             leg: next()?,
-            branch: next()?,
+            lane: next()?,
             number: next()?,
         };
         if numbers.next().is_some() {

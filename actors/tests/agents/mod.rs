@@ -30,8 +30,8 @@ impl AgentMessage for Order {
 /// A race, and a timeout that strikes.
 pub fn racer() -> Agent {
     Agent::from_fn("racer", |cx: RunContext| async move {
-        let fast = cx.branch("fast");
-        let slow = cx.branch("slow");
+        let fast = cx.lane("fast");
+        let slow = cx.lane("slow");
         let contestants = vec![
             fast.sleep(Duration::from_secs(1)),
             slow.sleep(Duration::from_secs(3600)),

@@ -101,7 +101,7 @@ pub(crate) fn follow<'a>(
                 format!("{{{}}}", said.join(" "))
             }
             Node::Branches(nodes) => {
-                let branches: Vec<_> = nodes.iter().map(|_| cx.branch("b")).collect();
+                let branches: Vec<_> = nodes.iter().map(|_| cx.lane("b")).collect();
                 let all = branches.iter().zip(nodes);
                 let all = join_all(all.map(|(cx, node)| follow(cx, node, work)));
                 format!("<{}>", joined(all.await)?)

@@ -366,8 +366,8 @@ async fn a_call_that_an_earlier_life_began_and_this_one_ended_has_one_result() {
             cx.sleep(Duration::from_secs(1)).await?;
             let (place, _) = cx
                 .race(vec![
-                    cx.branch("a").sleep(Duration::from_secs(1)),
-                    cx.branch("b").sleep(Duration::from_secs(9)),
+                    cx.lane("a").sleep(Duration::from_secs(1)),
+                    cx.lane("b").sleep(Duration::from_secs(9)),
                 ])
                 .await;
             cx.sleep(Duration::from_secs(3_600)).await?;

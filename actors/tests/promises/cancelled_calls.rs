@@ -277,8 +277,8 @@ fn busy(stage: &Stage) -> Agent {
         }
     }
     let work = |cx: RunContext| async move {
-        let below = cx.branch("below");
-        let branches = (0..4).map(|number| branch(cx.branch(number.to_string())));
+        let below = cx.lane("below");
+        let branches = (0..4).map(|number| branch(cx.lane(number.to_string())));
         let branches = futures_util::future::try_join_all(branches);
         let deeper = match cx.spec().name.as_str() {
             "top" => "middle",

@@ -222,7 +222,7 @@ fn versioned(max: u32, asks_first: bool) -> Agent {
         cx.sleep(MINUTE).await?;
         versions.push(cx.version("layout", max).await?);
         step(&cx, "two").await?;
-        let beside = cx.branch("beside");
+        let beside = cx.lane("beside");
         versions.push(beside.version("layout", max).await?);
         cx.sleep(MINUTE).await?;
         Ok(Outcome::answer(format!("{versions:?}")))

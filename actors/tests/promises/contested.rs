@@ -8,7 +8,7 @@ use std::sync::{
 use ghostlight_actors::{
     actor::System,
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
+        Batch, Claim, Committed, MailboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
         StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     run::Agent,
@@ -43,8 +43,8 @@ pub(crate) struct Contested {
     pub(crate) lookups: Arc<AtomicU32>,
     /// How many of the next lookups of a run fail.
     pub(crate) failed_lookups: Arc<AtomicU32>,
-    /// How many of the next reads of an inbox fail.
-    pub(crate) failed_inboxes: Arc<AtomicU32>,
+    /// How many of the next reads of a mailbox fail.
+    pub(crate) failed_mailboxes: Arc<AtomicU32>,
     /// How many of the next reads of a journal come before its first entry.
     pub(crate) early_reads: Arc<AtomicU32>,
     /// How long commits of changes take.
@@ -65,7 +65,7 @@ impl Contested {
             claims: Arc::default(),
             lookups: Arc::default(),
             failed_lookups: Arc::default(),
-            failed_inboxes: Arc::default(),
+            failed_mailboxes: Arc::default(),
             early_reads: Arc::default(),
             commit_ms: 0,
         }
@@ -125,15 +125,15 @@ impl Store for Contested {
         self.inner.run(run).await
     }
 
-    async fn inbox_after(
+    async fn mailbox_after(
         &self,
         run: RunId,
         after: u64,
-    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
-        if one_of(&self.failed_inboxes) {
-            return Err(failed("an inbox"));
+    ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
+        if one_of(&self.failed_mailboxes) {
+            return Err(failed("a mailbox"));
         }
-        self.inner.inbox_after(run, after).await
+        self.inner.mailbox_after(run, after).await
     }
 
     async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
@@ -148,7 +148,7 @@ impl Store for Contested {
         self.inner.state(scope, key).await
     }
 
-    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
+    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
         go(&self.posts_wait).await;
         self.inner.post(run, item).await
     }

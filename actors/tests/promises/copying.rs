@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use ghostlight_actors::{
     actor::{Run, System},
     contract::{
-        Append, Batch, CopyError, Expected, InboxBody, InboxItem, Inventory, Line, RunFilter,
+        Append, Batch, CopyError, Expected, Inventory, ItemBody, Line, MailboxItem, RunFilter,
         RunRow, StateWrite, Store as _, StoreHandle, copy_store,
     },
     run::{Agent, RunContext},
@@ -48,8 +48,8 @@ async fn read(store: &StoreHandle) -> (Inventory, Vec<String>) {
             tree.iter()
                 .map(|line| format!("{} {:?}", line.run, line.stored.line)),
         );
-        let inbox = store.inbox(row.run).await.unwrap();
-        texts.push(format!("{inbox:?}"));
+        let mailbox = store.mailbox(row.run).await.unwrap();
+        texts.push(format!("{mailbox:?}"));
     }
     for (journal, _) in &inventory.journals {
         let lines = store.read(journal.clone(), 0, usize::MAX).await.unwrap();
@@ -247,7 +247,7 @@ async fn fill(
                 .push(Append::new(run, 0, 1, lines(entries + 1)).row(row));
         }
         for item in 0..items {
-            let item = InboxItem::new(item.to_string(), Timestamp(1), InboxBody::Retry);
+            let item = MailboxItem::new(item.to_string(), Timestamp(1), ItemBody::Retry);
             batch.posts.push((root, item));
         }
     }

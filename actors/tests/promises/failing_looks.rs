@@ -42,7 +42,7 @@ async fn an_answer_wakes_a_sleeping_run_once_the_store_reads_again() {
         let mut stage = Stage::new();
         stage.limits.linger = Duration::from_millis(100);
         let store = Contested::over(stage.store.clone());
-        let (lookups, inboxes) = (store.failed_lookups.clone(), store.failed_inboxes.clone());
+        let (lookups, mailboxes) = (store.failed_lookups.clone(), store.failed_mailboxes.clone());
         let owner = start(&stage, store, asking()).await;
         let run = ask(&owner, "a", "ask").await;
         while run.status().await.unwrap().status != RunStatus::Waiting {
@@ -52,7 +52,7 @@ async fn an_answer_wakes_a_sleeping_run_once_the_store_reads_again() {
         let mut other = Stage::new();
         other.store = stage.store.another_process();
         let beside = other.start(asking()).await;
-        fail(if fails_lookups { &lookups } else { &inboxes });
+        fail(if fails_lookups { &lookups } else { &mailboxes });
         let asked: OperationId = "0.0.0".parse().unwrap();
         let seen_from_there = beside.run(run.id());
         seen_from_there.answer(asked, json!("red")).await.unwrap();
@@ -66,13 +66,13 @@ async fn a_posted_turn_is_begun_once_the_store_reads_again() {
     for fails_lookups in [true, false] {
         let stage = Stage::new();
         let store = Contested::over(stage.store.clone());
-        let (lookups, inboxes) = (store.failed_lookups.clone(), store.failed_inboxes.clone());
+        let (lookups, mailboxes) = (store.failed_lookups.clone(), store.failed_mailboxes.clone());
         let owner = start(&stage, store, asking()).await;
         assert_eq!(text(&ask(&owner, "a", "one").await).await, "one");
         let mut other = Stage::new();
         other.store = stage.store.another_process();
         let beside = other.start(asking()).await;
-        fail(if fails_lookups { &lookups } else { &inboxes });
+        fail(if fails_lookups { &lookups } else { &mailboxes });
         let hour = Duration::from_secs(3600);
         let sent = tokio::time::timeout(hour, ask(&beside, "a", "two")).await;
         assert_eq!(text(&sent.expect("the turn waits for ever")).await, "two");

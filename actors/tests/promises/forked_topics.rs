@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use ghostlight_actors::{
     actor::{Fork, Run, SystemError},
-    contract::{InboxItem, RunFilter, Store},
+    contract::{MailboxItem, RunFilter, Store},
     run::{
         Agent, ForkError, RunContext,
         operations::{Overflow, Spawned, Subscription},
@@ -17,11 +17,11 @@ use crate::stage::{Stage, ask, pause, text};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What is in the inboxes of all runs.
-async fn inboxes(stage: &Stage, runs: &[RunId]) -> BTreeMap<RunId, Vec<InboxItem>> {
+/// What is in the mailboxes of all runs.
+async fn mailboxes(stage: &Stage, runs: &[RunId]) -> BTreeMap<RunId, Vec<MailboxItem>> {
     let mut found = BTreeMap::new();
     for run in runs {
-        found.insert(*run, stage.store.inbox(*run).await.unwrap());
+        found.insert(*run, stage.store.mailbox(*run).await.unwrap());
     }
     found
 }
@@ -43,7 +43,7 @@ async fn child(stage: &Stage, parent: &Run, agent: &str) -> RunId {
 async fn forked_everywhere(stage: &Stage, run: &Run) -> usize {
     let answer = text(run).await;
     let known = runs(stage).await;
-    let before = inboxes(stage, &known).await;
+    let before = mailboxes(stage, &known).await;
     let entries = stage.entries(run.id()).await.len() as u64;
     let mut forks = 0;
     for at in 1..entries {
@@ -55,7 +55,7 @@ async fn forked_everywhere(stage: &Stage, run: &Run) -> usize {
             Err(SystemError::Fork(ForkError::UnderWay { .. })) => {}
             Err(error) => panic!("forked at {at}: {error}"),
         }
-        let after = inboxes(stage, &known).await;
+        let after = mailboxes(stage, &known).await;
         assert_eq!(after, before, "what the fork at {at} told the others");
     }
     forks
@@ -262,7 +262,7 @@ async fn a_fork_of_a_part_tells_nobody_who_is_not_in_it() {
     let known = runs(&stage).await;
     // The queue is copied with the topic, but not who asked.
     assert_eq!(text(&fork).await, "false 1");
-    let told = inboxes(&stage, &known).await;
+    let told = mailboxes(&stage, &known).await;
     assert!(told.values().all(Vec::is_empty), "{told:?}");
 }
 
@@ -288,13 +288,13 @@ async fn a_branch_of_a_session_tells_no_run_of_the_other() {
         team: "boss".to_owned(),
         key: "s".to_owned(),
     };
-    system.sessions().branch(&session, 1, "b").await.unwrap();
+    system.sessions().fork(&session, 1, "b").await.unwrap();
     let tell = async |id: &str| {
         let turn = Turn::text("tell").id(id);
         text(&system.session("boss", "b").send(turn).await.unwrap()).await
     };
     assert_eq!(tell("one").await, "1");
-    let told = stage.store.inbox(run.id()).await.unwrap();
+    let told = stage.store.mailbox(run.id()).await.unwrap();
     assert_eq!(told, [], "who listened in the other session");
     // It is full, and nobody is there who would empty it.
     assert_eq!(tell("two").await, "0");

@@ -12,7 +12,7 @@ use std::{
 use futures_util::future::join_all;
 use ghostlight_actors::{
     actor::System,
-    contract::{InboxBody, InboxItem, RunStatus, Store as _, Ticket},
+    contract::{ItemBody, MailboxItem, RunStatus, Store as _, Ticket},
     definition::WhileBusy,
     run::{Agent, RunContext, operations::AgentMessage},
     session::Turn,
@@ -240,8 +240,8 @@ async fn what_comes_for_a_child_while_it_is_taken_up_is_passed_on_from_its_first
         if dies {
             // Another process posts it, and dies before it can pass it on.
             let (name, value) = ("tick".to_owned(), json!(0));
-            let item = InboxBody::Message { name, value };
-            let item = InboxItem::new("0", Timestamp(0), item);
+            let item = ItemBody::Message { name, value };
+            let item = MailboxItem::new("0", Timestamp(0), item);
             stage.store.post(first, item).await.unwrap();
         } else {
             system.run(first).tell(&Tick(0)).await.unwrap();

@@ -11,7 +11,7 @@ use std::{
 use ghostlight_actors::{
     actor::{Retention, Run, System, SystemError},
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
+        Batch, Claim, Committed, Deleted, Expiry, MailboxItem, RunFilter, RunRow, SessionFilter,
         SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
         artifact_scopes,
     },
@@ -103,7 +103,7 @@ async fn a_system_deletes_idle_sessions_by_itself_and_keeps_all_others() {
     assert_eq!(text(&old).await, "3");
     system
         .session("clerk", "old")
-        .branch(1, "branch")
+        .fork(1, "branch")
         .await
         .unwrap();
     let waiting = begin(&system, "waiting", "ask").await;
@@ -219,8 +219,8 @@ impl Store for Gated {
         fn state(scope: String, key: String) -> StateSlot;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: InboxItem) -> bool;
-        fn inbox_after(run: RunId, after: u64) -> Vec<(u64, InboxItem)>;
+        fn post(run: RunId, item: MailboxItem) -> bool;
+        fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
         fn posted(after: u64) -> (u64, Vec<RunId>);
         fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();

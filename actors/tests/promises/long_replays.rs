@@ -109,7 +109,7 @@ fn counting(beside: Beside, stage: &Stage, arrived: Arc<AtomicU32>) -> Agent {
                         receiver.recv().await.unwrap()
                     }
                     Beside::YieldsInABranch => {
-                        let branch = cx.branch("beside");
+                        let branch = cx.lane("beside");
                         let yields = async {
                             tokio::task::yield_now().await;
                             tokio::task::yield_now().await;

@@ -11,7 +11,7 @@ use std::{
 use ghostlight_actors::{
     actor::{System, supervisor::Supervisor},
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
+        Batch, Claim, Committed, MailboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
         StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     ractor::ActorCell,
@@ -45,9 +45,9 @@ impl Store for HeldAnswer {
         fn state(scope: String, key: String) -> StateSlot;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: InboxItem) -> bool;
+        fn post(run: RunId, item: MailboxItem) -> bool;
         fn posted(after: u64) -> (u64, Vec<RunId>);
-        fn inbox_after(run: RunId, after: u64) -> Vec<(u64, InboxItem)>;
+        fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
         fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
     }

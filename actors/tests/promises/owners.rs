@@ -80,7 +80,7 @@ async fn refusals_in(
     );
     note("fork", foreign(run.fork(Fork::at(1)).await));
     note("retry", foreign(run.retry().await));
-    note("branch", foreign(session.branch(1, "other").await));
+    note("branch", foreign(session.fork(1, "other").await));
     note("rewind", foreign(session.rewind(0).await));
     note("answer", foreign(run.answer(asked, json!("yes")).await));
     note("cancel", foreign(run.cancel("no more").await));

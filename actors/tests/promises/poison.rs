@@ -247,12 +247,12 @@ async fn a_message_that_crashes_a_run_is_quarantined_and_the_run_receives_the_ne
     system.run(run).tell(&Amount(0)).await.unwrap();
     assert_eq!(text(&system.run(run)).await, "7");
     let entries = stage.entries(run).await;
-    let aside = |entry: &&Entry| matches!(entry, Entry::SetAside { .. });
+    let aside = |entry: &&Entry| matches!(entry, Entry::Quarantined { .. });
     assert_eq!(entries.iter().filter(aside).count(), 2);
     let restarts = |entry: &&Entry| matches!(entry, Entry::Restarted { .. });
     assert_eq!(entries.iter().filter(restarts).count(), 6);
     let events = system.run(run).events().so_far().await.unwrap();
-    let told = |event: &Event| matches!(event, Event::MessageSetAside { .. });
+    let told = |event: &Event| matches!(event, Event::MessageQuarantined { .. });
     assert_eq!(events.iter().filter(|r| told(&r.event)).count(), 2);
 }
 

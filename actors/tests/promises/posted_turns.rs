@@ -68,7 +68,7 @@ async fn a_turn_to_a_session_of_another_process_runs_there_and_is_followed_from_
     assert_eq!(text(&second).await, "tulips: water {}");
     assert_eq!((stage.log.count("water"), other.log.count("water")), (2, 0));
     // Nothing stays behind, and the same turn said again is the same run.
-    assert!(stage.store.inbox(second.id()).await.unwrap().is_empty());
+    assert!(stage.store.mailbox(second.id()).await.unwrap().is_empty());
     let again = Turn::text("tulips").id("t2");
     let again = beside.session("gardener", "s").send(again).await.unwrap();
     assert_eq!(again.id(), second.id());
@@ -144,7 +144,7 @@ async fn a_turn_that_its_sessions_owner_refuses_is_refused_here_with_the_reason(
     // Refused is not said: under the same id it may be said again.
     let second = session.send(busy).await.unwrap();
     assert_eq!(text(&second).await, "tulips: water {}");
-    assert!(stage.store.inbox(second.id()).await.unwrap().is_empty());
+    assert!(stage.store.mailbox(second.id()).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

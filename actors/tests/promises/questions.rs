@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
-    contract::{InboxBody, InboxItem, RunStatus, Store, Ticket},
+    contract::{ItemBody, MailboxItem, RunStatus, Store, Ticket},
     definition::ApprovalRule,
     run::{Agent, RunContext, operations::AgentMessage},
     vocabulary::{Effect, ErrorKind, Message, Outcome, Question, Timestamp},
@@ -279,8 +279,8 @@ async fn a_message_that_is_posted_twice_under_one_id_comes_once() {
     let post = async |stage: &Stage, id: &str| {
         let value = serde_json::to_value(Message::user(id)).unwrap();
         let name = Message::NAME.to_owned();
-        let body = InboxBody::Message { name, value };
-        let item = InboxItem::new(id, Timestamp::default(), body);
+        let body = ItemBody::Message { name, value };
+        let item = MailboxItem::new(id, Timestamp::default(), body);
         stage.store.post(run.id(), item).await.unwrap()
     };
     assert!(post(&stage, "a").await);

@@ -23,7 +23,7 @@ use crate::stage::{Stage, ask, call, crash, outcome, pause, silent, text};
 /// Races a tool against another one, and goes on for longer than either takes.
 fn racer(stage: &Stage, slow: Effect) -> Agent {
     Agent::from_fn("racer", |cx: RunContext| async move {
-        let (fast, slow) = (cx.branch("fast"), cx.branch("slow"));
+        let (fast, slow) = (cx.lane("fast"), cx.lane("slow"));
         let contestants = vec![
             fast.tool_unasked(call("1", "hare")),
             slow.tool_unasked(call("2", "snail")),
@@ -105,10 +105,7 @@ async fn a_child_whose_spawning_lost_a_race_is_cancelled() {
         })
     };
     let boss = Agent::from_fn("boss", |cx: RunContext| async move {
-        let spawned = vec![
-            cx.branch("a").spawn("a", "go"),
-            cx.branch("b").spawn("b", "go"),
-        ];
+        let spawned = vec![cx.lane("a").spawn("a", "go"), cx.lane("b").spawn("b", "go")];
         let (_, first) = cx.race(spawned).await;
         let done = cx.join(&first?).await?;
         Ok(Outcome::answer(done.text))

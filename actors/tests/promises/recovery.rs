@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use ghostlight_actors::{
     actor::System,
     contract::{
-        Append, Batch, InMemoryStore, InboxBody, InboxItem, Line, RunFilter, RunRow, RunStatus,
+        Append, Batch, InMemoryStore, ItemBody, Line, MailboxItem, RunFilter, RunRow, RunStatus,
         Store,
     },
     run::{Agent, RunContext},
@@ -100,10 +100,10 @@ async fn all_go_on_whatever_became_of_some_of_them() {
     pause(1000).await;
     stage.crash(&system).await;
     // While nobody carries them, one is cancelled, and a process that lives takes another one.
-    let body = InboxBody::Cancel {
+    let body = ItemBody::Cancel {
         reason: "enough".into(),
     };
-    let item = InboxItem::new("cancel", Timestamp::default(), body);
+    let item = MailboxItem::new("cancel", Timestamp::default(), body);
     stage.store.post(runs[CANCELLED], item).await.unwrap();
     let elsewhere = stage.store.another_process();
     let session = system.session("worker", ELSEWHERE.to_string());

@@ -82,7 +82,7 @@ async fn nothing_of_a_deleted_session_is_left_and_all_else_is() {
         outcome(&run).await;
         runs.push(run.id());
     }
-    session.branch(1, "branch").await.unwrap();
+    session.fork(1, "branch").await.unwrap();
     assert_eq!(
         say(&system.session("clerk", "other"), "x").await,
         "[1, 4, 4]"

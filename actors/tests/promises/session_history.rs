@@ -73,7 +73,7 @@ async fn a_branch_goes_on_from_its_point_and_neither_touches_the_other() {
     let mut stage = Stage::new();
     let system = three_turns(&stage).await;
     let session = system.session("diarist", "s");
-    let branch = session.branch(2, "b").await.unwrap();
+    let branch = session.fork(2, "b").await.unwrap();
     assert_eq!(branch.transcript().await.unwrap().len(), 4);
     assert_eq!(
         say(&system, "b", "other").await,
@@ -94,8 +94,8 @@ async fn a_branch_goes_on_from_its_point_and_neither_touches_the_other() {
         .unwrap();
     assert_eq!(third.unwrap().text(), Some("other"));
     // The same again is the same branch; another one there is refused.
-    session.branch(2, "b").await.unwrap();
-    let refused = session.branch(1, "b").await.unwrap_err();
+    session.fork(2, "b").await.unwrap();
+    let refused = session.fork(1, "b").await.unwrap_err();
     assert!(
         matches!(refused, SystemError::SessionExists { .. }),
         "{refused}"
@@ -116,7 +116,7 @@ async fn a_branch_goes_on_from_its_point_and_neither_touches_the_other() {
 async fn a_branch_of_no_turns_is_its_owner_s_also_elsewhere() {
     let stage = Stage::new();
     let system = three_turns(&stage).await;
-    let branch = system.session("diarist", "s").branch(0, "b").await.unwrap();
+    let branch = system.session("diarist", "s").fork(0, "b").await.unwrap();
     let document = system.sessions().export(&id("b")).await.unwrap();
     system.sessions().import(&document, id("i")).await.unwrap();
     for key in ["b", "i"] {
@@ -130,7 +130,7 @@ async fn a_branch_of_no_turns_is_its_owner_s_also_elsewhere() {
         let first = say(&system, key, "first").await;
         assert_eq!(first, "turn 1, good, page 1, 1 messages");
     }
-    let again = branch.branch(0, "c").await.unwrap();
+    let again = branch.fork(0, "c").await.unwrap();
     let refused = again.send(Turn::text("x").owner("eve")).await.unwrap_err();
     assert!(matches!(refused, SystemError::Foreign { .. }), "{refused}");
 }
@@ -232,7 +232,7 @@ async fn a_rewound_session_has_its_conversation_and_state_as_they_were_and_nothi
 async fn a_branch_is_rewound_to_its_beginning_and_keeps_the_state_that_it_began_with() {
     let stage = Stage::new();
     let system = three_turns(&stage).await;
-    let branch = system.session("diarist", "s").branch(2, "b").await.unwrap();
+    let branch = system.session("diarist", "s").fork(2, "b").await.unwrap();
     say(&system, "b", "spoil").await;
     branch.rewind(2).await.unwrap();
     let state = branch.state(Scope::Session).await.unwrap();
@@ -240,7 +240,7 @@ async fn a_branch_is_rewound_to_its_beginning_and_keeps_the_state_that_it_began_
         state,
         [("mood".into(), json!("good")), ("turns".into(), json!(2))]
     );
-    let again = branch.branch(2, "c").await.unwrap();
+    let again = branch.fork(2, "c").await.unwrap();
     let state = again.state(Scope::Session).await.unwrap();
     assert_eq!(
         state,
@@ -252,11 +252,11 @@ async fn a_branch_is_rewound_to_its_beginning_and_keeps_the_state_that_it_began_
 async fn a_branch_is_rewound_to_before_it_began_and_branched_off_there() {
     let stage = Stage::new();
     let system = three_turns(&stage).await;
-    let branch = system.session("diarist", "s").branch(3, "b").await.unwrap();
+    let branch = system.session("diarist", "s").fork(3, "b").await.unwrap();
     say(&system, "b", "other").await;
     // What is said in the first one meanwhile does not count.
     say(&system, "s", "fourth").await;
-    let other = branch.branch(1, "c").await.unwrap();
+    let other = branch.fork(1, "c").await.unwrap();
     let first = [
         ("mood".to_owned(), json!("good")),
         ("turns".into(), json!(1)),
@@ -273,7 +273,7 @@ async fn a_branch_is_rewound_to_before_it_began_and_branched_off_there() {
         "turn 2, good, page 5, 3 messages"
     );
     // A branch of a branch, to the beginning of all.
-    let deep = other.branch(2, "d").await.unwrap();
+    let deep = other.fork(2, "d").await.unwrap();
     say(&system, "d", "deeper").await;
     deep.rewind(1).await.unwrap();
     assert_eq!(deep.state(Scope::Session).await.unwrap(), first);
@@ -298,7 +298,7 @@ async fn an_imported_session_that_goes_back_behind_its_import_has_what_was_impor
         found.map(|(_, value)| value)
     };
     assert_eq!(turns().await, Some(json!(4)));
-    let branch = moved.branch(1, "b").await.unwrap();
+    let branch = moved.fork(1, "b").await.unwrap();
     let state = branch.state(Scope::Session).await.unwrap();
     assert!(state.contains(&("turns".into(), json!(3))), "{state:?}");
     moved.rewind(1).await.unwrap();
@@ -323,7 +323,7 @@ async fn a_value_is_copied_once_however_often_it_was_written() {
     let system = start(&stage, store, counter).await.as_operator();
     let session = system.session("counter", "s");
     assert_eq!(text(&session.send("go").await.unwrap()).await, "Some(50)");
-    let branch = session.branch(1, "b").await.unwrap();
+    let branch = session.fork(1, "b").await.unwrap();
     assert_eq!(text(&branch.send("go").await.unwrap()).await, "Some(100)");
     let of_branch = branch.id().clone();
     let document = system.sessions().export(&of_branch).await.unwrap();
@@ -416,14 +416,14 @@ async fn what_cannot_be_gone_back_to_is_told() {
     pause(10).await;
     for error in [
         session.rewind(1).await.unwrap_err(),
-        session.branch(4, "x").await.map(drop).unwrap_err(),
+        session.fork(4, "x").await.map(drop).unwrap_err(),
     ] {
         let under_way =
             matches!(&error, SystemError::UnderWay { run: open, .. } if *open == run.id());
         assert!(under_way, "{error}");
     }
     // A branch before it takes no harm from it, and it none from the branch.
-    let branch = session.branch(3, "x").await.unwrap();
+    let branch = session.fork(3, "x").await.unwrap();
     assert_eq!(branch.transcript().await.unwrap().len(), 6);
     run.cancel("enough").await.unwrap();
     outcome(&run).await;

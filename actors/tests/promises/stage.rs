@@ -11,8 +11,9 @@ use std::{
 use ghostlight_actors::{
     actor::{Limits, Run, System},
     contract::{
-        Batch, Claim, Committed, Entropy, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
-        StateSlot, StateValue, Store, StoreError, StoredLine, SystemClock, SystemEntropy, TreeLine,
+        Batch, Claim, Committed, Entropy, MailboxItem, RunFilter, RunRow, SessionFilter,
+        SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, SystemClock,
+        SystemEntropy, TreeLine,
     },
     run::{Agent, Registry},
     session::Turn,
@@ -178,12 +179,12 @@ pub(crate) async fn text(run: &Run) -> String {
     outcome(run).await.text().to_owned()
 }
 
-/// A store whose commits and inboxes take their time.
+/// A store whose commits and mailboxes take their time.
 #[derive(Debug)]
 pub(crate) struct SlowStore {
     inner: InMemoryStore,
     commit_ms: u64,
-    inbox_ms: u64,
+    mailbox_ms: u64,
     read_ms: u64,
     moves: Option<AtomicU32>,
     move_ms: u64,
@@ -195,7 +196,7 @@ impl SlowStore {
         Self {
             inner,
             commit_ms: 7,
-            inbox_ms: 7,
+            mailbox_ms: 7,
             read_ms: 0,
             moves: None,
             move_ms: 7,
@@ -215,7 +216,7 @@ impl SlowStore {
     pub(crate) fn to_commit(inner: InMemoryStore) -> Self {
         Self {
             commit_ms: 50,
-            inbox_ms: 0,
+            mailbox_ms: 0,
             ..Self::new(inner)
         }
     }
@@ -232,7 +233,7 @@ impl SlowStore {
     pub(crate) fn to_read(inner: InMemoryStore) -> Self {
         Self {
             commit_ms: 0,
-            inbox_ms: 0,
+            mailbox_ms: 0,
             read_ms: 1_000,
             ..Self::new(inner)
         }
@@ -267,7 +268,7 @@ impl Store for SlowStore {
         fn state(scope: String, key: String) -> StateSlot;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: InboxItem) -> bool;
+        fn post(run: RunId, item: MailboxItem) -> bool;
         fn posted(after: u64) -> (u64, Vec<RunId>);
         fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
@@ -305,13 +306,13 @@ impl Store for SlowStore {
         self.inner.commit(batches).await
     }
 
-    async fn inbox_after(
+    async fn mailbox_after(
         &self,
         run: RunId,
         after: u64,
-    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
-        let found = self.inner.inbox_after(run, after).await;
-        pause(self.inbox_ms).await;
+    ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
+        let found = self.inner.mailbox_after(run, after).await;
+        pause(self.mailbox_ms).await;
         found
     }
 

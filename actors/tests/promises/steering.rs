@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::System,
-    contract::{InboxBody, RunStatus, Store},
+    contract::{ItemBody, RunStatus, Store},
     definition::WhileBusy,
     run::{Agent, Policy, PolicyContext, RunContext},
     session::{SessionFold, Turn},
@@ -124,7 +124,7 @@ async fn what_was_acknowledged_is_heard_once_wherever_the_process_dies() {
             let there = said(&next).await;
             assert_eq!(there.len(), 3, "{there:?}, {what}");
             for run in system.runs(Default::default()).await.unwrap() {
-                let left = next.inbox(run.run).await.unwrap();
+                let left = next.mailbox(run.run).await.unwrap();
                 assert_eq!(left, [], "{what}");
             }
             if !died {
@@ -198,10 +198,10 @@ async fn what_an_agent_did_not_hear_the_one_that_takes_over_does() {
     run.steer("two").await.unwrap();
     text(&run).await;
     assert_eq!(said(&stage.store).await, ["one", "two"]);
-    let left = stage.store.inbox(run.id()).await.unwrap();
+    let left = stage.store.mailbox(run.id()).await.unwrap();
     let steered = left
         .iter()
-        .filter(|item| matches!(item.body, InboxBody::Steer(_)));
+        .filter(|item| matches!(item.body, ItemBody::Steer(_)));
     assert_eq!(steered.count(), 0);
 }
 
@@ -314,7 +314,7 @@ async fn what_was_acknowledged_is_heard_once_whichever_write_fails() {
                 assert_eq!(times, 1, "{word} of {there:?}, {what}");
             }
             for run in system.runs(Default::default()).await.unwrap() {
-                assert_eq!(disk.inbox(run.run).await.unwrap(), [], "{what}");
+                assert_eq!(disk.mailbox(run.run).await.unwrap(), [], "{what}");
             }
             if store.calls() < fault.call {
                 assert!(fault.call > 5, "{what}");

@@ -112,7 +112,7 @@ async fn steps_of_branches_side_by_side_do_not_end_each_other() {
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
         let branches = (0..3).map(|n| {
-            let branch = cx.branch(format!("branch {n}"));
+            let branch = cx.lane(format!("branch {n}"));
             async move {
                 branch.sleep(Duration::from_millis(20 * n)).await?;
                 work(&branch).await
@@ -188,7 +188,7 @@ async fn whatever_becomes_of_a_step_it_has_one_end() {
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
         let ask =
             |cx: RunContext| async move { cx.model(cx.model_request(cx.conversation())).await };
-        let branches = (0..3).map(|n| ask(cx.branch(format!("branch {n}"))));
+        let branches = (0..3).map(|n| ask(cx.lane(format!("branch {n}"))));
         for said in join_all(branches).await {
             drop(said?.calls());
         }

@@ -11,7 +11,7 @@ use std::{
 
 use ghostlight_actors::{
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, RunStatus, SessionFilter,
+        Batch, Claim, Committed, MailboxItem, RunFilter, RunRow, RunStatus, SessionFilter,
         SessionRow, StateSlot, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine,
     },
     testing::{Faults, InMemoryStore, Simulation, SimulationReport},
@@ -33,8 +33,8 @@ enum Defect {
     /// An owner whose run was taken over may still write.
     AcceptsStaleEpochs,
     /// What is posted to a run is now and then forgotten.
-    LosesInboxItems,
-    /// What is taken from an inbox comes again in the next life.
+    LosesMailboxItems,
+    /// What is taken from a mailbox comes again in the next life.
     DeliversTwice,
     /// That a `once` call began is not found again, so it is made again.
     RetriesOnceCalls,
@@ -56,7 +56,7 @@ struct Defective {
     /// What was acknowledged and not yet written, and the next entry's position.
     held: Mutex<(Vec<Batch>, Option<u64>)>,
     /// What was ever posted; it outlives the process.
-    posted: Arc<Mutex<Vec<(RunId, InboxItem)>>>,
+    posted: Arc<Mutex<Vec<(RunId, MailboxItem)>>>,
 }
 
 impl Defective {
@@ -236,26 +236,26 @@ impl Store for Defective {
         self.disk.blob(digest).await
     }
 
-    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
-        if self.has(Defect::LosesInboxItems) && self.every(3) {
+    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
+        if self.has(Defect::LosesMailboxItems) && self.every(3) {
             return Ok(true);
         }
         self.posted.lock().push((run, item.clone()));
         self.disk.post(run, item).await
     }
 
-    async fn inbox_after(
+    async fn mailbox_after(
         &self,
         run: RunId,
         after: u64,
-    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
+    ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
         if self.has(Defect::DeliversTwice) {
             let posted = self.posted.lock();
             let marked = posted.iter().zip(1..);
             let mine = marked.filter(|((to, _), mark)| *to == run && *mark > after);
             return Ok(mine.map(|((_, item), mark)| (mark, item.clone())).collect());
         }
-        self.disk.inbox_after(run, after).await
+        self.disk.mailbox_after(run, after).await
     }
 
     async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
@@ -349,7 +349,7 @@ macro_rules! each_is_found {
 
 each_is_found! {
     #[test] fn an_acknowledgement_before_it_is_durable_is_found(AcknowledgesBeforeItIsDurable);
-    #[test] fn a_lost_inbox_item_is_found(LosesInboxItems);
+    #[test] fn a_lost_mailbox_item_is_found(LosesMailboxItems);
     #[test] fn a_once_call_that_is_retried_is_found(RetriesOnceCalls);
     #[test] fn a_delivery_out_of_order_is_found(DeliversOutOfOrder);
     #[test] fn a_budget_that_is_charged_in_replay_is_found(ChargesReplays);

@@ -299,7 +299,7 @@ async fn take(
         }
         Step::Receive => cx.receive::<Order>().await?.pieces.to_string(),
         Step::Race => {
-            let (fast, slow) = (cx.branch("fast"), cx.branch("slow"));
+            let (fast, slow) = (cx.lane("fast"), cx.lane("slow"));
             let calls = vec![
                 fast.tool_unasked(call("look", number, 0)),
                 slow.tool_unasked(call("put", number, 1)),

@@ -67,7 +67,7 @@ export function chat(place, context, team, key) {
         mine && open ? mine.element : h("article", { class: "said k-answer" }, turn.answer ? folded(textOf(turn.answer)) : h("p", { class: "quiet" }, open ? "under way" : "no answer")),
         h("footer", { class: "row quiet" }, h("a", { href: `#/runs/${turn.run}` }, "what happened"), h("span", { class: "when" }),
           open ? h("button", { type: "button", class: "quiet", onclick: () => cancelRun({ id: turn.run, tell, after: look }) }, "Cancel…") : [
-            h("button", { type: "button", class: "quiet", onclick: () => branch(turn) }, "Branch…"),
+            h("button", { type: "button", class: "quiet", onclick: () => fork(turn) }, "Fork…"),
             h("button", { type: "button", class: "quiet", onclick: () => rewind(turn) }, "Rewind…")]));
     });
     element.querySelector(".when").textContent = ago(turn.began_at ?? Date.now());
@@ -176,11 +176,11 @@ export function chat(place, context, team, key) {
     }
   }
 
-  async function branch(turn) {
+  async function fork(turn) {
     let made;
-    await ask("Branch the session", field("Name of the new session", h("input", { name: "key", value: `${key}-${fresh().slice(0, 4)}`, required: true })), { act: "Branch",
+    await ask("Fork the session", field("Name of the new session", h("input", { name: "key", value: `${key}-${fresh().slice(0, 4)}`, required: true })), { act: "Fork",
       about: "The new session goes on behind this turn; this one stays as it is.",
-      doing: async (values) => (made = await post(`${session}/branch`, { turns: turn.number, key: values.key.trim() })) });
+      doing: async (values) => (made = await post(`${session}/fork`, { turns: turn.number, key: values.key.trim() })) });
     if (made) go(`#/chat/${encodeURIComponent(made.team)}/${encodeURIComponent(made.key)}`);
   }
 

@@ -221,7 +221,7 @@ export class Recorded {
       case "parked":
         run.state = "parked";
         return this.#mark(record, "parked", words(data.reason), "failed");
-      case "message_set_aside":
+      case "message_quarantined":
         return this.#mark(record, "message set aside", words(data.reason), "failed");
       case "cancelling":
         run.state = "cancelling";

@@ -7,7 +7,9 @@ use std::{
 };
 
 use ghostlight_actors::{
-    contract::{Append, Batch, Claim, Committed, InboxItem, Line, RunRow, StateWrite, StoreError},
+    contract::{
+        Append, Batch, Claim, Committed, Line, MailboxItem, RunRow, StateWrite, StoreError,
+    },
     vocabulary::{Digest, Entry, JournalId, RunId},
 };
 
@@ -62,7 +64,7 @@ pub(crate) struct NewEntry<'r> {
     pub(crate) hash: Digest,
 }
 
-/// An item to be put into an inbox; without a body if the group has already removed it.
+/// An item to be put into a mailbox; without a body if the group has already removed it.
 #[derive(Debug)]
 pub(crate) struct NewItem {
     pub(crate) mark: u64,
@@ -95,9 +97,9 @@ pub(crate) struct Group<'r> {
     pub(crate) items: HashMap<(String, String), NewItem>,
 }
 
-fn item_body(item: &InboxItem) -> Result<String, StoreError> {
+fn item_body(item: &MailboxItem) -> Result<String, StoreError> {
     serde_json::to_string(&item.body).map_err(|error| StoreError::Unwritable {
-        reason: format!("inbox item {}: {error}", item.id),
+        reason: format!("mailbox item {}: {error}", item.id),
     })
 }
 
@@ -217,12 +219,12 @@ impl<'r> Group<'r> {
     }
 
     /// See `Store::post`.
-    pub(crate) fn post(&mut self, run: RunId, item: &InboxItem) -> Result<bool, StoreError> {
+    pub(crate) fn post(&mut self, run: RunId, item: &MailboxItem) -> Result<bool, StoreError> {
         let body = item_body(item)?;
         Ok(self.put_item(run, item, body))
     }
 
-    fn put_item(&mut self, run: RunId, item: &InboxItem, body: String) -> bool {
+    fn put_item(&mut self, run: RunId, item: &MailboxItem, body: String) -> bool {
         let name = (run.to_string(), item.id.clone());
         if !self.known.insert(name.clone()) {
             return false;

@@ -44,7 +44,7 @@ pub(crate) async fn read(readers: &Readers) -> Result<Inventory, Fault> {
     let items = "SELECT run, id FROM inbox ORDER BY mark";
     for row in transaction.query(items, &[]).await? {
         let run: &str = row.try_get(0)?;
-        let odd = |_| Fault::Damaged(format!("an inbox item of an odd run {run}"));
+        let odd = |_| Fault::Damaged(format!("a mailbox item of an odd run {run}"));
         let run = run.parse().map_err(odd)?;
         inventory.items.push((run, text::read(row.try_get(1)?)));
     }

@@ -28,7 +28,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{
-        Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, InboxItem, Inventory,
+        Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, Inventory, MailboxItem,
         Notice, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store,
         StoreError, StoredLine, TreeLine,
     },
@@ -486,19 +486,19 @@ impl Store for PostgresStore {
             .await
     }
 
-    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
+    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
         match self.inner.committer.submit(Work::Post(run, item)).await? {
             Told::Posted(posted) => posted,
             _ => Err(StoreError::Closed),
         }
     }
 
-    async fn inbox_after(
+    async fn mailbox_after(
         &self,
         run: RunId,
         after: u64,
-    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
-        self.reads(move |inner| async move { inner.readers.inbox_after(run, after).await })
+    ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
+        self.reads(move |inner| async move { inner.readers.mailbox_after(run, after).await })
             .await
     }
 

@@ -1,9 +1,9 @@
 //! Notices over the database, by `LISTEN` and `NOTIFY`.
 //!
-//! A commit that puts items into inboxes, or with which runs come to rest, notifies the channel that is named as the
+//! A commit that puts items into mailboxes, or with which runs come to rest, notifies the channel that is named as the
 //! schema; a commit that is rolled back notifies nobody. A node that leaves does so too. Each node listens on the connection
 //! of its lease, so a node that hears nothing also loses its lease, and needs no connection more. A notice says only that
-//! there is something: inboxes, owners and runs are read from the tables, so nothing depends on it but how soon that happens.
+//! there is something: mailboxes, owners and runs are read from the tables, so nothing depends on it but how soon that happens.
 //!
 //! Notices cost commits nothing that they do not pay already: the lock that the database holds on its queue of notices from
 //! the end of a commit's last statement is held within that of the row `tail`, for which commits take turns.

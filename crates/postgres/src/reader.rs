@@ -10,7 +10,7 @@ use std::{
 use deadpool_postgres::{Pool, PoolError};
 use ghostlight_actors::{
     contract::{
-        Expiry, InboxItem, Line, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot,
+        Expiry, Line, MailboxItem, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot,
         StateValue, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
@@ -345,12 +345,12 @@ impl Readers {
         }
     }
 
-    /// See `Store::inbox_after`.
-    pub(crate) async fn inbox_after(
+    /// See `Store::mailbox_after`.
+    pub(crate) async fn mailbox_after(
         &self,
         run: RunId,
         after: u64,
-    ) -> Result<Vec<(u64, InboxItem)>, Fault> {
+    ) -> Result<Vec<(u64, MailboxItem)>, Fault> {
         let select = "SELECT mark, id, at, body FROM inbox \
              WHERE run = $1 AND mark > $2 AND body IS NOT NULL ORDER BY mark";
         let found = self
@@ -359,7 +359,7 @@ impl Readers {
         let item = |row: &Row| {
             let (id, body): (String, &str) = (text::read(row.try_get(1)?), row.try_get(3)?);
             let body = serde_json::from_str(body).map_err(|error| {
-                let reason = format!("inbox item {id} of run {run} cannot be read: {error}");
+                let reason = format!("mailbox item {id} of run {run} cannot be read: {error}");
                 // Valid JSON of an unknown shape was written by a later program.
                 match error.is_data() {
                     true => Fault::Newer(reason),
@@ -367,7 +367,7 @@ impl Readers {
                 }
             })?;
             let at = Timestamp(count(row, 2)?);
-            Ok((count(row, 0)?, InboxItem::new(id, at, body)))
+            Ok((count(row, 0)?, MailboxItem::new(id, at, body)))
         };
         found.iter().map(item).collect()
     }
@@ -383,7 +383,7 @@ impl Readers {
             let Some(run) = row.try_get::<_, Option<&str>>(1)? else {
                 continue;
             };
-            let odd = |_| Fault::Damaged(format!("an inbox item of {run:?}, which is no run"));
+            let odd = |_| Fault::Damaged(format!("a mailbox item of {run:?}, which is no run"));
             let run: RunId = run.parse().map_err(odd)?;
             if seen.insert(run) {
                 runs.push(run);

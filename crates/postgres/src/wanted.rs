@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use ghostlight_actors::{
-    contract::InboxItem,
+    contract::MailboxItem,
     vocabulary::{JournalId, RunId},
 };
 use tokio_postgres::{Error, Row, types::ToSql};
@@ -85,7 +85,7 @@ impl<'w> Wanted<'w> {
         self.journals.push(Cow::Owned(stored(&key).into_owned()));
     }
 
-    fn item(&mut self, run: RunId, item: &'w InboxItem) {
+    fn item(&mut self, run: RunId, item: &'w MailboxItem) {
         self.runs.push(run.to_string());
         self.items.push(stored(&item.id));
     }

@@ -3,7 +3,7 @@
 use std::io;
 
 use ghostlight_actors::{
-    contract::{Batch, Claim, Committed, InboxItem, StoreError},
+    contract::{Batch, Claim, Committed, MailboxItem, StoreError},
     vocabulary::{JournalId, RunId},
 };
 
@@ -16,7 +16,7 @@ pub(crate) enum Work {
         take_over: bool,
         above: Option<(JournalId, u64)>,
     },
-    Post(RunId, InboxItem),
+    Post(RunId, MailboxItem),
 }
 
 impl Work {
@@ -51,13 +51,13 @@ impl Work {
                 places.next().unwrap_or_else(|| "the blobs".to_owned())
             }
             Self::Claim { journals, .. } => journals.first().map(named).unwrap_or_default(),
-            Self::Post(run, _) => format!("the inbox of run {run}"),
+            Self::Post(run, _) => format!("the mailbox of run {run}"),
         }
     }
 }
 
 /// How many bytes the content of an item has.
-fn size_of(item: &InboxItem) -> usize {
+fn size_of(item: &MailboxItem) -> usize {
     let mut counted = Counted(0);
     // Content that cannot be written is refused later.
     let _ = serde_json::to_writer(&mut counted, &item.body);
@@ -107,7 +107,7 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
-    use ghostlight_actors::{contract::InboxBody, vocabulary::Timestamp};
+    use ghostlight_actors::{contract::ItemBody, vocabulary::Timestamp};
     use serde_json::Value;
 
     use super::*;
@@ -118,7 +118,7 @@ mod tests {
         let run = RunId::from_random(1);
         let value = Value::String("x".repeat(1 << 20));
         let name = "report".to_owned();
-        let item = InboxItem::new("1", Timestamp(1), InboxBody::Message { name, value });
+        let item = MailboxItem::new("1", Timestamp(1), ItemBody::Message { name, value });
         let mut batch = Batch::default();
         batch.posts = vec![(run, item.clone()), (run, item.clone())];
         assert!(Work::Post(run, item).size() > 1 << 20);

@@ -76,7 +76,7 @@ pub(super) struct State {
     origin: Instant,
     myself: ActorCell,
     events: Events,
-    inbox: mpsc::UnboundedReceiver<Event>,
+    mailbox: mpsc::UnboundedReceiver<Event>,
     /// Exits during the first start, handled once ractor's events can be received.
     deferred: Vec<Event>,
     children: BTreeMap<ChildKey, Child>,
@@ -109,7 +109,7 @@ impl Actor for SupervisorActor {
         let mut state = State::new(&myself, plan)?;
         state.apply(Input::Boot);
         while !state.machine.is_serving() && !state.machine.is_ended() {
-            let Some(event) = state.inbox.recv().await else {
+            let Some(event) = state.mailbox.recv().await else {
                 break;
             };
             match event {
@@ -154,7 +154,7 @@ impl Actor for SupervisorActor {
     ) -> Result<(), ActorProcessingErr> {
         match message.0 {
             Request::Wake => {
-                while let Ok(event) = state.inbox.try_recv() {
+                while let Ok(event) = state.mailbox.try_recv() {
                     state.take(event, false);
                 }
             }
@@ -195,7 +195,7 @@ impl Actor for SupervisorActor {
     ) -> Result<(), ActorProcessingErr> {
         state.apply(Input::Shutdown);
         while !state.machine.is_ended() {
-            let Some(event) = state.inbox.recv().await else {
+            let Some(event) = state.mailbox.recv().await else {
                 break;
             };
             state.take(event, true);
@@ -218,13 +218,13 @@ impl State {
             .collect();
         let machine = Machine::new(plan.spec, specs, drawn_seed())?;
         let keys: Vec<ChildKey> = machine.children().map(|view| view.key).collect();
-        let (events, inbox) = Events::new(myself.clone());
+        let (events, mailbox) = Events::new(myself.clone());
         Ok(Self {
             machine,
             origin: Instant::now(),
             myself: myself.get_cell(),
             events,
-            inbox,
+            mailbox,
             deferred: Vec::new(),
             children: keys.into_iter().zip(plan.children).collect(),
             lives: BTreeMap::new(),

@@ -51,8 +51,8 @@ impl Events {
     pub(super) fn new(
         supervisor: ActorRef<SupervisorMessage>,
     ) -> (Self, mpsc::UnboundedReceiver<Event>) {
-        let (queue, inbox) = mpsc::unbounded_channel();
-        (Self { queue, supervisor }, inbox)
+        let (queue, mailbox) = mpsc::unbounded_channel();
+        (Self { queue, supervisor }, mailbox)
     }
 
     pub(super) fn send(&self, event: Event) {

@@ -239,21 +239,21 @@ impl<'a> Work<'a> {
     /// as are ready, up to the agent's limit on parallel tools.
     async fn gather(&mut self, steps: &[Step]) -> Result<(), AgentError> {
         let parallel = self.thread.cx.spec().tools_at_once();
-        // Each step has its own branch, so its operations are numbered independently of the order
+        // Each step has its own lane, so its operations are numbered independently of the order
         // in which steps start.
-        let branches = steps
+        let lanes = steps
             .iter()
-            .map(|step| (step, self.thread.cx.branch(step.id.as_str())));
-        let mut waiting: Vec<(&Step, RunContext)> = branches.collect();
+            .map(|step| (step, self.thread.cx.lane(step.id.as_str())));
+        let mut waiting: Vec<(&Step, RunContext)> = lanes.collect();
         let mut running = FuturesUnordered::new();
         let mut refused = None;
         loop {
             while running.len() < parallel
                 && let Some(place) = waiting.iter().position(|(step, _)| self.is_free(step))
             {
-                let (step, branch) = waiting.remove(place);
+                let (step, lane) = waiting.remove(place);
                 match self.missing(step) {
-                    None => running.push(carry_out(step, self.texts(), branch)),
+                    None => running.push(carry_out(step, self.texts(), lane)),
                     Some(missing) => self.keep(step, Err(format!("#{missing} is missing"))),
                 }
             }
@@ -368,7 +368,7 @@ struct Done {
     stop: Option<StopReason>,
 }
 
-/// Runs one step on its own branch.
+/// Runs one step on its own lane.
 fn carry_out(
     step: &Step,
     evidence: BTreeMap<String, String>,

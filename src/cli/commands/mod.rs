@@ -66,7 +66,7 @@ use super::{
 };
 use crate::files;
 
-/// How long another process may take to read the inbox of a run that it carries; it looks ten times
+/// How long another process may take to read the mailbox of a run that it carries; it looks ten times
 /// a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(25);
@@ -195,7 +195,7 @@ fn fresh_turn() -> String {
     format!("{:032x}", SystemEntropy.bits())
 }
 
-/// Resumes a run, unless another process carries it and takes the items from the inbox of
+/// Resumes a run, unless another process carries it and takes the items from the mailbox of
 /// `receiver`, a run of its tree; then it returns `false`.
 async fn recover_or_leave(system: &System, root: RunId, receiver: RunId) -> Result<bool, Failure> {
     let mut patience = PATIENCE;
@@ -205,7 +205,7 @@ async fn recover_or_leave(system: &System, root: RunId, receiver: RunId) -> Resu
             Err(SystemError::Store(refused @ StoreError::Owned { .. })) => refused,
             Err(error) => return Err(error.into()),
         };
-        if system.store().inbox(receiver).await?.is_empty() {
+        if system.store().mailbox(receiver).await?.is_empty() {
             return Ok(false);
         }
         // The process may be about to release the run, or hang.

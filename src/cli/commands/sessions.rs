@@ -21,7 +21,7 @@ use crate::cli::{
     keeping::{Keeping, quoted},
     plain_text,
     session_arguments::{
-        Session, SessionAct, SessionArtifact, SessionBranch, SessionDelete, SessionExport,
+        Session, SessionAct, SessionArtifact, SessionDelete, SessionExport, SessionFork,
         SessionImport, SessionRewind, SessionShow, Sessions,
     },
     when,
@@ -117,7 +117,7 @@ pub(super) async fn session(arguments: Session) -> Result<Exit, Failure> {
     match arguments.act {
         SessionAct::List(arguments) => sessions(arguments).await,
         SessionAct::Show(arguments) => show(arguments).await,
-        SessionAct::Branch(arguments) => branch(arguments).await,
+        SessionAct::Fork(arguments) => fork(arguments).await,
         SessionAct::Rewind(arguments) => rewind(arguments).await,
         SessionAct::Delete(arguments) => delete(arguments).await,
         SessionAct::Export(arguments) => export(arguments).await,
@@ -186,7 +186,7 @@ fn turn_lines(turn: &LoggedTurn) -> [String; 2] {
     ]
 }
 
-async fn branch(arguments: SessionBranch) -> Result<Exit, Failure> {
+async fn fork(arguments: SessionFork) -> Result<Exit, Failure> {
     let keeping = Keeping::open_to_change(&arguments.store).await?;
     let kept = StoredSessions::of(keeping.store.clone());
     let made = async {
@@ -194,7 +194,7 @@ async fn branch(arguments: SessionBranch) -> Result<Exit, Failure> {
             Some(turns) => turns,
             None => kept.log(&arguments.session).await?.turns.len() as u64,
         };
-        kept.branch(&arguments.session, turns, arguments.to).await
+        kept.fork(&arguments.session, turns, arguments.to).await
     };
     let made = made.await;
     keeping.store.close().await?;

@@ -198,7 +198,7 @@ impl Step<'_> {
         self.hide(JournalId::Run(row.run))?;
         let mut indexed = connection.prepare_cached("DELETE FROM runs WHERE run = ?1")?;
         indexed.execute([&run])?;
-        rows::delete_inbox(connection, &run)?;
+        rows::delete_mailbox(connection, &run)?;
         remember(connection, &run, self.at)?;
         self.deleted.runs += 1;
         self.left = self.left.saturating_sub(1);

@@ -44,7 +44,7 @@ pub(super) fn read(connection: &Connection) -> Result<Inventory, Fault> {
     while let Some(row) = found.next()? {
         rows::read_item(row)?;
         let (run, id) = (rows::needed(row, 0)?, rows::needed(row, 1)?);
-        let odd = |_| Fault::Damaged(format!("inbox item {id} of an odd run {run}"));
+        let odd = |_| Fault::Damaged(format!("mailbox item {id} of an odd run {run}"));
         inventory
             .items
             .push((run.parse().map_err(odd)?, id.to_owned()));

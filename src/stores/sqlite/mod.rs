@@ -26,7 +26,7 @@ use std::{
 
 use ghostlight_actors::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, RunFilter, RunRow,
+        Batch, Claim, Committed, Deleted, Expiry, Inventory, MailboxItem, RunFilter, RunRow,
         SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
@@ -357,17 +357,17 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
+    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
         let work = move |writer: &mut Writer| writer.post(run, &item);
         self.committer()?.submit(work).await
     }
 
-    async fn inbox_after(
+    async fn mailbox_after(
         &self,
         run: RunId,
         after: u64,
-    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
-        self.read(move |connection| reader::inbox_after(connection, run, after))
+    ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
+        self.read(move |connection| reader::mailbox_after(connection, run, after))
             .await
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use ghostlight_actors::{
     contract::{
-        InboxItem, Line, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue,
+        Line, MailboxItem, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue,
         StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, Timestamp},
@@ -486,12 +486,12 @@ pub(super) fn held(
     journals.iter().map(held).collect()
 }
 
-/// See `Store::inbox_after`.
-pub(super) fn inbox_after(
+/// See `Store::mailbox_after`.
+pub(super) fn mailbox_after(
     connection: &Connection,
     run: RunId,
     after: u64,
-) -> Result<Vec<(u64, InboxItem)>, Fault> {
+) -> Result<Vec<(u64, MailboxItem)>, Fault> {
     // The index of what waits is ordered by mark within a run.
     let mut select = connection.prepare_cached(
         "SELECT run, id, at, body, digest, mark FROM inbox INDEXED BY inbox_waiting \
@@ -515,12 +515,12 @@ fn posted(connection: &Connection, after: u64) -> Result<(u64, Vec<RunId>), Faul
         return Ok((after, Vec::new()));
     }
     // From the beginning, many items may be taken already: only those that wait are read.
-    let inbox = match after {
+    let mailbox = match after {
         0 => "inbox INDEXED BY inbox_waiting",
         _ => "inbox",
     };
     let mut select = connection.prepare_cached(&format!(
-        "SELECT run, id, at, body, digest FROM {inbox} \
+        "SELECT run, id, at, body, digest FROM {mailbox} \
          WHERE mark > ?1 AND mark <= ?2 AND body IS NOT NULL"
     ))?;
     let mut rows = select.query([after.cast_signed(), last.cast_signed()])?;
@@ -529,7 +529,7 @@ fn posted(connection: &Connection, after: u64) -> Result<(u64, Vec<RunId>), Faul
     while let Some(row) = rows.next()? {
         if rows::read_item(row)?.is_some() {
             let run = rows::needed(row, 0)?;
-            let odd = |_| Fault::Damaged(format!("an inbox item of {run:?}, which is no run"));
+            let odd = |_| Fault::Damaged(format!("a mailbox item of {run:?}, which is no run"));
             let run: RunId = run.parse().map_err(odd)?;
             if seen.insert(run) {
                 runs.push(run);

@@ -1,8 +1,8 @@
-//! Rows that may change: journals, runs, state, inboxes, checkpoints. Each holds a check of its
+//! Rows that may change: journals, runs, state, mailboxes, checkpoints. Each holds a check of its
 //! columns, which is compared whenever the row is read.
 
 use ghostlight_actors::{
-    contract::{InboxItem, RunRow, RunStatus, StateSlot},
+    contract::{MailboxItem, RunRow, RunStatus, StateSlot},
     vocabulary::{RunId, SessionId, Timestamp},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params, types::ValueRef};
@@ -283,13 +283,13 @@ fn state_check(scope: &str, key: &str, value: Option<&str>, version: u64) -> Che
         .number(Some(version.cast_signed()))
 }
 
-/// Puts an item into an inbox, unless its id was there before.
-pub(super) fn post(connection: &Connection, run: RunId, item: &InboxItem) -> Result<bool, Fault> {
+/// Puts an item into a mailbox, unless its id was there before.
+pub(super) fn post(connection: &Connection, run: RunId, item: &MailboxItem) -> Result<bool, Fault> {
     let run = run.to_string();
     let body = serde_json::to_string(&item.body)
-        .map_err(|error| Fault::Damaged(format!("inbox item {}: {error}", item.id)))?;
+        .map_err(|error| Fault::Damaged(format!("mailbox item {}: {error}", item.id)))?;
     let at = item.at.0.cast_signed();
-    let digest = inbox_check(&run, &item.id, at, Some(&body)).done();
+    let digest = mailbox_check(&run, &item.id, at, Some(&body)).done();
     let mut statement = connection.prepare_cached(
         "INSERT INTO inbox(run, id, at, body, digest) VALUES (?1, ?2, ?3, ?4, ?5) \
          ON CONFLICT(run, id) DO NOTHING",
@@ -297,7 +297,7 @@ pub(super) fn post(connection: &Connection, run: RunId, item: &InboxItem) -> Res
     Ok(statement.execute(params![run, item.id, at, body, digest])? == 1)
 }
 
-/// Takes an item out of an inbox; its id stays known, so it cannot be posted again.
+/// Takes an item out of a mailbox; its id stays known, so it cannot be posted again.
 pub(super) fn take(connection: &Connection, run: RunId, id: &str) -> Result<(), Fault> {
     let run = run.to_string();
     let mut find = connection.prepare_cached(
@@ -307,23 +307,23 @@ pub(super) fn take(connection: &Connection, run: RunId, id: &str) -> Result<(), 
     let Some((mark, at)) = find.query_row(params![run, id], columns).optional()? else {
         return Ok(());
     };
-    let digest = inbox_check(&run, id, at, None).done();
+    let digest = mailbox_check(&run, id, at, None).done();
     let mut take =
         connection.prepare_cached("UPDATE inbox SET body = NULL, digest = ?2 WHERE mark = ?1")?;
     take.execute(params![mark, digest])?;
     Ok(())
 }
 
-/// Deletes a run's inbox. A row without a run keeps the highest mark until a later one is given: if
+/// Deletes a run's mailbox. A row without a run keeps the highest mark until a later one is given: if
 /// a mark were reused, a reader that had read up to it would miss the new item.
-pub(super) fn delete_inbox(connection: &Connection, run: &str) -> Result<(), Fault> {
+pub(super) fn delete_mailbox(connection: &Connection, run: &str) -> Result<(), Fault> {
     let mut find = connection.prepare_cached(
         "SELECT mark, at FROM inbox WHERE run = ?1 AND mark = (SELECT max(mark) FROM inbox)",
     )?;
     let columns = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
     if let Some((mark, at)) = find.query_row([run], columns).optional()? {
         let (nobody, id) = ("", mark.to_string());
-        let digest = inbox_check(nobody, &id, at, None).done();
+        let digest = mailbox_check(nobody, &id, at, None).done();
         let mut keep = connection.prepare_cached(
             "UPDATE inbox SET run = ?2, id = ?3, body = NULL, digest = ?4 WHERE mark = ?1",
         )?;
@@ -336,11 +336,11 @@ pub(super) fn delete_inbox(connection: &Connection, run: &str) -> Result<(), Fau
     Ok(())
 }
 
-/// An inbox item from the columns `run, id, at, body, digest`; `None` when it was taken.
-pub(super) fn read_item(row: &Row<'_>) -> Result<Option<InboxItem>, Fault> {
+/// A mailbox item from the columns `run, id, at, body, digest`; `None` when it was taken.
+pub(super) fn read_item(row: &Row<'_>) -> Result<Option<MailboxItem>, Fault> {
     let (run, id, at, body) = (needed(row, 0)?, needed(row, 1)?, row.get(2)?, text(row, 3)?);
-    let name = || format!("inbox item {id} of run {run}");
-    verify(inbox_check(run, id, at, body), hash(row, 4)?, name)?;
+    let name = || format!("mailbox item {id} of run {run}");
+    verify(mailbox_check(run, id, at, body), hash(row, 4)?, name)?;
     let Some(body) = body else {
         return Ok(None);
     };
@@ -354,10 +354,10 @@ pub(super) fn read_item(row: &Row<'_>) -> Result<Option<InboxItem>, Fault> {
         }
     })?;
     let at = Timestamp(at.cast_unsigned());
-    Ok(Some(InboxItem::new(id, at, body)))
+    Ok(Some(MailboxItem::new(id, at, body)))
 }
 
-fn inbox_check(run: &str, id: &str, at: i64, body: Option<&str>) -> Check {
+fn mailbox_check(run: &str, id: &str, at: i64, body: Option<&str>) -> Check {
     Check::of("inbox")
         .text(run)
         .text(id)
@@ -407,10 +407,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_inbox_item_of_a_later_program_is_newer_and_one_that_was_changed_is_damaged() {
+    fn a_mailbox_item_of_a_later_program_is_newer_and_one_that_was_changed_is_damaged() {
         let connection = Connection::open_in_memory().unwrap();
         let read = |body: &str, checked: &str| {
-            let digest = inbox_check("run", "id", 1, Some(checked)).done();
+            let digest = mailbox_check("run", "id", 1, Some(checked)).done();
             let item = "SELECT 'run', 'id', 1, ?1, ?2";
             let read = connection.query_row(item, params![body, digest], |row| Ok(read_item(row)));
             read.unwrap().map_err(|fault| fault.at("a store"))

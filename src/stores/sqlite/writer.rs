@@ -10,7 +10,7 @@ mod deleting;
 use std::collections::{HashMap, HashSet};
 
 use ghostlight_actors::{
-    contract::{Append, Batch, Claim, Committed, InboxItem, StateWrite, StoreError},
+    contract::{Append, Batch, Claim, Committed, MailboxItem, StateWrite, StoreError},
     vocabulary::{JournalId, RunId, SessionId},
 };
 use rusqlite::{Connection, OptionalExtension, params};
@@ -287,7 +287,7 @@ impl Writer {
         Ok(committed)
     }
 
-    pub(super) fn post(&mut self, run: RunId, item: &InboxItem) -> Result<bool, Fault> {
+    pub(super) fn post(&mut self, run: RunId, item: &MailboxItem) -> Result<bool, Fault> {
         let new = rows::post(&self.connection, run, item)?;
         self.changed |= new;
         Ok(new)

@@ -524,7 +524,7 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
         let Some(work) = self.graph.nodes.get(name) else {
             return Err(AgentError::failed(format!("the graph has no node {name:?}")).into());
         };
-        let cx = self.cx.branch(name);
+        let cx = self.cx.lane(name);
         cx.emit("node", &json!({ "node": name, "step": number }));
         if let Some(prompt) = self.graph.gates.get(name) {
             let mut question = Question::new(prompt.as_str());

@@ -288,7 +288,7 @@ impl Orchestrator {
         }
         let work = match self.functions.0.get(processor) {
             Some(function) => {
-                let done = function(cx.branch(task.id.as_str()), task.clone(), inputs.clone());
+                let done = function(cx.lane(task.id.as_str()), task.clone(), inputs.clone());
                 done.map(ended).boxed()
             }
             None => self.call(cx, task, inputs),

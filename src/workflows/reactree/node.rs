@@ -103,7 +103,7 @@ impl Tree<'_> {
                 let most = self.settings.max_nodes;
                 return Ok(NodeEnd::Missed(format!("the tree may have {most} nodes")));
             }
-            let cx = cx.branch("node");
+            let cx = cx.lane("node");
             let depth = goal.depth();
             cx.emit(
                 "node",

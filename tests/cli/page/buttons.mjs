@@ -74,14 +74,14 @@ async function chat(page) {
   must(await answer.getByRole("button", { name: "Fold" }).evaluate((one) => one === document.activeElement), "the focus is lost while a turn is under way");
 
   // Branched: a name that is taken is told in the dialog, which keeps what was written.
-  await page.getByRole("button", { name: "Branch…" }).first().click();
+  await page.getByRole("button", { name: "Fork…" }).first().click();
   const name = dialog(page).getByLabel("Name of the new session");
   await name.fill("talk");
-  await dialog(page).getByRole("button", { name: "Branch" }).click();
+  await dialog(page).getByRole("button", { name: "Fork" }).click();
   await dialog(page).locator(".fault", { hasText: "talk" }).waitFor();
   must((await name.inputValue()) === "talk", "the dialog forgot what was written");
   await name.fill("other talk");
-  await dialog(page).getByRole("button", { name: "Branch" }).click();
+  await dialog(page).getByRole("button", { name: "Fork" }).click();
   await page.locator("h1", { hasText: "other talk" }).waitFor();
   await page.locator(".turn").first().waitFor();
   must((await page.locator(".turn").count()) === 1, "the branch has other turns");

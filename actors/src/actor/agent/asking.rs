@@ -3,10 +3,10 @@
 use super::AgentState;
 use crate::{
     actor::{
-        SystemError, agent_message::AgentMessage, looks::Looks, open_questions::AskedInTree,
-        services::Services,
+        SystemError, agent_command::AgentCommand, open_questions::AskedInTree,
+        poll_interval::PollInterval, services::Services,
     },
-    contract::{InboxBody, InboxItem, Notice, RunFilter, RunStatus},
+    contract::{ItemBody, MailboxItem, Notice, RunFilter, RunStatus},
     definition::WhileAsking,
     run::Ports,
     vocabulary::RunId,
@@ -23,7 +23,7 @@ async fn until_it_asks(
     mut run: RunId,
     mut asked_before: Option<bool>,
 ) -> Option<(RunId, bool)> {
-    let (mut looks, mut asked) = (Looks::new(), AskedInTree::default());
+    let (mut interval, mut asked) = (PollInterval::new(), AskedInTree::default());
     loop {
         // A root begins to wait after its tree's questions are recorded.
         let told = services.store.news(Notice::Rested(run));
@@ -47,7 +47,7 @@ async fn until_it_asks(
                 _ => {}
             }
         }
-        looks.next(&*services.clock, told).await;
+        interval.next(&*services.clock, told).await;
     }
 }
 
@@ -61,7 +61,7 @@ impl AgentState {
         self.session.as_ref()?.loaded.as_ref()?.0.open
     }
 
-    /// A turn was queued. Tasks beside the mailbox look whether the run before it goes on, and whether it asks a person.
+    /// A turn was queued. Tasks beside the actor look whether the run before it goes on, and whether it asks a person.
     pub(super) fn look_at_open_run(&mut self) {
         let Some(run) = self.open_run() else { return };
         if !self.runs.contains_key(&run) {
@@ -70,7 +70,7 @@ impl AgentState {
         self.look_for_questions(None);
     }
 
-    /// Turns wait for the open run. A task beside the mailbox tells when it asks a person. If it is not known whether it
+    /// Turns wait for the open run. A task beside the actor tells when it asks a person. If it is not known whether it
     /// asked before they came, the first look tells.
     pub(super) fn look_for_questions(&mut self, asked_before: Option<bool>) {
         let Some(run) = self.open_run() else { return };
@@ -86,7 +86,7 @@ impl AgentState {
         let services = self.services().clone();
         self.beside(async move {
             let (run, asked_before) = until_it_asks(&services, run, asked_before).await?;
-            Some(AgentMessage::Asking(run, asked_before))
+            Some(AgentCommand::Asking(run, asked_before))
         });
     }
 
@@ -104,7 +104,7 @@ impl AgentState {
             };
             let awake = store.runs(filter).await.unwrap_or_default();
             if awake.iter().any(|row| row.status != RunStatus::Waiting) {
-                return Some(AgentMessage::Wake(run, false, None, None));
+                return Some(AgentCommand::Wake(run, false, None, None));
             }
             if let Some(at) = row.wake_at.filter(|_| waits) {
                 shared.wake_later(at, run);
@@ -143,12 +143,12 @@ impl AgentState {
                 let services = self.services().clone();
                 let reason = NEXT_TURN.to_owned();
                 let now = services.clock.now();
-                let item = InboxItem::new("cancel", now, InboxBody::Cancel { reason });
+                let item = MailboxItem::new("cancel", now, ItemBody::Cancel { reason });
                 self.beside(async move {
                     if let Err(error) = services.post(run, item).await {
                         tracing::warn!(%run, %error, "the run that asks was not cancelled");
                     }
-                    [AgentMessage::Wake(run, false, None, None)]
+                    [AgentCommand::Wake(run, false, None, None)]
                 });
             }
         }

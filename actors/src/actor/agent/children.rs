@@ -8,7 +8,7 @@ use super::{Agent, AgentState, Below, start_below};
 use crate::{
     actor::{
         SystemError,
-        agent_message::AgentMessage,
+        agent_command::AgentCommand,
         loaded::Claiming,
         supervisor::{Backoff, Intensity},
     },
@@ -33,7 +33,7 @@ impl AgentState {
                 below.actor.insert(agent).clone()
             }
         };
-        let _ = agent.cast(AgentMessage::Host(Box::new(child)));
+        let _ = agent.cast(AgentCommand::Host(Box::new(child)));
     }
 
     /// Wakes the root of an independent tree, which its own session begins. A root that waits needs
@@ -60,7 +60,7 @@ impl AgentState {
         child.cancel.get_or_insert_with(|| reason.clone());
         let below = self.agents.get(&child.agent);
         if let Some(agent) = below.and_then(|below| below.actor.as_ref()) {
-            let _ = agent.cast(AgentMessage::CancelRun(run, reason));
+            let _ = agent.cast(AgentCommand::CancelRun(run, reason));
         }
     }
 
@@ -69,7 +69,7 @@ impl AgentState {
         self.gone_on.get(&begun).copied().unwrap_or(begun)
     }
 
-    /// Claims a child again if its claim is from an earlier life of its parent, and the parent was
+    /// Claims a child again if its claim is from an earlier incarnation of its parent, and the parent was
     /// recovered in this process since.
     pub(super) fn claims_again(&mut self, run: RunId, error: &SystemError) -> bool {
         let SystemError::Store(StoreError::Stale { epoch, current, .. }) = error else {
@@ -99,7 +99,7 @@ impl AgentState {
                 child.cancel.get_or_insert_with(|| reason.clone());
             }
             hosted.route.cancelled.cancel();
-            hosted.route.door.tell(Command::Cancel { reason });
+            hosted.route.sender.tell(Command::Cancel { reason });
         }
         self.retry(run);
     }
@@ -108,17 +108,17 @@ impl AgentState {
     pub(super) fn tell_gone(&self, child: Option<ChildStart>) {
         let Some(child) = child else { return };
         let live = &self.services().previewer.live;
-        live.tell_host(child.parent, AgentMessage::ChildGone(child.run));
+        live.tell_host(child.parent, AgentCommand::ChildGone(child.run));
     }
 
     pub(super) fn host(&mut self, child: ChildStart) {
         let run = self.current(child.run);
         if let Some(hosted) = self.runs.get_mut(&run) {
-            // The child is live; only its parent has a new life.
+            // The child is live; only its parent has a new incarnation.
             if let Some(parent) = &hosted.route.parent {
                 parent.set(child.sender.clone());
             }
-            hosted.route.door.tell(Command::Reattached);
+            hosted.route.sender.tell(Command::Reattached);
             let cancel = child.cancel.clone();
             hosted.child = Some(child);
             if let Some(reason) = cancel {
@@ -144,8 +144,8 @@ impl AgentState {
     pub(super) fn child_lost(&mut self, cell: &ActorCell, reason: String) {
         let lost = cell.get_id();
         let mut runs = self.runs.iter_mut();
-        if let Some((&run, hosted)) = runs.find(|(_, hosted)| hosted.life == Some(lost)) {
-            hosted.life = None;
+        if let Some((&run, hosted)) = runs.find(|(_, hosted)| hosted.incarnation == Some(lost)) {
+            hosted.incarnation = None;
             self.run_lost(run, reason);
             return;
         }
@@ -172,7 +172,7 @@ impl AgentState {
                 child.sender.tell(Command::Child { run, report });
             }
             let pause = self.pause(times);
-            self.later(pause, AgentMessage::StartBelow(name));
+            self.later(pause, AgentCommand::StartBelow(name));
             return;
         }
         // The runs of the lost agent have no host, so they are recovered here, to be ended: the
@@ -235,12 +235,12 @@ impl AgentState {
             parent.tell(ChildReport::Busy);
         }
         let pause = self.pause(failures);
-        self.later(pause, AgentMessage::Again(run));
+        self.later(pause, AgentCommand::Again(run));
     }
 
     /// A run's journal could not be written. A failure that may pass (the journal's actor was lost,
     /// a write failed, a batch was built on a failed one) is retried from what is recorded. A run
-    /// that records what cannot be stored gives up: its next life only parks it. Any other failure
+    /// that records what cannot be stored gives up: its next incarnation only parks it. Any other failure
     /// stops this run and the runs above it.
     pub(super) fn store_failed(&mut self, run: RunId, error: StoreError) {
         let passes = matches!(
@@ -317,7 +317,7 @@ impl AgentState {
     }
 
     /// Sends this agent a message after a pause.
-    fn later(&mut self, pause: Duration, message: AgentMessage) {
+    fn later(&mut self, pause: Duration, message: AgentCommand) {
         let clock = self.services().clock.clone();
         self.beside(async move {
             clock.sleep(pause).await;

@@ -1,25 +1,25 @@
 //! What an agent does with each message.
 
 use super::AgentState;
-use crate::actor::{agent_message::AgentMessage, loaded::Claiming};
+use crate::actor::{agent_command::AgentCommand, loaded::Claiming};
 
 impl AgentState {
-    pub(super) fn hear(&mut self, message: AgentMessage) {
+    pub(super) fn hear(&mut self, message: AgentCommand) {
         self.stirred += 1;
         while self.loads.try_join_next().is_some() {}
         match message {
-            AgentMessage::Turn(turn, reply) => self.turn(*turn, reply),
-            AgentMessage::Asking(run, asked_before) => {
+            AgentCommand::Turn(turn, reply) => self.turn(*turn, reply),
+            AgentCommand::Asking(run, asked_before) => {
                 self.asking(run, asked_before);
             }
-            AgentMessage::Queue(turn, reply) => self.queue(*turn, reply),
-            AgentMessage::Steered(run, turn) => self.steered(run, &turn),
-            AgentMessage::Unread(run, turn) => self.unread(run, *turn),
-            AgentMessage::SessionLoaded(loaded) => self.session_loaded(*loaded),
-            AgentMessage::TurnRecorded(turn, result) => {
+            AgentCommand::Queue(turn, reply) => self.queue(*turn, reply),
+            AgentCommand::Steered(run, turn) => self.steered(run, &turn),
+            AgentCommand::Unread(run, turn) => self.unread(run, *turn),
+            AgentCommand::SessionLoaded(loaded) => self.session_loaded(*loaded),
+            AgentCommand::TurnRecorded(turn, result) => {
                 self.turn_recorded(*turn, result);
             }
-            AgentMessage::Wake(run, take_over, reply, place) => {
+            AgentCommand::Wake(run, take_over, reply, place) => {
                 self.doubt_session(run);
                 self.wake(run, take_over, reply);
                 // A run whose session is being read is not live yet, and has its place nevertheless.
@@ -27,32 +27,32 @@ impl AgentState {
                     session.places.extend(place);
                 }
             }
-            AgentMessage::RunLoaded(loaded) => {
+            AgentCommand::RunLoaded(loaded) => {
                 let (run, loaded) = *loaded;
                 self.run_loaded(run, loaded);
             }
-            AgentMessage::Expect(run, reply) => {
+            AgentCommand::Expect(run, reply) => {
                 let _ = reply.send(self.stand_by(run));
             }
-            AgentMessage::RecoveredSession(run, taken) => self.recovered(run, taken),
-            AgentMessage::Child(child) => self.child(*child),
-            AgentMessage::Tree(run) => self.tree(run),
-            AgentMessage::Host(child) => self.host(*child),
-            AgentMessage::CancelChild(run, reason) => self.cancel_child(run, reason),
-            AgentMessage::CancelRun(run, reason) => self.cancel_run(run, reason),
-            AgentMessage::ChildGone(run) => {
+            AgentCommand::RecoveredSession(run, taken) => self.recovered(run, taken),
+            AgentCommand::Child(child) => self.child(*child),
+            AgentCommand::Tree(run) => self.tree(run),
+            AgentCommand::Host(child) => self.host(*child),
+            AgentCommand::CancelChild(run, reason) => self.cancel_child(run, reason),
+            AgentCommand::CancelRun(run, reason) => self.cancel_run(run, reason),
+            AgentCommand::ChildGone(run) => {
                 self.children.remove(&run);
             }
-            AgentMessage::Rested(run, life, rest) => self.rested(run, life, *rest),
-            AgentMessage::Again(run) => self.load(run, Claiming::Free),
-            AgentMessage::StartBelow(name) => self.go_on_below(&name),
-            AgentMessage::Retry(run) => self.retry(run),
-            AgentMessage::Recover => {
+            AgentCommand::Rested(run, incarnation, rest) => self.rested(run, incarnation, *rest),
+            AgentCommand::Again(run) => self.load(run, Claiming::Free),
+            AgentCommand::StartBelow(name) => self.go_on_below(&name),
+            AgentCommand::Retry(run) => self.retry(run),
+            AgentCommand::Recover => {
                 self.recovering = true;
                 self.load_session();
                 self.look_for_all_unread();
             }
-            AgentMessage::Passivate(stirred) => {
+            AgentCommand::Passivate(stirred) => {
                 self.idle_watched = false;
                 if !self.passivates(stirred) {
                     self.watch_idleness();
@@ -60,7 +60,7 @@ impl AgentState {
                     self.shared.passivate(&session.id, &self.myself);
                 }
             }
-            AgentMessage::Leave(slot, reply) => {
+            AgentCommand::Leave(slot, reply) => {
                 let leaves = self.is_quiet();
                 match &self.session {
                     Some(session) if !leaves => self.shared.found_again(&session.id, slot),

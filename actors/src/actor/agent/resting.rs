@@ -6,18 +6,18 @@ use ractor::{ActorId, ActorRef};
 
 use super::{AgentState, Hosted};
 use crate::{
-    actor::{agent_message::AgentMessage, loaded::Claiming},
+    actor::{agent_command::AgentCommand, loaded::Claiming},
     run::{ChildReport, RunExit},
     vocabulary::{AgentError, Entry, RunEnd, RunId, Timestamp},
 };
 
 impl AgentState {
-    pub(super) fn rested(&mut self, run: RunId, life: ActorId, rest: RunExit) {
+    pub(super) fn rested(&mut self, run: RunId, incarnation: ActorId, rest: RunExit) {
         let hosted = self.runs.get_mut(&run);
-        let Some(hosted) = hosted.filter(|hosted| hosted.life == Some(life)) else {
+        let Some(hosted) = hosted.filter(|hosted| hosted.incarnation == Some(incarnation)) else {
             return;
         };
-        hosted.life = None;
+        hosted.incarnation = None;
         let is_root = hosted.child.is_none();
         match rest {
             RunExit::Ended {
@@ -46,7 +46,7 @@ impl AgentState {
                 let hosted = self.forget(run);
                 self.sleep(run, wake_at);
                 // From here on no message reaches a run of this tree, so no message is lost.
-                if hosted.is_some_and(|hosted| hosted.route.door.told_so_far() != told) {
+                if hosted.is_some_and(|hosted| hosted.route.sender.told_so_far() != told) {
                     self.shared.wake_later(self.services().clock.now(), run);
                 }
             }
@@ -89,7 +89,7 @@ impl AgentState {
     }
 
     /// Lets go of the agents below and of all runs of this tree that they host.
-    pub(super) fn leave_agents(&mut self, root: RunId) -> Vec<ActorRef<AgentMessage>> {
+    pub(super) fn leave_agents(&mut self, root: RunId) -> Vec<ActorRef<AgentCommand>> {
         if self.agents.is_empty() {
             return Vec::new();
         }
@@ -106,7 +106,7 @@ impl AgentState {
         if let Some(child) = &hosted.child {
             self.gone_on.insert(child.run, next);
         } else if found_ended {
-            // The session's fold was made before the run went on, or by an earlier life.
+            // The session's fold was made before the run went on, or by an earlier incarnation.
             self.reload_session();
             return;
         } else if let Some(session) = &mut self.session {

@@ -12,7 +12,7 @@ use super::{AgentState, SessionState, answer, steering::item_of};
 use crate::{
     actor::{
         SystemError,
-        agent_message::{AgentMessage, BegunTurn, Recovery, TurnReply, WakeReply},
+        agent_command::{AgentCommand, BegunTurn, Recovery, TurnReply, WakeReply},
         launch::load_session,
         loaded::{LoadedSession, RecoveredSession},
         shared::TeamEntry,
@@ -129,7 +129,7 @@ impl AgentState {
             );
         // A store in memory answers at once, and needs no task that waits for it.
         let Some(loaded) = (&mut loading).now_or_never() else {
-            self.beside(async move { [AgentMessage::SessionLoaded(Box::new(loading.await))] });
+            self.beside(async move { [AgentCommand::SessionLoaded(Box::new(loading.await))] });
             return;
         };
         self.session_loaded(loaded);
@@ -189,7 +189,7 @@ impl AgentState {
             return None;
         }
         let (sender, recovered) = oneshot::channel();
-        self.beside(async move { [AgentMessage::RecoveredSession(run, recovered.await.ok())] });
+        self.beside(async move { [AgentCommand::RecoveredSession(run, recovered.await.ok())] });
         Some(sender)
     }
 
@@ -268,7 +268,7 @@ impl AgentState {
                 if let Ok(committed) = &result {
                     ports.published(root, committed.position + 2);
                 }
-                let recorded = AgentMessage::TurnRecorded(begun, result.map(drop));
+                let recorded = AgentCommand::TurnRecorded(begun, result.map(drop));
                 let _ = myself.cast(recorded);
             }),
         );
@@ -289,7 +289,7 @@ impl AgentState {
                     session.early.push((turn, begun.reply));
                 }
                 _ => {
-                    // A turn that was said to an ended run is still in the inbox of that run.
+                    // A turn that was said to an ended run is still in the mailbox of that run.
                     if let Some(said_to) = session.unread.remove(&begun.turn.turn) {
                         self.shared.wake_again(said_to, &error);
                     }
@@ -374,7 +374,7 @@ impl AgentState {
         };
         session.sleeping = None;
         if found_ended {
-            // The session's fold was made before that end, or by an earlier life.
+            // The session's fold was made before that end, or by an earlier incarnation.
             self.reload_session();
             self.look_for_unread(run);
             return;
@@ -388,7 +388,7 @@ impl AgentState {
         if let Some(session) = &mut self.session {
             session.sleeping = None;
         }
-        self.turn_is_over(run, Entry::TurnSetAside { run });
+        self.turn_is_over(run, Entry::TurnQuarantined { run });
     }
 
     /// Goes on to the next turn, after this entry of the last one.

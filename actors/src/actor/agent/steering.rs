@@ -5,11 +5,11 @@ use tokio::sync::oneshot;
 use super::AgentState;
 use crate::{
     actor::{
-        agent_message::{AgentMessage, TurnReply},
+        agent_command::{AgentCommand, TurnReply},
         open_questions::AskedInTree,
     },
     contract::{
-        Batch, InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError, StoreHandle,
+        Batch, ItemBody, MailboxItem, RunFilter, RunRow, RunStatus, StoreError, StoreHandle,
     },
     definition::{WhileAsking, WhileBusy},
     run::Ports,
@@ -21,14 +21,14 @@ use crate::{
 /// lost.
 const LATEST: usize = 8;
 
-/// The id of a turn in a run's inbox: a turn that is said twice is read once.
+/// The id of a turn in a run's mailbox: a turn that is said twice is read once.
 pub(super) fn item_of(turn: &str) -> String {
     format!("turn/{turn}")
 }
 
-/// The turn in an item of a run's inbox, if the item is one.
-fn turn_of(body: InboxBody) -> Option<Turn> {
-    let InboxBody::Turn {
+/// The turn in an item of a run's mailbox, if the item is one.
+fn turn_of(body: ItemBody) -> Option<Turn> {
+    let ItemBody::Turn {
         turn,
         message,
         owner,
@@ -43,16 +43,16 @@ fn turn_of(body: InboxBody) -> Option<Turn> {
     Some(said)
 }
 
-/// Tells the session's agent of the turns in the inbox of a run that has ended without having read
-/// them. An inbox that cannot be read now is read when the next process starts.
+/// Tells the session's agent of the turns in the mailbox of a run that has ended without having read
+/// them. A mailbox that cannot be read now is read when the next process starts.
 pub(in crate::actor) async fn unread_turns(
     store: &StoreHandle,
     run: RunId,
-) -> Result<Vec<AgentMessage>, StoreError> {
-    let inbox = store.inbox(run).await?.into_iter();
-    let turns = inbox.filter_map(|item| turn_of(item.body));
+) -> Result<Vec<AgentCommand>, StoreError> {
+    let mailbox = store.mailbox(run).await?.into_iter();
+    let turns = mailbox.filter_map(|item| turn_of(item.body));
     Ok(turns
-        .map(|turn| AgentMessage::Unread(run, Box::new(turn)))
+        .map(|turn| AgentCommand::Unread(run, Box::new(turn)))
         .collect())
 }
 
@@ -70,7 +70,7 @@ impl AgentState {
         }
     }
 
-    /// Says a turn to the run that is under way, beside the mailbox. If that run waits for a
+    /// Says a turn to the run that is under way, beside the actor. If that run waits for a
     /// person's answer, and the team does not let turns wait for it, the turn is queued instead:
     /// the queue handles it by the team's setting.
     pub(super) fn steer(&mut self, mut turn: Turn, reply: TurnReply) {
@@ -87,25 +87,25 @@ impl AgentState {
                 && row.status == RunStatus::Waiting
                 && let Ok(true) = AskedInTree::default().is_asking(store, row.root).await
             {
-                let _ = myself.cast(AgentMessage::Queue(Box::new(turn), reply));
+                let _ = myself.cast(AgentCommand::Queue(Box::new(turn), reply));
                 return;
             }
-            let body = InboxBody::Turn {
+            let body = ItemBody::Turn {
                 turn: id.clone(),
                 message: Message::clone(&turn.message),
                 owner: turn.owner.clone(),
                 budget: turn.budget,
                 deadline: turn.deadline,
             };
-            let item = InboxItem::new(item_of(&id), services.clock.now(), body);
+            let item = MailboxItem::new(item_of(&id), services.clock.now(), body);
             // A run that has ended takes no message: the turn begins a run of its own.
             match services.post(run, item).await {
                 Ok(()) => {
-                    let _ = myself.cast(AgentMessage::Steered(run, id));
+                    let _ = myself.cast(AgentCommand::Steered(run, id));
                     let _ = reply.send(Ok(run));
                 }
                 Err(_) => {
-                    let _ = myself.cast(AgentMessage::Queue(Box::new(turn), reply));
+                    let _ = myself.cast(AgentCommand::Queue(Box::new(turn), reply));
                 }
             }
         });
@@ -116,7 +116,7 @@ impl AgentState {
             // The run ended meanwhile.
             self.look_for_unread(run);
         }
-        // The turn is in this run's inbox now, even if it was in another's before.
+        // The turn is in this run's mailbox now, even if it was in another's before.
         let session = self.session.as_mut();
         let before = session.and_then(|session| session.unread.remove(id));
         if let Some(before) = before.filter(|before| *before != run) {
@@ -138,7 +138,7 @@ impl AgentState {
         self.beside(async move { shared.unread_of(run).await });
     }
 
-    /// Looks for unread turns in the session's latest runs, after a life was lost.
+    /// Looks for unread turns in the session's latest runs, after an incarnation was lost.
     pub(super) fn look_for_all_unread(&mut self) {
         let Some(session) = self.session.as_ref().filter(|_| self.steers()) else {
             return;
@@ -175,7 +175,7 @@ impl AgentState {
         self.settle_unread();
     }
 
-    /// Strikes the turns that have a run of their own by now off the inboxes of ended runs.
+    /// Strikes the turns that have a run of their own by now off the mailboxes of ended runs.
     pub(super) fn settle_unread(&mut self) {
         if let Some(session) = &mut self.session
             && let Some((fold, _)) = &session.loaded
@@ -195,7 +195,7 @@ impl AgentState {
         self.loads.spawn(async move {
             if let Err(error) = store.commit(vec![batch]).await {
                 // The next process looks at the turn once more.
-                tracing::debug!(%run, %error, "a turn stays in the inbox of a run that ended");
+                tracing::debug!(%run, %error, "a turn stays in the mailbox of a run that ended");
             }
         });
     }

@@ -144,11 +144,11 @@ impl SessionContents {
 fn began(lines: &[StoredLine]) -> Option<(SessionId, u64)> {
     let mut branched = lines.iter().rev().filter(|stored| {
         let text = &stored.line.text;
-        text.starts_with("{\"session_branched\"")
+        text.starts_with("{\"session_forked\"") || text.starts_with("{\"session_branched\"")
     });
     let stored = branched.next()?;
     match stored.line.decode().ok()? {
-        Entry::SessionBranched { from, .. } => Some((from, stored.position)),
+        Entry::SessionForked { from, .. } => Some((from, stored.position)),
         _ => None,
     }
 }
@@ -213,7 +213,7 @@ fn base(lines: &[StoredLine], cut: u64) -> (u64, Values) {
         if !stored.line.text.starts_with("{\"session_") {
             continue;
         }
-        if let Ok(Entry::SessionBranched { state, .. } | Entry::SessionRewound { state, .. }) =
+        if let Ok(Entry::SessionForked { state, .. } | Entry::SessionRewound { state, .. }) =
             stored.line.decode()
         {
             let values = state.into_iter();
@@ -288,7 +288,7 @@ pub(in crate::actor) fn branched(
     owner: Option<String>,
 ) -> Entry {
     let (from, state) = (from.clone(), plain(values));
-    Entry::SessionBranched { from, state, owner }
+    Entry::SessionForked { from, state, owner }
 }
 
 /// The values that exist, without those that were removed.

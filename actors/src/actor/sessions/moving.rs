@@ -1,4 +1,4 @@
-//! Branching, rewinding, exporting and importing sessions.
+//! Forking, rewinding, exporting and importing sessions.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -92,13 +92,13 @@ impl Sessions {
     /// Begins a session of the same team under another key that goes on from a point of this one:
     /// with the first `turns` turns of its conversation, and with its state and its artifacts as
     /// they were then. This session stays as it is. Both share a user's and the team's state.
-    /// Branching twice in the same way is branching once.
+    /// Forking twice in the same way is forking once.
     ///
     /// # Errors
     /// [`SystemError::UnknownSession`], [`SystemError::NoSuchTurn`], [`SystemError::UnderWay`] when
     /// a turn that is to be kept has not ended; [`SystemError::SessionExists`]; what the store
     /// fails with.
-    pub async fn branch(
+    pub async fn fork(
         &self,
         session: &SessionId,
         turns: u64,
@@ -106,7 +106,7 @@ impl Sessions {
     ) -> Result<SessionId, SystemError> {
         let journal = self.journal(session, Use::Act).await?;
         let cut = journal.cut(session, turns)?;
-        let branch = SessionId {
+        let copy = SessionId {
             team: session.team.clone(),
             key: key.into(),
         };
@@ -120,11 +120,11 @@ impl Sessions {
         lines.push(Line::encode(self.clock.now(), &branched)?);
         let copies = Copies::default();
         let batch = Batch {
-            writes: state.copied(&self.store, session, &branch, &copies).await?,
+            writes: state.copied(&self.store, session, &copy, &copies).await?,
             ..Batch::default()
         };
-        self.make(&branch, lines, batch).await?;
-        Ok(branch)
+        self.make(&copy, lines, batch).await?;
+        Ok(copy)
     }
 
     /// Goes back to a point of the session: the turns after the first `turns` no longer count, and
@@ -249,10 +249,10 @@ impl Sessions {
             });
             match entry? {
                 Entry::TurnStarted(turn) => owner = owner.or(turn.owner),
-                Entry::SessionBranched { owner: of, .. } => owner = owner.or(of),
+                Entry::SessionForked { owner: of, .. } => owner = owner.or(of),
                 Entry::TurnEnded(_)
                 | Entry::TurnContinued { .. }
-                | Entry::TurnSetAside { .. }
+                | Entry::TurnQuarantined { .. }
                 | Entry::SessionRewound { .. } => {}
                 _ => return Err(damaged("it is no entry of a session".to_owned())),
             }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl System {
-    /// The sessions of the store, to list, branch, export and import them.
+    /// The sessions of the store, to list, fork, export and import them.
     pub fn sessions(&self) -> Sessions {
         Sessions::of_system(self.clone())
     }
@@ -40,12 +40,12 @@ impl Session {
         self.kept().log(&self.id).await
     }
 
-    /// Begins another session that goes on from a point of this one: see [`Sessions::branch`].
+    /// Begins another session that goes on from a point of this one: see [`Sessions::fork`].
     ///
     /// # Errors
-    /// The errors of [`Sessions::branch`].
-    pub async fn branch(&self, turns: u64, key: impl Into<String>) -> Result<Self, SystemError> {
-        let id = self.kept().branch(&self.id, turns, key).await?;
+    /// The errors of [`Sessions::fork`].
+    pub async fn fork(&self, turns: u64, key: impl Into<String>) -> Result<Self, SystemError> {
+        let id = self.kept().fork(&self.id, turns, key).await?;
         let system = self.system.clone();
         Ok(Self { system, id })
     }

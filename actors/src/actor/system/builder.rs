@@ -121,7 +121,7 @@ impl SystemBuilder {
     }
 
     /// Sets whether the System recovers open runs when it starts, and keeps schedules; the default
-    /// is `true`. With `false` each run waits for [`System::resume`] or for an item in its inbox,
+    /// is `true`. With `false` each run waits for [`System::resume`] or for an item in its mailbox,
     /// and schedules are left to other processes.
     pub fn recover(mut self, recover: bool) -> Self {
         self.recover = recover;

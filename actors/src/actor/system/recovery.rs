@@ -14,12 +14,12 @@ use crate::{
     actor::{
         Run, SystemError,
         acting::Use,
-        agent_message::{AgentMessage, Place},
+        agent_command::{AgentCommand, Place},
         launch::recover_together,
         recording::row_of,
         shared::Shared,
     },
-    contract::{InboxBody, InboxItem, RunFilter, RunRow, RunStatus, StoreError},
+    contract::{ItemBody, MailboxItem, RunFilter, RunRow, RunStatus, StoreError},
     vocabulary::{RunId, SessionId, Timestamp},
 };
 
@@ -90,7 +90,7 @@ impl Shared {
         Ok(self.services.store.runs(filter).await?.pop())
     }
 
-    /// Wakes a sleeping run of this System: its root is recovered, and reads its inbox. `false`
+    /// Wakes a sleeping run of this System: its root is recovered, and reads its mailbox. `false`
     /// when there is no such run. `place` is kept for the root, if it must not be live beyond the bound.
     pub(crate) async fn wake(self: &Arc<Self>, run: RunId, place: Option<Place>) -> bool {
         let woken = match self.services.store.run(run).await {
@@ -137,7 +137,7 @@ impl Shared {
         if self.is_out_of_reach(&root).await? {
             return Ok(());
         }
-        // A parked run waits until it is retried, but a cancellation in its inbox is carried out.
+        // A parked run waits until it is retried, but a cancellation in its mailbox is carried out.
         if root.status == RunStatus::Parked && !self.is_to_be_cancelled(root.run).await? {
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl Shared {
             && self.carries(&session, &root)
             && let Ok(agent) = self.agent_of(&session).await
         {
-            let _ = agent.cast(AgentMessage::Wake(root.run, false, None, place));
+            let _ = agent.cast(AgentCommand::Wake(root.run, false, None, place));
         }
         Ok(())
     }
@@ -156,12 +156,12 @@ impl Shared {
         for (session, row) in rows {
             let agent = self.agent_of(&session).await?;
             let (sender, expects) = oneshot::channel();
-            let _ = agent.cast(AgentMessage::Expect(row.run, sender));
+            let _ = agent.cast(AgentCommand::Expect(row.run, sender));
             if let Some(expected) = expects.await.unwrap_or_default() {
                 expecting.push(expected);
                 together.push((session, row));
             } else {
-                let _ = agent.cast(AgentMessage::Wake(row.run, false, None, None));
+                let _ = agent.cast(AgentCommand::Wake(row.run, false, None, None));
             }
         }
         if together.is_empty() {
@@ -175,7 +175,7 @@ impl Shared {
         });
         for (expected, taken) in expecting.into_iter().zip(taken) {
             if let Some(taken) = taken {
-                // If the agent is gone, its next life reads the session.
+                // If the agent is gone, its next incarnation reads the session.
                 let _ = expected.send(Box::new(taken));
             }
         }
@@ -325,9 +325,9 @@ impl Shared {
     }
 
     async fn is_to_be_cancelled(&self, run: RunId) -> Result<bool, StoreError> {
-        let inbox = self.services.store.inbox(run).await?;
-        let cancels = |item: &InboxItem| matches!(item.body, InboxBody::Cancel { .. });
-        Ok(inbox.iter().any(cancels))
+        let mailbox = self.services.store.mailbox(run).await?;
+        let cancels = |item: &MailboxItem| matches!(item.body, ItemBody::Cancel { .. });
+        Ok(mailbox.iter().any(cancels))
     }
 }
 
@@ -358,7 +358,7 @@ impl System {
         let agent = self.0.agent_of(&session).await?;
         let (sender, receiver) = oneshot::channel();
         agent
-            .cast(AgentMessage::Wake(root.run, take_over, Some(sender), None))
+            .cast(AgentCommand::Wake(root.run, take_over, Some(sender), None))
             .map_err(|_| SystemError::Stopped)?;
         receiver.await.map_err(|_| SystemError::Stopped)??;
         Ok(self.run(run))
@@ -402,7 +402,7 @@ pub(super) async fn keep_recovering(shared: Arc<Shared>) {
             biased;
             () = shared.clock_jump.notified() => {}
             () = shared.has_places() => clock.sleep(SETTLING).await,
-            () = clock.sleep(shared.looks_every()) => {}
+            () = clock.sleep(shared.poll_interval()) => {}
         }
         let asleep = [RunStatus::Waiting];
         let statuses: &[RunStatus] = match shared.services.previewer.live.leaves_runs() {

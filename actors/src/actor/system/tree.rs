@@ -129,7 +129,7 @@ impl Shared {
                 let (supervisor, task) =
                     started.map_err(|error| ractor::SpawnErr::StartupFailed(Box::new(error)))?;
                 let cell = supervisor.actor();
-                // The agents of an earlier life are gone with it; the runs that they carried go on.
+                // The agents of an earlier incarnation are gone with it; the runs that they carried go on.
                 shared.agents.lock().clear();
                 *shared.teams_supervisor.write() = Some(supervisor);
                 for run in shared.services.previewer.live.live_roots() {

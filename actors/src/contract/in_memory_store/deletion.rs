@@ -126,7 +126,7 @@ impl Memory {
             deleted.entries += journal.map_or(0, |journal| journal.lines.len() as u64);
             deleted.runs += 1;
             self.runs.remove(&run);
-            self.inbox.delete(run);
+            self.mailbox.delete(run);
             self.deletions.add(run, at);
         }
         for scope in artifact_scopes::of_tree(root) {

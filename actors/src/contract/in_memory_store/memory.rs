@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::deletion::{Deletions, Ended};
 use crate::{
     contract::{
-        Append, Batch, Claim, Committed, InboxItem, Inventory, RunFilter, RunRow, SessionFilter,
+        Append, Batch, Claim, Committed, Inventory, MailboxItem, RunFilter, RunRow, SessionFilter,
         SessionRow, StateSlot, StateWrite, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
@@ -34,7 +34,7 @@ pub(super) struct Memory {
     pub(super) ended: Ended,
     pub(super) scopes: BTreeMap<String, BTreeMap<String, Versioned>>,
     pub(super) blobs: HashMap<Digest, Arc<[u8]>>,
-    pub(super) inbox: Inbox,
+    pub(super) mailbox: Mailbox,
     pub(super) checkpoints: HashMap<SessionId, Vec<u8>>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Versioned {
 }
 
 #[derive(Default)]
-pub(super) struct Inbox {
+pub(super) struct Mailbox {
     /// In the order in which they were posted; an item's mark is its place, counted from 1.
     posts: Vec<Post>,
     by_run: HashMap<RunId, Posted>,
@@ -75,7 +75,7 @@ struct Posted {
 struct Post {
     run: RunId,
     /// `None` once a commit has taken the item.
-    item: Option<InboxItem>,
+    item: Option<MailboxItem>,
 }
 
 /// How to take back what a batch did to one journal.
@@ -182,9 +182,11 @@ impl Memory {
         for (digest, bytes) in blobs {
             self.blobs.entry(digest).or_insert(bytes);
         }
-        taken.iter().for_each(|(run, id)| self.inbox.take(*run, id));
+        taken
+            .iter()
+            .for_each(|(run, id)| self.mailbox.take(*run, id));
         for (run, item) in posts {
-            self.inbox.post(run, item);
+            self.mailbox.post(run, item);
         }
         self.keep_within_bound();
         Ok(Committed {
@@ -346,7 +348,7 @@ impl Memory {
         Inventory {
             journals,
             values: values.collect(),
-            items: self.inbox.ids(),
+            items: self.mailbox.ids(),
             blobs,
         }
     }
@@ -404,8 +406,8 @@ impl Memory {
     }
 }
 
-impl Inbox {
-    pub(super) fn post(&mut self, run: RunId, item: InboxItem) -> bool {
+impl Mailbox {
+    pub(super) fn post(&mut self, run: RunId, item: MailboxItem) -> bool {
         let place = self.posts.len();
         let posted = self.by_run.entry(run).or_default();
         match posted.by_id.entry(item.id.clone()) {
@@ -433,7 +435,7 @@ impl Inbox {
     }
 
     /// The items that wait for a run and have marks after this one.
-    pub(super) fn of(&self, run: RunId, after: u64) -> Vec<(u64, InboxItem)> {
+    pub(super) fn of(&self, run: RunId, after: u64) -> Vec<(u64, MailboxItem)> {
         let from = usize::try_from(after).unwrap_or(usize::MAX);
         let posted = self.by_run.get(&run).into_iter();
         let places = posted.flat_map(|posted| posted.waiting.range(from..));

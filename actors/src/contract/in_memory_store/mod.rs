@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use self::memory::{Memory, visible};
 use crate::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, Inventory, RunFilter, RunRow,
+        Batch, Claim, Committed, Deleted, Expiry, Inventory, MailboxItem, RunFilter, RunRow,
         SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
@@ -188,20 +188,20 @@ impl Store for InMemoryStore {
         self.with(|memory| Ok(memory.blobs.get(&digest).cloned()))
     }
 
-    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
-        self.with(|memory| Ok(memory.inbox.post(run, item)))
+    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
+        self.with(|memory| Ok(memory.mailbox.post(run, item)))
     }
 
-    async fn inbox_after(
+    async fn mailbox_after(
         &self,
         run: RunId,
         after: u64,
-    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
-        self.with(|memory| Ok(memory.inbox.of(run, after)))
+    ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
+        self.with(|memory| Ok(memory.mailbox.of(run, after)))
     }
 
     async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
-        self.with(|memory| Ok(memory.inbox.posted(after)))
+        self.with(|memory| Ok(memory.mailbox.posted(after)))
     }
 
     async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {

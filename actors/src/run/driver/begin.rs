@@ -107,7 +107,7 @@ impl Driver {
         self.go_on(leg, op, operation(cx), started);
     }
 
-    /// Lets an operation go on, which an earlier life may have begun already.
+    /// Lets an operation go on, which an earlier incarnation may have begun already.
     pub(super) fn go_on(
         &mut self,
         leg: &Leg,
@@ -206,7 +206,7 @@ impl Driver {
             self.record_start(op, begun);
         }
         self.waits.insert(op, wait, timer);
-        self.inbox.awaited(op);
+        self.mailbox.awaited(op);
     }
 
     /// Waits for a child that has ended. The child's journal holds its outcome.
@@ -250,7 +250,7 @@ impl Driver {
         }
         if started.is_some() {
             if policy.outlives() {
-                // The child is a tree of its own, and this life has announced it already.
+                // The child is a tree of its own, and this incarnation has announced it already.
                 return;
             }
             self.ports.child(ChildStart {

@@ -46,7 +46,7 @@ impl Driver {
         let finish = child.and_then(|child| child.finish.map(|finish| (child.op, finish)));
         // An operation that was closed meanwhile has its result.
         let finish = finish.filter(|(op, _)| self.under.contains_key(op));
-        // A child that an earlier life settled is charged already.
+        // A child that an earlier incarnation settled is charged already.
         let settled = op.is_some_and(|op| self.ledger.settle(op));
         let spent = if settled {
             result.spent

@@ -35,7 +35,7 @@ impl Driver {
             Some(Command::Cancel { reason }) => {
                 return Err(LegEnd::Cancel(StopReason::Cancelled(reason)));
             }
-            Some(Command::Inbox) => self.read_inbox().await?,
+            Some(Command::Mailbox) => self.read_mailbox().await?,
             Some(Command::Reattached) => self.told_idle = None,
             Some(Command::Child { run, report }) => self.child_news(leg, run, report)?,
         }

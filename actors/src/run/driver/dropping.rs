@@ -18,7 +18,7 @@ impl Driver {
             books.recorded.get(&op).cloned()
         };
         let Some(under) = self.take_under(op) else {
-            // It was not begun in this life. An earlier life may have begun it without recording
+            // It was not begun in this incarnation. An earlier incarnation may have begun it without recording
             // that it was dropped.
             if let Some(call) = recorded.filter(|call| !call.completed && !call.dropped)
                 && call.begun.is_some()
@@ -54,7 +54,7 @@ impl Driver {
         }
     }
 
-    /// Cancels the child of an operation that an earlier life began. If this life has not begun the
+    /// Cancels the child of an operation that an earlier incarnation began. If this incarnation has not begun the
     /// operation again, nobody carries the child, so it is recovered to come to its end.
     pub(crate) fn cancel_recorded_child(
         &mut self,

@@ -55,8 +55,8 @@ impl Waits {
             self.pauses.remove(&(at, op));
         }
         match &wait.wait_for {
-            WaitFor::Message(name) => strike(&mut self.receivers, &**name, op),
-            WaitFor::Child { begun_by, .. } => strike(&mut self.joiners, begun_by, op),
+            WaitFor::Message(name) => remove(&mut self.receivers, &**name, op),
+            WaitFor::Child { begun_by, .. } => remove(&mut self.joiners, begun_by, op),
             _ => {}
         }
         Some(wait)
@@ -106,7 +106,7 @@ impl Waits {
 }
 
 /// Takes an operation out of an index, and its key too when no operation is left under it.
-fn strike<K: Ord + std::borrow::Borrow<Q>, Q: Ord + ?Sized>(
+fn remove<K: Ord + std::borrow::Borrow<Q>, Q: Ord + ?Sized>(
     index: &mut BTreeMap<K, BTreeSet<OperationId>>,
     key: &Q,
     op: OperationId,

@@ -46,7 +46,7 @@ impl Driver {
         let recorded = self.record(leg, call, attempted, unsaved).await;
         match recorded.map_err(LegEnd::Store)? {
             Some((recorded, made)) => {
-                self.strike_off(leg, op);
+                self.acknowledge(leg, op);
                 leg.deliver(op, delivery(recorded, made));
             }
             None => {

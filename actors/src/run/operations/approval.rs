@@ -148,8 +148,8 @@ impl AllowedCall {
 }
 
 impl RunContext {
-    /// Asks for approval and for a credential, as the call needs them. The context is a branch of its own, so the
-    /// number of questions does not move the operations of other branches.
+    /// Asks for approval and for a credential, as the call needs them. The context is a lane of its own, so the
+    /// number of questions does not move the operations of other lanes.
     pub(super) async fn ask_first(
         self,
         rule: Option<ApprovalRule>,

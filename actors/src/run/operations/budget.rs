@@ -94,7 +94,7 @@ impl RunContext {
     /// - A run whose journal holds the name uses the recorded variant, in all its legs and wherever
     ///   it asks.
     /// - Otherwise it is 0 if the run is past this place: the journal holds an operation of this
-    ///   leg that the function has not asked for in this life.
+    ///   leg that the function has not asked for in this incarnation.
     /// - Otherwise it is `max`.
     ///
     /// A delegated task, and the journal in which a run goes on

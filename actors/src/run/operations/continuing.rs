@@ -18,7 +18,7 @@ const PARTS: u32 = 10_000;
 
 impl RunContext {
     /// Calls a tool, asks or waits as the tool requests, and calls it again, until the call has
-    /// ended. The first operation gets its id at once. Further operations are in a branch of their
+    /// ended. The first operation gets its id at once. Further operations are in a lane of their
     /// own, which exists only if there are any.
     pub(super) fn carried(&self, first: CallTool) -> CallEnd {
         let again = first.clone();
@@ -45,7 +45,7 @@ impl RunContext {
         again: &CallTool,
         mut continuation: Box<Continuation>,
     ) -> Result<ToolResult, AgentError> {
-        let cx = self.branch(format!("continuation of {}", again.call.name));
+        let cx = self.lane(format!("continuation of {}", again.call.name));
         for _ in 0..PARTS {
             if let Some(pause) = continuation.after_ms {
                 cx.sleep(Duration::from_millis(pause)).await?;

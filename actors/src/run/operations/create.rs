@@ -136,7 +136,7 @@ impl RunContext {
         if retries == 0 || !has_tools(&agent) {
             return Box::pin(first);
         }
-        let cx = self.branch(format!("retries of {}", agent.name()));
+        let cx = self.lane(format!("retries of {}", agent.name()));
         Box::pin(async move {
             let mut end = first.await;
             for _ in 0..retries {
@@ -211,7 +211,7 @@ impl RunContext {
 
     fn keeper_of(&self, name: String, had_tools: bool) -> Keeper {
         let is_kept = self.start().format >= MADE_AGENTS_ARE_KEPT;
-        let cx = is_kept.then(|| self.branch(format!("agent {name}")));
+        let cx = is_kept.then(|| self.lane(format!("agent {name}")));
         Keeper {
             name,
             had_tools,

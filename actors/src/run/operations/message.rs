@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{tool::unexpected, topic::is_of_topic};
 use crate::{
-    contract::{InboxBody, InboxItem},
+    contract::{ItemBody, MailboxItem},
     run::{
         Arrival, Begin, Gate, Operation, OperationContext, Performing, RunContext, Wait, WaitFor,
     },
@@ -27,24 +27,23 @@ impl AgentMessage for Message {
     const NAME: &'static str = "message";
 }
 
-/// Whether an inbox item stays with the run when it goes on in another journal. Other items are for
+/// Whether a mailbox item stays with the run when it goes on in another journal. Other items are for
 /// an operation of this journal, whose id may be the id of another operation in the next journal.
-pub(crate) fn outlasts_journal(body: &InboxBody) -> bool {
+pub(crate) fn outlasts_journal(body: &ItemBody) -> bool {
     match body {
-        InboxBody::Answer { .. }
-        | InboxBody::Result { .. }
-        | InboxBody::Begin(_)
-        | InboxBody::Begun { .. }
-        | InboxBody::CancelCall { .. } => false,
-        InboxBody::Message { name, .. } => !is_of_topic(name),
-        InboxBody::Steer(_)
-        | InboxBody::Turn { .. }
-        | InboxBody::Cancel { .. }
-        | InboxBody::Retry => true,
+        ItemBody::Answer { .. }
+        | ItemBody::Result { .. }
+        | ItemBody::Begin(_)
+        | ItemBody::Begun { .. }
+        | ItemBody::CancelCall { .. } => false,
+        ItemBody::Message { name, .. } => !is_of_topic(name),
+        ItemBody::Steer(_) | ItemBody::Turn { .. } | ItemBody::Cancel { .. } | ItemBody::Retry => {
+            true
+        }
     }
 }
 
-/// The next message of a type from the run's inbox.
+/// The next message of a type from the run's mailbox.
 #[derive(Debug)]
 pub struct Receive<M> {
     name: Cow<'static, str>,
@@ -125,7 +124,7 @@ impl From<&super::Spawned> for Target {
     }
 }
 
-/// A message into a run's inbox.
+/// A message into a run's mailbox.
 #[derive(Debug)]
 pub struct Tell {
     target: Target,
@@ -190,15 +189,15 @@ impl Operation for Tell {
 
 /// Posts a message to a run.
 pub(super) fn post(cx: &OperationContext, run: RunId, name: String, value: Value) -> Begin<()> {
-    let body = InboxBody::Message { name, value };
+    let body = ItemBody::Message { name, value };
     // The id makes it harmless to send the message again.
     let id = format!("{}/{}", cx.run, cx.id);
-    let item = InboxItem::new(id, cx.ports.clock().now(), body);
+    let item = MailboxItem::new(id, cx.ports.clock().now(), body);
     Begin::act(Gate::Before, cx.ports.post(run, item))
 }
 
 impl RunContext {
-    /// Waits for the next message of this type from the run's inbox.
+    /// Waits for the next message of this type from the run's mailbox.
     pub fn receive<M: AgentMessage>(&self) -> Performing<Receive<M>> {
         self.perform(Receive {
             name: Cow::Borrowed(M::NAME),
@@ -206,7 +205,7 @@ impl RunContext {
         })
     }
 
-    /// Puts a message into the inbox of another run of the tree, durably.
+    /// Puts a message into the mailbox of another run of the tree, durably.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when the target has no run.

@@ -7,7 +7,7 @@ use serde_json::{
 };
 
 use crate::{
-    contract::{Expected, InboxBody, InboxItem, StateSlot, StateValue, StateWrite},
+    contract::{Expected, ItemBody, MailboxItem, StateSlot, StateValue, StateWrite},
     run::{
         Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing,
         RunContext, Write, read_result,
@@ -220,8 +220,8 @@ impl Operation for Update {
                 changes.posts = posts
                     .map(|(number, (run, name, value))| {
                         let id = format!("{}/{}/{number}", from.0, from.1);
-                        let body = InboxBody::Message { name, value };
-                        (run, InboxItem::new(id, now, body))
+                        let body = ItemBody::Message { name, value };
+                        (run, MailboxItem::new(id, now, body))
                     })
                     .collect();
                 Ok((Updated { value, version }, changes))
@@ -442,7 +442,7 @@ pub(crate) fn recorded_update(name: &str, result: &RawValue) -> Option<Changed> 
 impl RunContext {
     /// Shared values of a scope. A write of a key that begins with `topic:`, `approval:` or `passed_on:`
     /// is refused: under such keys the engine keeps topics, remembered decisions about calls, and the
-    /// number of moves of inbox items.
+    /// number of moves of mailbox items.
     pub fn state(&self, scope: Scope) -> Shared<'_> {
         Shared {
             cx: self,

@@ -69,7 +69,7 @@ impl Operation for Sleep {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<()> {
-        // A pause that an earlier life began keeps its end.
+        // A pause that an earlier incarnation began keeps its end.
         let at = match cx.started {
             Some(Begun::Timer(at)) => at,
             _ => cx.ports.clock().forward().after(self.0),

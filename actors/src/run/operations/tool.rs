@@ -71,7 +71,7 @@ impl Operation for CallTool {
 
     fn begin(self, cx: OperationContext) -> Begin<ToolResult> {
         let credential = self.asked.map(|asked| cx.ports.credential(cx.run, asked));
-        // A call that an earlier life began is not refused because its credential is lost.
+        // A call that an earlier incarnation began is not refused because its credential is lost.
         if credential.as_ref().is_some_and(Option::is_none) && cx.started.is_none() {
             let message = "the credential was lost with the process to which it was given";
             let error = OperationError::new(ErrorKind::Authentication, message);
@@ -227,7 +227,7 @@ impl Calling {
     }
 }
 
-/// Calls a tool. If an earlier life began this call and did not learn its end, the tool is asked
+/// Calls a tool. If an earlier incarnation began this call and did not learn its end, the tool is asked
 /// about it, and called again only if it says that nothing happened.
 ///
 /// # Errors

@@ -90,7 +90,7 @@ impl RunContext {
         if harmless || (rule.is_none() && definition.authentication.is_none()) {
             return CallPath::Open(self.carried(CallTool::new(call, definition)));
         }
-        let cx = self.branch(format!("approval of {}", call.name));
+        let cx = self.lane(format!("approval of {}", call.name));
         CallPath::Asks(Box::pin(cx.ask_first(rule, call, definition)))
     }
 
@@ -129,7 +129,7 @@ impl RunContext {
         }
         if call.name == PUBLISH && !self.spec().publishes.is_empty() {
             let by = |result| Answered::by(AnsweredBy::Engine, result);
-            let publishing = self.branch(PUBLISH).publish_call(call.clone());
+            let publishing = self.lane(PUBLISH).publish_call(call.clone());
             return Some(publishing.map_ok(by).boxed());
         }
         let create = self.spec().create_agent.as_ref()?;

@@ -1,4 +1,4 @@
-//! Topics: events that agents publish and receive, through shared state and inboxes.
+//! Topics: events that agents publish and receive, through shared state and mailboxes.
 
 mod copied;
 mod looking;
@@ -34,7 +34,7 @@ const KEY: &str = "topic:";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A topic. Publishers of events need not know the receivers. Its queues are shared state and its
-/// signals go through inboxes, so events are neither lost nor received twice when a process dies,
+/// signals go through mailboxes, so events are neither lost nor received twice when a process dies,
 /// and a run that waits for one can sleep.
 ///
 /// ```
@@ -101,7 +101,7 @@ type Read<E> = Box<dyn Fn(Value) -> Result<Option<E>, serde_json::Error> + Send 
 pub struct Subscriber<'a, E> {
     at: Place<'a>,
     name: String,
-    /// The inbox channel on which only this receiver of its run gets signals.
+    /// The mailbox channel on which only this receiver of its run gets signals.
     channel: String,
     read: Read<E>,
 }

@@ -25,7 +25,7 @@ pub(crate) struct Policies {
 }
 
 struct Installed {
-    /// A branch of its own, without policies: a policy may use loops itself.
+    /// A lane of its own, without policies: a policy may use loops itself.
     cx: RunContext,
     policy: Box<dyn ErasedPolicy>,
 }
@@ -70,7 +70,7 @@ impl Policies {
             // The builder registers policies under names such as `agent:desk:0:name`.
             let name = name.rsplit(':').next().unwrap_or_default();
             Installed {
-                cx: cx.branch(name),
+                cx: cx.lane(name),
                 policy: policy.make(),
             }
         };

@@ -1,8 +1,8 @@
 //! Policies, which watch over an agent from inside its function.
 
-mod doors;
 mod erased;
 mod goals;
+mod hook_points;
 mod installed;
 mod own_tool;
 
@@ -19,14 +19,14 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use self::erased::ErasedPolicy;
-pub(crate) use self::{
-    doors::{Watch, around},
-    installed::{Asking, Decided},
-};
 pub use self::{
     goals::{GoalEnd, GoalStatus},
     installed::Judgement,
     own_tool::OwnTool,
+};
+pub(crate) use self::{
+    hook_points::{Watch, around},
+    installed::{Asking, Decided},
 };
 use super::{RunContext, operations::Decision};
 use crate::{
@@ -85,7 +85,7 @@ use crate::{
 /// - An error of a hook ends the run as failed. What only must not happen is
 ///   [`BeforeTool::Result`], [`Verdict::Reject`] or [`PolicyContext::stop`].
 ///
-/// They stand at the doors of the context, so they watch over every function: one that is made of
+/// They stand at the hook points of the context, so they watch over every function: one that is made of
 /// loops (`ghostlight::behaviors::AgentLoop`), a workflow with its tool steps, and one of a user's own.
 /// [`RunContext::model`] and [`RunContext::tools`] ask them, and what the function returns is
 /// judged unless it was before. A function that is not made of loops is told what its policies say
@@ -367,7 +367,7 @@ pub struct HookContext<'a> {
     pub steps: u32,
 }
 
-/// The context of a hook. It is a [`RunContext`] with a branch of the policy's own, so its
+/// The context of a hook. It is a [`RunContext`] with a lane of the policy's own, so its
 /// operations do not move those of the agent's function or of other policies.
 #[derive(Debug)]
 pub struct PolicyContext<'a> {
@@ -398,7 +398,7 @@ impl Notes {
 impl PolicyContext<'_> {
     /// The name under which the agent knows the policy.
     pub fn name(&self) -> &str {
-        self.run.branch_name()
+        self.run.lane_name()
     }
 
     /// The conversation as it stands. While calls are under way it ends with them.

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Carrier, Rested};
 use crate::{
-    contract::{InboxBody, InboxItem, StoreError},
+    contract::{ItemBody, MailboxItem, StoreError},
     run::{
         ToolEnd, ToolInvocation,
         leg::{CallIdentity, Leg},
@@ -31,7 +31,7 @@ const NEVER_HEARD_OF: &str = "its start is recorded, its end was never heard of"
 impl Carrier {
     /// Closes a run that is being cancelled: every open call gets its end, children end first,
     /// then the undo steps run in reverse, then the run ends. The cancellation is recorded first, since the function
-    /// is not told of these ends, and so must not run again in a later life.
+    /// is not told of these ends, and so must not run again in a later incarnation.
     pub(super) async fn close(&mut self, leg: &Leg, stop: StopReason) -> Rested {
         let reason = match &stop {
             StopReason::Cancelled(reason) => reason.clone(),
@@ -98,21 +98,21 @@ impl Carrier {
     }
 
     /// Cancels the children that outlive this run's end, but not its cancellation. They are trees
-    /// of their own, so the command goes through their inboxes. A repetition after a crash changes
+    /// of their own, so the command goes through their mailboxes. A repetition after a crash changes
     /// nothing.
     async fn cancel_continuing(&mut self, reason: &str) -> Result<(), StoreError> {
         let continuing = std::mem::take(&mut self.driver.continuing);
         if continuing.is_empty() {
             return Ok(());
         }
-        // A child whose record is not durable yet has no inbox.
+        // A child whose record is not durable yet has no mailbox.
         self.driver.journal.settle().await?;
         for run in continuing {
             let reason = reason.to_owned();
-            let body = InboxBody::Cancel { reason };
-            let item = InboxItem::new("cancel", self.driver.journal.now(), body);
+            let body = ItemBody::Cancel { reason };
+            let item = MailboxItem::new("cancel", self.driver.journal.now(), body);
             // A child that has ended is not there any more. If the store fails, this run does not
-            // end either, and its next life tells the child again.
+            // end either, and its next incarnation tells the child again.
             if let Err(error) = self.driver.ports.post(run, item).await {
                 tracing::debug!(%run, %error, "a child that goes on was not told to stop");
             }
@@ -148,7 +148,7 @@ impl Carrier {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
             let op = OperationId {
                 leg: UNDO_LEG,
-                branch: 0,
+                lane: 0,
                 number,
             };
             let recorded = leg.recorded(op);
@@ -220,7 +220,7 @@ impl Carrier {
                 )),
                 end => end,
             };
-            self.driver.write_told(leg, op);
+            self.driver.write_emissions(leg, op);
             let spent = Family::of(&identity.kind).consumed();
             self.close_call(op, &identity, Some(end), "undo", spent);
         }
@@ -228,7 +228,7 @@ impl Carrier {
     }
 }
 
-/// The doubtful end of a call that an earlier life began.
+/// The doubtful end of a call that an earlier incarnation began.
 fn in_doubt_before(leg: &Leg, op: OperationId) -> Option<ToolEnd> {
     let in_doubt = matches!(leg.begun(op), Some(Begun::Effect));
     in_doubt.then(|| ToolEnd::InDoubt(NEVER_HEARD_OF.to_owned()))

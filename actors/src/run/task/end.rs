@@ -100,7 +100,7 @@ impl Carrier {
         (turn.spent, turn.heard) = (spent, std::mem::take(&mut self.driver.heard));
         if let Some(parent) = self.driver.parent.take() {
             let append = batch.appends.pop().map(Box::new);
-            // The inbox items that the batch strikes off stay there. The run is over, so nobody
+            // The mailbox items that the batch strikes off stay there. The run is over, so nobody
             // reads them.
             let result = Box::new(result);
             let report = ChildReport::Ended { append, result };
@@ -134,10 +134,10 @@ impl Carrier {
     }
 
     /// Gives a child's end to its parent, which commits it. A parent between two lives gets the end
-    /// in its next life.
+    /// in its next incarnation.
     ///
     /// # Errors
-    /// The parent has no further life in this process.
+    /// The parent has no further incarnation in this process.
     async fn tell_end(
         &mut self,
         parent: &ParentSender,
@@ -227,7 +227,7 @@ impl Carrier {
         let mut batch = self.driver.journal.take().unwrap_or_default();
         if matches!(reason, AgentError::Crashed { .. }) {
             // An input that crashes its agent must not hold up the session.
-            self.append_to_session(&mut batch, |run| Entry::TurnSetAside { run })?;
+            self.append_to_session(&mut batch, |run| Entry::TurnQuarantined { run })?;
         }
         self.commit_last(batch).await?;
         Ok(RunExit::Parked(reason))

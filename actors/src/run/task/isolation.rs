@@ -30,7 +30,7 @@ impl Carrier {
         let is_at_work = self.driver.journal.row.status.is_under_way();
         match self.recorded.taken_over {
             Some((process, before)) if is_at_work && self.recorded.children.is_empty() => {
-                before.saturating_add(u32::from(process != self.life.process))
+                before.saturating_add(u32::from(process != self.incarnation.process))
             }
             _ => 0,
         }
@@ -39,7 +39,7 @@ impl Carrier {
     /// Waits before a run goes on with which several processes ended, until somebody tells it something.
     pub(super) async fn pause_if_suspect(&mut self, interrupted: u32) -> Result<(), RunExit> {
         let suspected = interrupted.checked_sub(SUSPECT);
-        let Some(suspected) = suspected.filter(|_| self.life.fatal_after > 0) else {
+        let Some(suspected) = suspected.filter(|_| self.incarnation.fatal_after > 0) else {
             return Ok(());
         };
         let ports = self.driver.ports.clone();
@@ -51,9 +51,9 @@ impl Carrier {
             Either::Left(_) => {}
             Either::Right((None | Some(Command::LetGo), _)) => return Err(RunExit::LetGo),
             Either::Right((Some(Command::Cancel { reason }), _)) => {
-                self.life.cancel.get_or_insert(reason);
+                self.incarnation.cancel.get_or_insert(reason);
             }
-            Either::Right(_) => self.life.inbox_is_empty = false,
+            Either::Right(_) => self.incarnation.mailbox_is_empty = false,
         }
         Ok(())
     }
@@ -64,7 +64,7 @@ impl Carrier {
     ///
     /// The journal keeps the counts, so they outlast processes.
     pub(super) fn isolate(&mut self, times: u32, bound: u32, reason: String) {
-        if bound == 0 || times < bound || self.life.give_up.is_some() {
+        if bound == 0 || times < bound || self.incarnation.give_up.is_some() {
             return;
         }
         let error = AgentError::Crashed { times, reason };
@@ -72,10 +72,10 @@ impl Carrier {
             Some(op) => {
                 self.recorded.calls.remove(&op);
                 self.driver.replay.retain(|delivery| delivery.op != op);
-                let entry = Entry::SetAside { op, reason: error };
+                let entry = Entry::Quarantined { op, reason: error };
                 self.driver.journal.append(&entry);
             }
-            None => self.life.give_up = Some(error),
+            None => self.incarnation.give_up = Some(error),
         }
     }
 }

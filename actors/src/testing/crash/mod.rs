@@ -91,7 +91,7 @@ impl CrashOptions {
     }
 
     /// Lets processes die at store calls of any kind, reads and claims included, and not only at commits. A scenario
-    /// that waits makes thousands of calls, since inboxes are polled 40 times a second: at most this many are tried,
+    /// that waits makes thousands of calls, since mailboxes are polled 40 times a second: at most this many are tried,
     /// spread evenly.
     #[must_use]
     pub fn at_calls(mut self, most: u64) -> Self {

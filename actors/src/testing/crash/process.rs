@@ -11,7 +11,7 @@ use super::CrashOptions;
 use crate::{
     actor::{Run, System, SystemError, recording},
     contract::{
-        Clock, InboxItem, RunFilter, RunRow, RunStatus, SeededEntropy, Store, StoreHandle,
+        Clock, MailboxItem, RunFilter, RunRow, RunStatus, SeededEntropy, Store, StoreHandle,
         StoredLine, SystemClock, Ticket,
     },
     run::{Registry, replay},
@@ -214,7 +214,7 @@ async fn work(scenario: &Scenario, system: &System) -> Result<Done, SystemError>
         let turn = crate::session::Turn::text(text).id(format!("turn-{number}"));
         let run = session.send(turn).await?;
         for (place, body) in scenario.messages.iter().enumerate() {
-            let item = InboxItem::new(
+            let item = MailboxItem::new(
                 format!("message-{place}"),
                 Timestamp::default(),
                 body.clone(),

@@ -9,7 +9,7 @@ use super::{
     world::{CallKey, World},
 };
 use crate::{
-    contract::{InboxBody, RunFilter, RunRow, RunStatus, Store, StoredLine},
+    contract::{ItemBody, RunFilter, RunRow, RunStatus, Store, StoredLine},
     run::{Observer, operations::Updated},
     session::SessionFold,
     testing::check_transcript,
@@ -268,7 +268,7 @@ fn check_messages(simulation: &Simulation, records: &Records, faults: &mut Vec<S
     let posted = simulation.scenario.messages.iter();
     let posted: Vec<(&str, String)> = posted
         .filter_map(|body| match body {
-            InboxBody::Message { name, value } => Some((name.as_str(), value.to_string())),
+            ItemBody::Message { name, value } => Some((name.as_str(), value.to_string())),
             _ => None,
         })
         .collect();

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     actor::{Run, System, SystemError},
-    contract::{InboxItem, RunFilter, RunRow, RunStatus, Ticket},
+    contract::{MailboxItem, RunFilter, RunRow, RunStatus, Ticket},
     session::Turn,
     testing::Strike,
     vocabulary::{Begun, Entry, OperationId, RunId, Timestamp},
@@ -245,7 +245,7 @@ impl<'a> Outside<'a> {
                 // This message is late. Later ones wait: one sender's messages keep their order.
                 return Ok(());
             }
-            let item = InboxItem::new(id, Timestamp::default(), body.clone());
+            let item = MailboxItem::new(id, Timestamp::default(), body.clone());
             let posted = run.system.shared().services.post_to(run.id(), item).await;
             match self.bear(posted.map_err(SystemError::Store))? {
                 // The run has ended.
@@ -341,12 +341,8 @@ impl<'a> Outside<'a> {
         } else {
             self.world.strike("call cancelled");
             let number = u32::try_from(self.world.chance.below(12)).unwrap_or(0);
-            let (leg, branch) = (0, 0);
-            let operation = OperationId {
-                leg,
-                branch,
-                number,
-            };
+            let (leg, lane) = (0, 0);
+            let operation = OperationId { leg, lane, number };
             run.cancel_call(operation).await.map(drop)
         };
         match done {

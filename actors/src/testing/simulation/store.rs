@@ -9,7 +9,7 @@ use tokio::{sync::Notify, time::Instant};
 use super::world::World;
 use crate::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, InboxItem, RunFilter, RunRow, SessionFilter,
+        Batch, Claim, Committed, Deleted, Expiry, MailboxItem, RunFilter, RunRow, SessionFilter,
         SessionRow, StateSlot, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine,
     },
     testing::Strike,
@@ -303,8 +303,8 @@ impl Store for SimulatedStore {
         fn state(scope: String, key: String) -> StateSlot;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: InboxItem) -> bool;
-        fn inbox_after(run: RunId, after: u64) -> Vec<(u64, InboxItem)>;
+        fn post(run: RunId, item: MailboxItem) -> bool;
+        fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
         fn expired(expiry: Expiry) -> Vec<RunRow>;
         fn delete_tree(root: RunId, at: Timestamp, limit: usize) -> Deleted;
         fn delete_session(session: SessionId, limit: usize) -> Deleted;

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     contract::{
-        Append, Batch, Expected, Expiry, InboxBody, InboxItem, Line, RunRow, RunStatus, StateWrite,
-        Store, StoreError, artifact_scopes,
+        Append, Batch, Expected, Expiry, ItemBody, Line, MailboxItem, RunRow, RunStatus,
+        StateWrite, Store, StoreError, artifact_scopes,
     },
     run::operations::artifact_writes,
     vocabulary::{ArtifactInfo, Digest, Entry, Message, RunStart, Timestamp},
@@ -54,7 +54,7 @@ async fn plant(store: &impl Store) -> Checked {
     }
     commit(store, both).await?;
     for number in [1, 2, 4] {
-        let item = InboxItem::new("i", Timestamp(1), InboxBody::Retry);
+        let item = MailboxItem::new("i", Timestamp(1), ItemBody::Retry);
         store.post(run(number), item).await?;
     }
     Ok(())
@@ -62,7 +62,7 @@ async fn plant(store: &impl Store) -> Checked {
 
 pub(super) async fn marks(place: &impl Place) -> Checked {
     let store = place.open().await?;
-    let note = |id: &str| InboxItem::new(id, Timestamp(1), InboxBody::Retry);
+    let note = |id: &str| MailboxItem::new(id, Timestamp(1), ItemBody::Retry);
     let open = of_tree(9, 9, RunStatus::Running);
     commit(&store, making(open, &["a"])).await?;
     for number in 1..=3 {
@@ -141,9 +141,9 @@ async fn drop_is_seen(store: &impl Store) -> Checked {
             "entries of a deleted run"
         );
         same!(
-            store.inbox(gone).await?,
+            store.mailbox(gone).await?,
             vec![],
-            "the inbox of a deleted run"
+            "the mailbox of a deleted run"
         );
         same!(store.deleted(gone).await?, Some(NOW), "when it was deleted");
     }
@@ -165,7 +165,7 @@ async fn drop_is_seen(store: &impl Store) -> Checked {
     let open = texts(store, run(4)).await?;
     same!(open[..6], WHOLE, "the open run beside it");
     same!(store.read_tree(run(4), 0, 100).await?.len(), 7, "its tree");
-    same!(store.inbox(run(4)).await?.len(), 1, "its inbox");
+    same!(store.mailbox(run(4)).await?.len(), 1, "its mailbox");
     same!(
         store.scope(format!("run:{}", run(4))).await?.len(),
         1,

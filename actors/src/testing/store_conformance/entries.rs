@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     contract::{
-        Append, Batch, Expected, InboxBody, InboxItem, Line, StateSlot, StateWrite, Store,
+        Append, Batch, Expected, ItemBody, Line, MailboxItem, StateSlot, StateWrite, Store,
         StoreError,
     },
     vocabulary::{Digest, JournalId, Timestamp},
@@ -31,7 +31,7 @@ pub(super) async fn unknown_is_empty(place: &impl Place) -> Checked {
     same!(value, StateSlot::default(), "a value");
     same!(store.scope("scope".to_owned()).await?, [], "a scope");
     same!(store.blob(Digest::of(b"none")).await?, None, "a blob");
-    same!(store.inbox(run(1)).await?, [], "an inbox");
+    same!(store.mailbox(run(1)).await?, [], "a mailbox");
     same!(store.posted(0).await?, (0, vec![]), "the marks");
     same!(store.checkpoint(session("s")).await?, None, "a checkpoint");
     Ok(())
@@ -123,7 +123,7 @@ pub(super) async fn batch_is_atomic(place: &impl Place) -> Checked {
     let store = place.open().await?;
     commit(&store, making(row(1), &["a"])).await?;
     commit(&store, making(row(2), &["b"])).await?;
-    let item = InboxItem::new("item", Timestamp(1), InboxBody::Retry);
+    let item = MailboxItem::new("item", Timestamp(1), ItemBody::Retry);
     store.post(run(1), item.clone()).await?;
 
     refused!(
@@ -148,7 +148,7 @@ pub(super) async fn batch_is_atomic(place: &impl Place) -> Checked {
     let value = store.state("scope".to_owned(), "key".to_owned()).await?;
     same!(value, StateSlot::default(), "the value");
     same!(store.blob(Digest::of(b"no")).await?, None, "the blob");
-    same!(store.inbox(run(1)).await?, [item], "the inbox");
+    same!(store.mailbox(run(1)).await?, [item], "the mailbox");
     // A run that was not made has no owner.
     let other = place.open().await?;
     same!(
@@ -403,7 +403,7 @@ pub(super) async fn outlives_the_process(place: &impl Place) -> Checked {
     });
     batch.blobs.push((Digest::of(b"blob"), Arc::from(*b"blob")));
     let position = commit(&store, batch).await?.position;
-    let item = |id| InboxItem::new(id, Timestamp(5), InboxBody::Retry);
+    let item = |id| MailboxItem::new(id, Timestamp(5), ItemBody::Retry);
     store.post(run(1), item("left")).await?;
     store.post(run(1), item("taken")).await?;
     let mut batch = appending(1, 2, &["c"]);
@@ -425,7 +425,7 @@ pub(super) async fn outlives_the_process(place: &impl Place) -> Checked {
         same!(value, (Some(serde_json::json!([1, 2])), 1), "the value");
         let blob = store.blob(Digest::of(b"blob")).await?;
         same!(blob.as_deref(), Some(&b"blob"[..]), "the blob");
-        same!(store.inbox(run(1)).await?, [item("left")], "the inbox");
+        same!(store.mailbox(run(1)).await?, [item("left")], "the mailbox");
         ensure!(
             !store.post(run(1), item("taken")).await?,
             "a taken id came again"

@@ -4,7 +4,7 @@ use serde_json::value::to_raw_value;
 
 use super::{Checked, Place, claim, commit, ensure, making, row, run, same, session};
 use crate::{
-    contract::{Append, Batch, Expected, InboxBody, InboxItem, Inventory, StateWrite, Store as _},
+    contract::{Append, Batch, Expected, Inventory, ItemBody, MailboxItem, StateWrite, Store as _},
     vocabulary::{Digest, Timestamp},
 };
 
@@ -39,7 +39,7 @@ pub(super) async fn names(place: &impl Place) -> Checked {
     ] {
         commit(&store, batch).await?;
     }
-    let item = |id: &str| InboxItem::new(id, Timestamp(1), InboxBody::Retry);
+    let item = |id: &str| MailboxItem::new(id, Timestamp(1), ItemBody::Retry);
     for (number, id) in [(2, "b"), (1, "c"), (1, "a")] {
         store.post(run(number), item(id)).await?;
     }

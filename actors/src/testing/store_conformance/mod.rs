@@ -27,9 +27,9 @@
 
 mod deletion;
 mod entries;
-mod inbox;
 mod index;
 mod inventory;
+mod mailbox;
 #[cfg(test)]
 mod mutants;
 mod ownership;
@@ -176,12 +176,12 @@ promises! {
     "blobs are kept by their hash" => state::blobs;
     "a journal that goes with another is claimed with its epoch" => ownership::below;
     "checkpoints are replaced and deleted" => state::checkpoints;
-    "an inbox item counts once, also after it was taken" => inbox::counted_once;
-    "items are taken with the batch that deals with them" => inbox::taken_with_batch;
-    "items are posted with the batch that tells of them" => inbox::posted_with_batch;
-    "an inbox keeps the order in which it was filled" => inbox::order;
-    "marks tell which inboxes have news" => inbox::marks;
-    "an inbox is read on from after a mark" => inbox::read_on;
+    "a mailbox item counts once, also after it was taken" => mailbox::counted_once;
+    "items are taken with the batch that deals with them" => mailbox::taken_with_batch;
+    "items are posted with the batch that tells of them" => mailbox::posted_with_batch;
+    "a mailbox keeps the order in which it was filled" => mailbox::order;
+    "marks tell which mailboxes have news" => mailbox::marks;
+    "a mailbox is read on from after a mark" => mailbox::read_on;
     "an ended tree is deleted as a whole, and nothing else is" => deletion::whole_trees;
     "a deletion gives no mark a second time" => deletion::marks;
     "a tree with a run that has not ended is not deleted" => deletion::open_trees;
@@ -191,7 +191,7 @@ promises! {
     "a session is deleted with its state and artifacts, and nothing else is" => deletion::sessions;
     "a session that another process owns or in which a run is carried is not deleted" => deletion::open_sessions;
     "all that is held is listed by name, what was taken or deleted too" => inventory::names;
-    "anyone may post while another process owns the run" => inbox::from_outside;
+    "anyone may post while another process owns the run" => mailbox::from_outside;
 }
 
 /// A run id for a check; runs of different numbers differ in their first digits.

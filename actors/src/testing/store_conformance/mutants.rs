@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Place, check};
 use crate::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expected, Expiry, InboxItem, Inventory, RunFilter,
+        Batch, Claim, Committed, Deleted, Expected, Expiry, Inventory, MailboxItem, RunFilter,
         RunRow, SessionFilter, SessionRow, StateSlot, StateValue, StateWrite, Store, StoreError,
         StoredLine, TreeLine, artifact_scopes,
     },
@@ -247,23 +247,28 @@ impl Store for Mutant {
         self.0.blob(digest).await
     }
 
-    async fn post(&self, run: RunId, item: InboxItem) -> Result<bool, StoreError> {
-        let waiting = self.0.inbox(run).await?.iter().any(|old| old.id == item.id);
+    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
+        let waiting = self
+            .0
+            .mailbox(run)
+            .await?
+            .iter()
+            .any(|old| old.id == item.id);
         let new = self.0.post(run, item).await?;
         Ok(new || (self.has(Flaw::ForgetsTakenIds) && !waiting))
     }
 
-    async fn inbox_after(
+    async fn mailbox_after(
         &self,
         run: RunId,
         after: u64,
-    ) -> Result<Vec<(u64, InboxItem)>, StoreError> {
+    ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
         let after = if self.has(Flaw::ReadsAllAnew) {
             0
         } else {
             after
         };
-        self.0.inbox_after(run, after).await
+        self.0.mailbox_after(run, after).await
     }
 
     async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
@@ -343,7 +348,7 @@ impl Store for Mutant {
         if self.has(Flaw::ListsNoTakenItems) {
             let mut waiting = Vec::new();
             for (run, id) in found.items {
-                if self.0.inbox(run).await?.iter().any(|item| item.id == id) {
+                if self.0.mailbox(run).await?.iter().any(|item| item.id == id) {
                     waiting.push((run, id));
                 }
             }

@@ -5,7 +5,7 @@ use super::{
     session, texts,
 };
 use crate::{
-    contract::{Append, Batch, Claim, InboxBody, InboxItem, Store, StoreError},
+    contract::{Append, Batch, Claim, ItemBody, MailboxItem, Store, StoreError},
     vocabulary::Timestamp,
 };
 
@@ -373,7 +373,7 @@ pub(super) async fn closing(place: &impl Place) -> Checked {
         "a commit"
     );
     refused!(claim(&store, run(1)).await, StoreError::Closed, "a claim");
-    let item = InboxItem::new("item", Timestamp(1), InboxBody::Retry);
+    let item = MailboxItem::new("item", Timestamp(1), ItemBody::Retry);
     refused!(store.post(run(1), item).await, StoreError::Closed, "a post");
     store.close().await?;
 
@@ -384,6 +384,6 @@ pub(super) async fn closing(place: &impl Place) -> Checked {
         "the epoch after closing"
     );
     same!(texts(&other, run(1)).await?, ["a"], "the journal");
-    same!(other.inbox(run(1)).await?, [], "the inbox");
+    same!(other.mailbox(run(1)).await?, [], "the mailbox");
     Ok(())
 }

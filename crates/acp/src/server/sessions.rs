@@ -157,7 +157,7 @@ impl Client {
         let id = fresh_key(directory);
         let modes = self.open(&id)?;
         if ended > 0
-            && let Err(error) = session.branch(ended, &id).await
+            && let Err(error) = session.fork(ended, &id).await
         {
             self.sessions.lock().remove(&id);
             return Err(failed(error));

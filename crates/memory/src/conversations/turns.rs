@@ -140,7 +140,7 @@ impl SessionTurns {
                     .truncate(usize::try_from(kept).unwrap_or(usize::MAX));
                 self.dropped = self.dropped.min(turns);
             }
-            Entry::SessionBranched { owner, .. } => {
+            Entry::SessionForked { owner, .. } => {
                 self.owner = self.owner.take().or(owner.as_deref().map(Arc::from));
             }
             _ => {}

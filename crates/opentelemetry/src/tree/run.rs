@@ -208,7 +208,7 @@ impl RunSoFar {
                 let reason = words::of_error(reason);
                 ("parked", Some(KeyValue::new(names::ERROR_TYPE, reason)))
             }
-            Entry::SetAside { op, .. } => ("message_set_aside", Some(operation(*op))),
+            Entry::Quarantined { op, .. } => ("message_quarantined", Some(operation(*op))),
             Entry::CancelRequested { .. } => ("cancelling", None),
             Entry::Drifted { op, .. } => ("drifted", Some(operation(*op))),
             Entry::BudgetWarned {

@@ -2,7 +2,7 @@
 
 use ghostlight_actors::{
     contract::{
-        Append, Batch, Expected, InboxBody, InboxItem, Line, RunRow, StateWrite, Store as _,
+        Append, Batch, Expected, ItemBody, Line, MailboxItem, RunRow, StateWrite, Store as _,
         StoreHandle, copy_store,
     },
     testing::InMemoryStore,
@@ -51,7 +51,7 @@ async fn fill(store: &InMemoryStore) {
         .blobs
         .push((Digest::of(b"bytes"), b"bytes"[..].into()));
     for id in ["x", "y\0"] {
-        let item = InboxItem::new(id, Timestamp(1), InboxBody::Retry);
+        let item = MailboxItem::new(id, Timestamp(1), ItemBody::Retry);
         batch.posts.push((RunId::from_random(1), item));
     }
     store.commit(vec![batch]).await.unwrap().remove(0).unwrap();

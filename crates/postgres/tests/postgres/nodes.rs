@@ -4,7 +4,8 @@ use std::{process::Stdio, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{
-        Append, Batch, Claim, InboxBody, InboxItem, Line, RunRow, RunStatus, Store as _, StoreError,
+        Append, Batch, Claim, ItemBody, Line, MailboxItem, RunRow, RunStatus, Store as _,
+        StoreError,
     },
     vocabulary::Timestamp,
 };
@@ -433,7 +434,7 @@ async fn how_far_each_node_is_behind_and_what_nobody_carries_is_told() {
     let item = |id: &str, at: u64| {
         let name = "message".to_owned();
         let value = json!("hello");
-        InboxItem::new(id, Timestamp(at), InboxBody::Message { name, value })
+        MailboxItem::new(id, Timestamp(at), ItemBody::Message { name, value })
     };
     assert!(
         other

@@ -9,7 +9,7 @@ use std::{
 use futures_util::FutureExt;
 use ghostlight_actors::{
     actor::{Limits, Run, System},
-    contract::{BoxFuture, Clock, InboxBody, Notice, Store, SystemClock},
+    contract::{BoxFuture, Clock, ItemBody, Notice, Store, SystemClock},
     run::{Agent, RunContext, Team},
     session::Turn,
     vocabulary::{AgentError, Effect, Message, Outcome, Question, Timestamp},
@@ -211,7 +211,7 @@ async fn what_nobody_tells_is_found_by_the_next_look() {
     let (first, mut heard) = listener(&server.url(), None).await;
     let run = begun(&first, &first).await;
     let client = server.client().await;
-    let body = InboxBody::Message {
+    let body = ItemBody::Message {
         name: "message".to_owned(),
         value: serde_json::to_value(Message::user("end")).unwrap(),
     };

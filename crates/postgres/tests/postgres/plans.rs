@@ -3,7 +3,7 @@
 
 use ghostlight_actors::{
     contract::{
-        Append, Batch, Expected, InboxBody, InboxItem, Line, RunRow, StateWrite, Store as _,
+        Append, Batch, Expected, ItemBody, Line, MailboxItem, RunRow, StateWrite, Store as _,
     },
     vocabulary::{RunId, Timestamp},
 };
@@ -28,10 +28,10 @@ fn batch(number: u128, sequence: u64) -> Batch {
         value: Some(serde_json::value::to_raw_value(&sequence).unwrap()),
         expected: Expected::Any,
     });
-    let told = InboxBody::Cancel {
+    let told = ItemBody::Cancel {
         reason: "none".to_owned(),
     };
-    let item = InboxItem::new(sequence.to_string(), AT, told);
+    let item = MailboxItem::new(sequence.to_string(), AT, told);
     batch.posts.push((run, item));
     batch
 }

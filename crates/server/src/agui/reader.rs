@@ -307,7 +307,7 @@ impl Reader {
             | Recorded::Restarted { .. }
             | Recorded::Resumed { .. }
             | Recorded::Drifted { .. }
-            | Recorded::MessageSetAside { .. } => {
+            | Recorded::MessageQuarantined { .. } => {
                 let name = record.event.name();
                 let data = serde_json::to_value(&record.event).unwrap_or_default();
                 events.push(custom(name, data["data"].clone()));

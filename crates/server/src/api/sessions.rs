@@ -60,12 +60,12 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
         .gives::<TurnView>()
         .add(
             POST,
-            "/api/v1/sessions/{team}/{key}/branch",
+            "/api/v1/sessions/{team}/{key}/fork",
             RUN,
             "Begins another session that goes on from a point of this one.",
-            branch,
+            fork,
         )
-        .takes::<BranchBody>()
+        .takes::<SessionForkBody>()
         .gives::<SessionName>()
         .add(POST, "/api/v1/sessions/{team}/{key}/rewind", RUN, "Goes back to a point.", rewind)
         .takes::<RewindBody>()
@@ -217,22 +217,22 @@ async fn messages(asked: Asked, named: Named) -> Result<Shown<Vec<Message>>, Pro
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct BranchBody {
+struct SessionForkBody {
     /// How many turns are kept.
     turns: u64,
     /// The key of the new session.
     key: String,
 }
 
-async fn branch(
+async fn fork(
     asked: Asked,
     named: Named,
-    Body(body): Body<BranchBody>,
+    Body(body): Body<SessionForkBody>,
 ) -> Result<Json<SessionName>, Problem> {
     let session = session(&asked, named)?;
     let to = asked.session(&session.id().team, &body.key)?;
-    let branched = session.branch(body.turns, to.key).await?;
-    Ok(Json(SessionName::of(branched.id(), &asked.caller)))
+    let forked = session.fork(body.turns, to.key).await?;
+    Ok(Json(SessionName::of(forked.id(), &asked.caller)))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

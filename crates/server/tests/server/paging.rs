@@ -8,7 +8,7 @@ use std::sync::{
 use ghostlight_actors::{
     actor::Limits,
     contract::{
-        Batch, Claim, Committed, InboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
+        Batch, Claim, Committed, MailboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
         StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
     },
     testing::InMemoryStore,
@@ -43,8 +43,8 @@ impl Store for Counting {
         fn state(scope: String, key: String) -> StateSlot;
         fn scope(scope: String) -> Vec<(String, StateValue)>;
         fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: InboxItem) -> bool;
-        fn inbox_after(run: RunId, after: u64) -> Vec<(u64, InboxItem)>;
+        fn post(run: RunId, item: MailboxItem) -> bool;
+        fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
         fn posted(after: u64) -> (u64, Vec<RunId>);
         fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
         fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();

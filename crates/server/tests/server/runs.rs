@@ -186,7 +186,7 @@ async fn a_failed_run_is_told_as_its_end_and_is_no_failure_of_the_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_forked_and_a_session_branched_and_rewound() {
+async fn a_run_is_forked_and_a_session_forked_and_rewound() {
     let desk = Desk::open().await;
     let said = desk.say(&desk.client, "s", "one").await.is(200).json();
     desk.say(&desk.client, "s", "two").await.is(200);

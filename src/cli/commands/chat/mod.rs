@@ -230,7 +230,7 @@ impl Chat<'_> {
                 let turns = self.session.log().await?.turns.len() as u64;
                 let key = key.map_or_else(super::fresh_key, str::to_owned);
                 let before = self.session.id().key.clone();
-                self.session = self.session.branch(turns, key).await?;
+                self.session = self.session.fork(turns, key).await?;
                 let key = &self.session.id().key;
                 format!("session {key}; session {before} stays as it is")
             }

@@ -44,7 +44,7 @@ pub(in super::super) fn is_of_topic(name: &str) -> bool {
     kind.is_some_and(|kind| kind == Signal::NAME || kind == Response::NAME)
 }
 
-/// A message to a run on a channel of its inbox. Its digest does not cover the run, so that a fork
+/// A message to a run on a channel of its mailbox. Its digest does not cover the run, so that a fork
 /// asks for the same.
 pub(super) struct Post {
     pub(super) run: RunId,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::vocabulary::RunId;
 
-/// A run that waits for an answer, and the channel of its inbox.
+/// A run that waits for an answer, and the channel of its mailbox.
 pub(super) type Reply = (RunId, String);
 
 /// What a full queue does with an event that comes.

@@ -9,21 +9,21 @@ use crate::vocabulary::{
     Budget, Message, OperationId, RunId, SessionId, Timestamp, ToolDefinition,
 };
 
-/// An item of a run's inbox.
+/// An item of a run's mailbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct InboxItem {
+pub struct MailboxItem {
     /// The sender's id of the item. A second item with the same id has no effect on a run.
     pub id: String,
     /// When it was posted.
     pub at: Timestamp,
     /// The item's content.
-    pub body: InboxBody,
+    pub body: ItemBody,
 }
 
-impl InboxItem {
+impl MailboxItem {
     /// An item with this id.
-    pub fn new(id: impl Into<String>, at: Timestamp, body: InboxBody) -> Self {
+    pub fn new(id: impl Into<String>, at: Timestamp, body: ItemBody) -> Self {
         Self {
             id: id.into(),
             at,
@@ -32,11 +32,11 @@ impl InboxItem {
     }
 }
 
-/// The content of an inbox item.
+/// The content of a mailbox item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum InboxBody {
+pub enum ItemBody {
     /// An answer to the question that this operation asked.
     Answer {
         /// The operation.
@@ -74,7 +74,7 @@ pub enum InboxBody {
         /// When that run must have ended.
         deadline: Option<Timestamp>,
     },
-    /// A turn of a session that another process owns. It is posted to the inbox of the run that will answer it, and
+    /// A turn of a session that another process owns. It is posted to the mailbox of the run that will answer it, and
     /// the session's owner begins that run.
     Begin(Box<PostedTurn>),
     /// Tells the process that posted a turn what became of the turn, where it got no run of its own.

@@ -1,4 +1,4 @@
-//! Inbox items: messages, answers and results from outside.
+//! Mailbox items: messages, answers and results from outside.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{ActEvent, Driver, LegEnd};
 use crate::{
-    contract::{InboxBody, InboxItem, StoreError},
+    contract::{ItemBody, MailboxItem, StoreError},
     run::{
         ToolEnd, WaitFor,
         leg::{Leg, Steering},
@@ -19,14 +19,14 @@ use crate::{
     },
 };
 
-/// Items that came for a run and are not handled yet. Each item is read once in a life of the run,
+/// Items that came for a run and are not handled yet. Each item is read once in an incarnation of the run,
 /// and found by its receiver, however many items wait.
 #[derive(Default)]
-pub(super) struct Inbox {
+pub(super) struct Mailbox {
     /// The mark of the last item that was read.
     read: u64,
     /// Items that were read and not looked at.
-    new: VecDeque<InboxItem>,
+    new: VecDeque<MailboxItem>,
     /// Messages that no operation has received, by their names.
     messages: HashMap<String, VecDeque<(String, Value)>>,
     /// Items for operations that do not wait for them yet.
@@ -35,7 +35,7 @@ pub(super) struct Inbox {
     awaited: VecDeque<OperationId>,
 }
 
-impl Inbox {
+impl Mailbox {
     /// Notes that an operation waits from now on. Its item may be here already.
     pub(super) fn awaited(&mut self, op: OperationId) {
         self.awaited.push_back(op);
@@ -59,43 +59,45 @@ impl Inbox {
 }
 
 impl Driver {
-    /// Reads what is new in the inbox.
+    /// Reads what is new in the mailbox.
     ///
     /// # Errors
     /// It holds the run's cancellation, or cannot be read.
-    pub(crate) async fn read_inbox(&mut self) -> Result<(), LegEnd> {
+    pub(crate) async fn read_mailbox(&mut self) -> Result<(), LegEnd> {
         let store = self.ports.store();
-        let items = store.inbox_after(self.journal.run(), self.inbox.read).await;
+        let items = store
+            .mailbox_after(self.journal.run(), self.mailbox.read)
+            .await;
         for (mark, item) in items.map_err(LegEnd::Store)? {
-            self.inbox.read = self.inbox.read.max(mark);
-            if let InboxBody::Cancel { reason } = item.body {
-                self.journal.strike(item.id);
+            self.mailbox.read = self.mailbox.read.max(mark);
+            if let ItemBody::Cancel { reason } = item.body {
+                self.journal.acknowledge(item.id);
                 return Err(LegEnd::Cancel(StopReason::Cancelled(reason)));
             }
-            self.inbox.new.push_back(item);
+            self.mailbox.new.push_back(item);
         }
         Ok(())
     }
 
     /// The unhandled items that stay with the run when it goes on in another journal.
-    pub(crate) async fn unread(&mut self, leg: &Leg) -> Result<Vec<InboxItem>, StoreError> {
+    pub(crate) async fn unread(&mut self, leg: &Leg) -> Result<Vec<MailboxItem>, StoreError> {
         let (store, run) = (self.ports.store(), self.journal.run());
-        let items = store.inbox_after(run, 0).await?;
+        let items = store.mailbox_after(run, 0).await?;
         let steering = leg.steering.lock();
         let said = steering.iter().map(|said| &said.item);
-        let held: HashSet<&String> = self.inbox.held().chain(said).collect();
+        let held: HashSet<&String> = self.mailbox.held().chain(said).collect();
         let unread = items.into_iter().filter(|(mark, item)| {
-            let unread = *mark > self.inbox.read || held.contains(&item.id);
+            let unread = *mark > self.mailbox.read || held.contains(&item.id);
             unread && outlasts_journal(&item.body)
         });
         Ok(unread.map(|(_, item)| item).collect())
     }
 
-    /// Gives an item of the inbox to an operation that waits for it, one at a time: the function
+    /// Gives an item of the mailbox to an operation that waits for it, one at a time: the function
     /// goes on with each result before it gets the next, as in replay. `true` when an operation
     /// ended.
-    pub(super) fn match_inbox(&mut self, leg: &Leg) -> bool {
-        while let Some(op) = self.inbox.awaited.front().copied() {
+    pub(super) fn match_mailbox(&mut self, leg: &Leg) -> bool {
+        while let Some(op) = self.mailbox.awaited.front().copied() {
             let ended = match self.waits.of(op) {
                 Some(WaitFor::Message(name)) => {
                     let name = name.clone();
@@ -106,9 +108,9 @@ impl Driver {
             if ended {
                 return true;
             }
-            self.inbox.awaited.pop_front();
+            self.mailbox.awaited.pop_front();
         }
-        while let Some(item) = self.inbox.new.pop_front() {
+        while let Some(item) = self.mailbox.new.pop_front() {
             if self.match_item(leg, item) {
                 return true;
             }
@@ -117,31 +119,31 @@ impl Driver {
     }
 
     /// Deals with one item, or keeps it. `true` when an operation ended.
-    fn match_item(&mut self, leg: &Leg, item: InboxItem) -> bool {
-        let InboxItem { id, body, .. } = item;
+    fn match_item(&mut self, leg: &Leg, item: MailboxItem) -> bool {
+        let MailboxItem { id, body, .. } = item;
         let (turn, message) = match body {
-            InboxBody::Answer { operation, value } => {
+            ItemBody::Answer { operation, value } => {
                 return self.keep_for(leg, operation, (id, Arrival::Answer(value)));
             }
-            InboxBody::Result { operation, result } => {
+            ItemBody::Result { operation, result } => {
                 return self.keep_for(leg, operation, (id, Arrival::Result(result)));
             }
-            InboxBody::Message { name, value } => {
-                let messages = self.inbox.messages.entry(name.clone()).or_default();
+            ItemBody::Message { name, value } => {
+                let messages = self.mailbox.messages.entry(name.clone()).or_default();
                 messages.push_back((id, value));
                 return self.match_message(leg, &name);
             }
-            InboxBody::CancelCall { operation } => {
+            ItemBody::CancelCall { operation } => {
                 return self.cancel_call(leg, operation, id);
             }
-            InboxBody::Cancel { .. } | InboxBody::Retry => {
-                self.journal.strike(id);
+            ItemBody::Cancel { .. } | ItemBody::Retry => {
+                self.journal.acknowledge(id);
                 return false;
             }
             // These items are for the processes that post and begin turns.
-            InboxBody::Begin(_) | InboxBody::Begun { .. } => return false,
-            InboxBody::Steer(message) => (None, message),
-            InboxBody::Turn { turn, message, .. } => (Some(turn), message),
+            ItemBody::Begin(_) | ItemBody::Begun { .. } => return false,
+            ItemBody::Steer(message) => (None, message),
+            ItemBody::Turn { turn, message, .. } => (Some(turn), message),
         };
         leg.steering.lock().push(Steering {
             item: id,
@@ -152,7 +154,7 @@ impl Driver {
     }
 
     fn keep_for(&mut self, leg: &Leg, op: OperationId, item: (String, Arrival)) -> bool {
-        let items = self.inbox.for_operations.entry(op).or_default();
+        let items = self.mailbox.for_operations.entry(op).or_default();
         items.push_back(item);
         self.match_operation(leg, op)
     }
@@ -162,10 +164,10 @@ impl Driver {
         let Some(op) = self.waits.receiver(name) else {
             return false;
         };
-        let Some((id, value)) = self.inbox.message(name) else {
+        let Some((id, value)) = self.mailbox.message(name) else {
             return false;
         };
-        self.journal.strike(id);
+        self.journal.acknowledge(id);
         self.arrive(leg, op, Arrival::Message(value));
         true
     }
@@ -173,17 +175,17 @@ impl Driver {
     /// Gives an operation the items that came for it, if it waits. Items that do not end its
     /// waiting are struck off, and so are items for an operation that has ended.
     fn match_operation(&mut self, leg: &Leg, op: OperationId) -> bool {
-        let Some(mut items) = self.inbox.for_operations.remove(&op) else {
+        let Some(mut items) = self.mailbox.for_operations.remove(&op) else {
             return false;
         };
         let Some(wait_for) = self.waits.of(op) else {
             if leg.recorded(op).is_some_and(|call| call.completed) {
                 items
                     .into_iter()
-                    .for_each(|(id, _)| self.journal.strike(id));
+                    .for_each(|(id, _)| self.journal.acknowledge(id));
             } else {
-                // It has not begun yet in this life, or does not wait yet.
-                self.inbox.for_operations.insert(op, items);
+                // It has not begun yet in this incarnation, or does not wait yet.
+                self.mailbox.for_operations.insert(op, items);
             }
             return false;
         };
@@ -191,25 +193,25 @@ impl Driver {
         let answer = answer.and_then(|place| items.remove(place));
         items
             .into_iter()
-            .for_each(|(id, _)| self.journal.strike(id));
+            .for_each(|(id, _)| self.journal.acknowledge(id));
         let Some((id, arrival)) = answer else {
             return false;
         };
-        self.journal.strike(id);
+        self.journal.acknowledge(id);
         self.arrive(leg, op, arrival);
         true
     }
 
     /// Strikes off the messages that the recorded result brings. If the result could not be
     /// recorded, the messages stay for the next one.
-    pub(super) fn strike_heard(&mut self, leg: &Leg, op: OperationId, recorded: bool) {
+    pub(super) fn acknowledge_heard(&mut self, leg: &Leg, op: OperationId, recorded: bool) {
         let heard = leg.take_heard();
         if !recorded {
             leg.steering.lock().splice(..0, heard);
             return;
         }
         for said in heard {
-            self.journal.strike(said.item);
+            self.journal.acknowledge(said.item);
             if let Some(turn) = said.turn {
                 self.heard.push(turn.clone());
                 self.journal.append(&Entry::TurnHeard { op, turn });
@@ -218,10 +220,10 @@ impl Driver {
     }
 
     /// Strikes off the items for an operation that has ended.
-    pub(super) fn strike_items_for(&mut self, op: OperationId) {
-        let items = self.inbox.for_operations.remove(&op);
+    pub(super) fn acknowledge_items_for(&mut self, op: OperationId) {
+        let items = self.mailbox.for_operations.remove(&op);
         for (id, _) in items.into_iter().flatten() {
-            self.journal.strike(id);
+            self.journal.acknowledge(id);
         }
     }
 
@@ -237,7 +239,7 @@ impl Driver {
     /// under way cannot be cancelled. `true` when the call has ended.
     fn cancel_call(&mut self, leg: &Leg, op: OperationId, item: String) -> bool {
         let Some(under) = self.under.get_mut(&op) else {
-            self.journal.strike(item);
+            self.journal.acknowledge(item);
             return false;
         };
         under.items.push(item);

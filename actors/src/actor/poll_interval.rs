@@ -18,13 +18,13 @@ pub(crate) const NEXT_NOTICE: Duration = Duration::from_millis(5);
 /// Pauses that grow. Most stores do not tell what other processes write to them, so a caller that waits
 /// for them looks again and again: soon at first, and seldom if nothing happens for long.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Looks {
+pub(crate) struct PollInterval {
     first: Duration,
     next: Duration,
     longest: Duration,
 }
 
-impl Looks {
+impl PollInterval {
     /// Pauses of 20 ms up to a second.
     pub(crate) fn new() -> Self {
         Self::between(FIRST, LONGEST)

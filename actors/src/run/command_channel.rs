@@ -1,4 +1,4 @@
-//! Commands to a run: the sender that others hold, and the mailbox that the run's task reads.
+//! Commands to a run: the sender that others hold, and the channel that the run's task reads.
 
 use std::{
     sync::{
@@ -18,17 +18,17 @@ use crate::vocabulary::RunId;
 /// Sends commands to a run. Cloning shares it.
 #[derive(Clone, Debug)]
 pub struct RunSender {
-    door: mpsc::UnboundedSender<Command>,
+    sender: mpsc::UnboundedSender<Command>,
     tree: Arc<Told>,
     run: Arc<OfRun>,
 }
 
-/// The news between the senders to a run and its mailbox.
+/// The news between the senders to a run and its channel.
 #[derive(Debug, Default)]
 struct OfRun {
-    /// Whether the mailbox holds a command to read the inbox. One such command is enough for all
+    /// Whether the channel holds a command to read the mailbox. One such command is enough for all
     /// items that come before it is taken.
-    inbox: AtomicBool,
+    mailbox: AtomicBool,
     /// The number of entries before the output of the operation that began last.
     written: AtomicU64,
 }
@@ -44,30 +44,30 @@ struct Told {
 }
 
 impl RunSender {
-    /// The sender and the mailbox of a root run. The number of commands is bounded by the run's own
-    /// operations and children, and by its inbox, which is durable.
+    /// The sender and the channel of a root run. The number of commands is bounded by the run's own
+    /// operations and children, and by its mailbox, which is durable.
     ///
     /// The queue keeps no spare room: room for further commands would be a good part of the memory
     /// of a run that only waits.
-    pub fn channel() -> (Self, RunMailbox) {
+    pub fn channel() -> (Self, RunCommands) {
         Self::of(Arc::default())
     }
 
-    /// The sender and the mailbox of another run of this tree, or of another life of this run.
-    pub(crate) fn beside(&self) -> (Self, RunMailbox) {
+    /// The sender and the channel of another run of this tree, or of another incarnation of this run.
+    pub(crate) fn beside(&self) -> (Self, RunCommands) {
         Self::of(self.tree.clone())
     }
 
-    fn of(tree: Arc<Told>) -> (Self, RunMailbox) {
-        let (door, queue) = mpsc::unbounded();
+    fn of(tree: Arc<Told>) -> (Self, RunCommands) {
+        let (sender, queue) = mpsc::unbounded();
         let run = Arc::<OfRun>::default();
-        let commands = RunMailbox {
+        let commands = RunCommands {
             queue,
             tree: tree.clone(),
             run: run.clone(),
             taken: 0,
         };
-        (Self { door, tree, run }, commands)
+        (Self { sender, tree, run }, commands)
     }
 
     /// How many entries come before the output of the operation that began last.
@@ -82,14 +82,14 @@ impl RunSender {
 
     /// Sends the command to the run, or returns it when the run is gone.
     fn send(&self, command: Command) -> Result<(), Command> {
-        let is_inbox = matches!(command, Command::Inbox);
-        if is_inbox && !self.door.is_closed() && self.run.inbox.swap(true, Ordering::AcqRel) {
+        let is_mailbox = matches!(command, Command::Mailbox);
+        if is_mailbox && !self.sender.is_closed() && self.run.mailbox.swap(true, Ordering::AcqRel) {
             self.tree.ever.fetch_add(1, Ordering::AcqRel);
             return Ok(());
         }
         self.tree.open.fetch_add(1, Ordering::AcqRel);
         self.tree.ever.fetch_add(1, Ordering::AcqRel);
-        self.door.unbounded_send(command).map_err(|untold| {
+        self.sender.unbounded_send(command).map_err(|untold| {
             self.tree.open.fetch_sub(1, Ordering::AcqRel);
             untold.into_inner()
         })
@@ -106,9 +106,9 @@ impl RunSender {
     }
 }
 
-/// The mailbox that a run reads.
+/// The channel that a run reads.
 #[derive(Debug)]
-pub struct RunMailbox {
+pub struct RunCommands {
     queue: mpsc::UnboundedReceiver<Command>,
     tree: Arc<Told>,
     run: Arc<OfRun>,
@@ -116,7 +116,7 @@ pub struct RunMailbox {
     taken: usize,
 }
 
-impl RunMailbox {
+impl RunCommands {
     /// Notes that an operation begins after so many entries of the run.
     pub(crate) fn begins_after(&self, entries: u64) {
         self.run.written.store(entries, Ordering::Release);
@@ -137,17 +137,17 @@ impl RunMailbox {
         let next = self.queue.poll_next_unpin(cx);
         if let Poll::Ready(Some(command)) = &next {
             self.taken = 1;
-            if matches!(command, Command::Inbox) {
-                // This is cleared before the inbox is read, so that later items send a command of
+            if matches!(command, Command::Mailbox) {
+                // This is cleared before the mailbox is read, so that later items send a command of
                 // their own.
-                self.run.inbox.store(false, Ordering::Release);
+                self.run.mailbox.store(false, Ordering::Release);
             }
         }
         next
     }
 }
 
-impl Drop for RunMailbox {
+impl Drop for RunCommands {
     fn drop(&mut self) {
         self.queue.close();
         while self.queue.try_recv().is_ok() {
@@ -157,7 +157,7 @@ impl Drop for RunMailbox {
     }
 }
 
-/// The sender to a child's parent. A restarted parent has another mailbox.
+/// The sender to a child's parent. A restarted parent has another channel.
 #[derive(Clone, Debug)]
 pub(crate) struct ParentSender {
     /// The id under which the parent began the child. It stays the child's name there, in whatever
@@ -202,7 +202,7 @@ mod tests {
     fn a_command_that_reaches_nobody_is_not_under_way() {
         let (sender, commands) = RunSender::channel();
         drop(commands);
-        for command in [Command::Reattached, Command::Inbox] {
+        for command in [Command::Reattached, Command::Mailbox] {
             assert!(!sender.tell(command));
             assert!(!sender.is_dealing());
         }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A message to an agent, from above or below it.
-pub(crate) enum AgentMessage {
+pub(crate) enum AgentCommand {
     /// A turn for the session.
     Turn(Box<Turn>, TurnReply),
     /// A turn that waits for the run under way, whatever the team's setting is.
@@ -53,21 +53,21 @@ pub(crate) enum AgentMessage {
     CancelRun(RunId, String),
     /// A child run of a run of this agent has ended.
     ChildGone(RunId),
-    /// A run came to rest, in this actor's life.
+    /// A run came to rest, in this actor's incarnation.
     Rested(RunId, ActorId, Box<RunExit>),
-    /// The pause before a run's next life is over.
+    /// The pause before a run's next incarnation is over.
     Again(RunId),
-    /// The pause before the next life of an agent below is over.
+    /// The pause before the next incarnation of an agent below is over.
     StartBelow(String),
     /// Try this run again, if it is parked.
     Retry(RunId),
-    /// This is a further life of the actor: what was under way goes on.
+    /// This is a further incarnation of the actor: what was under way goes on.
     Recover,
     /// Nothing happened for a while.
     Passivate(u64),
     /// Stop, unless there is something to do: then the agent is found in this slot again. The answer
     /// says whether it stops.
-    Leave(SupervisedRef<AgentMessage>, Option<oneshot::Sender<bool>>),
+    Leave(SupervisedRef<AgentCommand>, Option<oneshot::Sender<bool>>),
 }
 
 pub(crate) type TurnReply = oneshot::Sender<Result<RunId, SystemError>>;

@@ -1,19 +1,19 @@
-//! Inboxes.
+//! Mailboxes.
 
 use serde_json::json;
 
 use super::{Checked, Place, appending, claim, commit, ensure, making, refused, row, run, same};
 use crate::{
-    contract::{InboxBody, InboxItem, Store, StoreError},
+    contract::{ItemBody, MailboxItem, Store, StoreError},
     vocabulary::{Budget, Message, OperationId, Timestamp},
 };
 
-fn item(id: &str) -> InboxItem {
-    let body = InboxBody::Message {
+fn item(id: &str) -> MailboxItem {
+    let body = ItemBody::Message {
         name: "note".to_owned(),
         value: json!({"id": id}),
     };
-    InboxItem::new(id, Timestamp(5), body)
+    MailboxItem::new(id, Timestamp(5), body)
 }
 
 /// Entries that take these items.
@@ -34,22 +34,22 @@ pub(super) async fn counted_once(place: &impl Place) -> Checked {
         "the first item was not new"
     );
     let mut same_id = item("x");
-    same_id.body = InboxBody::Retry;
+    same_id.body = ItemBody::Retry;
     ensure!(
         !store.post(run(1), same_id.clone()).await?,
         "an id counted twice"
     );
-    same!(store.inbox(run(1)).await?, [item("x")], "the inbox");
+    same!(store.mailbox(run(1)).await?, [item("x")], "the mailbox");
     commit(&store, taking(1, 1, &["x"])).await?;
-    same!(store.inbox(run(1)).await?, [], "the inbox after taking");
+    same!(store.mailbox(run(1)).await?, [], "the mailbox after taking");
     ensure!(
         !store.post(run(1), same_id).await?,
         "a taken id counted again"
     );
     same!(
-        store.inbox(run(1)).await?,
+        store.mailbox(run(1)).await?,
         [],
-        "the inbox after posting a taken id"
+        "the mailbox after posting a taken id"
     );
     // Each run has its own ids, and items can be posted to a run that does not exist yet.
     ensure!(
@@ -57,9 +57,9 @@ pub(super) async fn counted_once(place: &impl Place) -> Checked {
         "another run's item was not new"
     );
     same!(
-        store.inbox(run(2)).await?,
+        store.mailbox(run(2)).await?,
         [item("x")],
-        "the other run's inbox"
+        "the other run's mailbox"
     );
     // Taking an item that was never posted, or taken before, does no harm.
     commit(&store, taking(1, 2, &["x", "never"])).await?;
@@ -82,12 +82,12 @@ pub(super) async fn taken_with_batch(place: &impl Place) -> Checked {
         "a batch at a wrong place"
     );
     same!(
-        store.inbox(run(1)).await?,
+        store.mailbox(run(1)).await?,
         [item("x"), item("y"), item("z")],
-        "the inbox"
+        "the mailbox"
     );
     commit(&store, taking(1, 1, &["x", "z"])).await?;
-    same!(store.inbox(run(1)).await?, [item("y")], "the inbox");
+    same!(store.mailbox(run(1)).await?, [item("y")], "the mailbox");
     let told = store
         .commit(vec![taking(1, 9, &["y"]), taking(1, 2, &[])])
         .await?;
@@ -95,7 +95,7 @@ pub(super) async fn taken_with_batch(place: &impl Place) -> Checked {
         told[0].is_err() && told[1].is_ok(),
         "the commit told {told:?}"
     );
-    same!(store.inbox(run(1)).await?, [item("y")], "the inbox");
+    same!(store.mailbox(run(1)).await?, [item("y")], "the mailbox");
     Ok(())
 }
 
@@ -114,19 +114,23 @@ pub(super) async fn posted_with_batch(place: &impl Place) -> Checked {
         StoreError::Sequence { .. },
         "a batch at a wrong place"
     );
-    same!(store.inbox(run(2)).await?, [], "the inbox after a refusal");
+    same!(
+        store.mailbox(run(2)).await?,
+        [],
+        "the mailbox after a refusal"
+    );
     commit(&store, bringing(1, "x")).await?;
     commit(&store, bringing(2, "x")).await?;
     for number in [1, 2] {
         same!(
-            store.inbox(run(number)).await?,
+            store.mailbox(run(number)).await?,
             [item("x")],
-            "an inbox that was told twice of one id"
+            "a mailbox that was told twice of one id"
         );
     }
     let (_, mut told) = store.posted(mark).await?;
     told.sort_unstable();
-    same!(told, [run(1), run(2)], "whose inboxes have news");
+    same!(told, [run(1), run(2)], "whose mailboxes have news");
     ensure!(
         !store.post(run(2), item("x")).await?,
         "the id counted again"
@@ -138,45 +142,45 @@ pub(super) async fn order(place: &impl Place) -> Checked {
     let store = place.open().await?;
     let operation = OperationId {
         leg: 1,
-        branch: 2,
+        lane: 2,
         number: 3,
     };
     let bodies = [
-        InboxBody::Answer {
+        ItemBody::Answer {
             operation,
             value: json!({"ok": [1, null]}),
         },
-        InboxBody::Result {
+        ItemBody::Result {
             operation,
             result: Ok("done".to_owned()),
         },
-        InboxBody::Result {
+        ItemBody::Result {
             operation,
             result: Err("failed".to_owned()),
         },
-        InboxBody::Message {
+        ItemBody::Message {
             name: "漢字".to_owned(),
             value: json!(1.5),
         },
-        InboxBody::Steer(Message::user("be “brief”")),
-        InboxBody::Turn {
+        ItemBody::Steer(Message::user("be “brief”")),
+        ItemBody::Turn {
             turn: "turn-2".to_owned(),
             message: Message::user("and then?"),
             owner: Some("ada".to_owned()),
             budget: Budget::default(),
             deadline: Some(Timestamp(7)),
         },
-        InboxBody::Cancel {
+        ItemBody::Cancel {
             reason: String::new(),
         },
-        InboxBody::CancelCall { operation },
-        InboxBody::Retry,
+        ItemBody::CancelCall { operation },
+        ItemBody::Retry,
     ];
     let mut wanted = Vec::new();
     for (number, body) in bodies.into_iter().enumerate() {
         // Neither ids nor times follow the order of posting.
         let id = format!("{}", 9 - number);
-        let item = InboxItem::new(id, Timestamp(100 - number as u64), body);
+        let item = MailboxItem::new(id, Timestamp(100 - number as u64), body);
         ensure!(
             store.post(run(1), item.clone()).await?,
             "{item:?} was not new"
@@ -184,7 +188,7 @@ pub(super) async fn order(place: &impl Place) -> Checked {
         store.post(run(2), item.clone()).await?;
         wanted.push(item);
     }
-    same!(store.inbox(run(1)).await?, wanted, "the inbox");
+    same!(store.mailbox(run(1)).await?, wanted, "the mailbox");
     Ok(())
 }
 
@@ -235,7 +239,7 @@ pub(super) async fn read_on(place: &impl Place) -> Checked {
         store.post(run(1), item(id)).await?;
         store.post(run(2), item(id)).await?;
     }
-    let all = store.inbox_after(run(1), 0).await?;
+    let all = store.mailbox_after(run(1), 0).await?;
     let ids: Vec<&str> = all.iter().map(|(_, item)| &*item.id).collect();
     same!(ids, ["x", "y", "z"], "what is read from the beginning");
     ensure!(
@@ -243,16 +247,16 @@ pub(super) async fn read_on(place: &impl Place) -> Checked {
         "the marks do not grow: {all:?}"
     );
     for (place, (mark, _)) in all.iter().enumerate() {
-        let rest = store.inbox_after(run(1), *mark).await?;
+        let rest = store.mailbox_after(run(1), *mark).await?;
         same!(rest, all[place + 1..], "what is read after a mark");
     }
     commit(&store, taking(1, 1, &["y"])).await?;
     let first = all.first().map_or(0, |(mark, _)| *mark);
-    let rest = store.inbox_after(run(1), first).await?;
+    let rest = store.mailbox_after(run(1), first).await?;
     same!(rest, all[2..], "what is read after one was taken");
     let last = all.last().map_or(0, |(mark, _)| *mark);
     store.post(run(1), item("later")).await?;
-    let rest = store.inbox_after(run(1), last).await?;
+    let rest = store.mailbox_after(run(1), last).await?;
     let ids: Vec<&str> = rest.iter().map(|(_, item)| &*item.id).collect();
     same!(ids, ["later"], "what is read of what came later");
     Ok(())
@@ -272,10 +276,14 @@ pub(super) async fn from_outside(place: &impl Place) -> Checked {
         "the id counted twice"
     );
     same!(owner.posted(mark).await?.1, [run(1)], "the runs with news");
-    same!(owner.inbox(run(1)).await?, [item("x")], "the inbox");
+    same!(owner.mailbox(run(1)).await?, [item("x")], "the mailbox");
     // Posting took nothing from the owner.
     commit(&owner, taking(1, 1, &["x"])).await?;
-    same!(outside.inbox(run(1)).await?, [], "the inbox after taking");
+    same!(
+        outside.mailbox(run(1)).await?,
+        [],
+        "the mailbox after taking"
+    );
     ensure!(
         !outside.post(run(1), item("x")).await?,
         "a taken id counted again"

@@ -1,4 +1,4 @@
-//! An inbox in a file is read once, however much waits.
+//! A mailbox in a file is read once, however much waits.
 
 use std::time::{Duration, Instant};
 

@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// The policies of a function, and their view of a branch that no loop drives.
+/// The policies of a function, and their view of a lane that no loop drives.
 #[derive(Clone)]
 pub(crate) struct Watch {
     pub(crate) policies: Arc<Policies>,
@@ -69,7 +69,7 @@ impl Watch {
         })
     }
 
-    /// The policies of a branch that begins here.
+    /// The policies of a lane that begins here.
     pub(crate) fn beside(&self) -> Self {
         let seen = self.seen.lock().clone();
         Self {
@@ -183,7 +183,7 @@ impl RunContext {
         Ok(response)
     }
 
-    /// The state of the function on this branch.
+    /// The state of the function on this lane.
     pub(crate) fn seen(&self) -> Seen {
         match self.watch() {
             Some(watch) => watch.seen.lock().clone(),
