@@ -18,7 +18,7 @@ use std::{
 
 use futures_util::{StreamExt, stream};
 use ghostlight_actors::{
-    actor::{Limits, Run, System},
+    actor::{Run, System, SystemOptions},
     contract::RunStatus,
     run::Agent,
     session::Turn,
@@ -84,10 +84,10 @@ async fn bare() -> Cost {
 }
 
 async fn system(agent: Agent) -> System {
-    let mut limits = Limits::default();
+    let mut limits = SystemOptions::default();
     (limits.linger, limits.passivate_after) = (LINGER, PASSIVATE_AFTER);
-    limits.idle_sessions = usize::MAX;
-    let builder = System::builder(InMemoryStore::new().keeping(usize::MAX)).limits(limits);
+    limits.max_idle_sessions = usize::MAX;
+    let builder = System::builder(InMemoryStore::new().keeping(usize::MAX)).options(limits);
     builder
         .team(agent.into_team().unwrap())
         .start()

@@ -17,7 +17,7 @@ use std::{
 use futures_util::{StreamExt, stream};
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     run::Agent,
     session::Turn,
     vocabulary::{Message, Outcome, RunId},
@@ -52,10 +52,10 @@ async fn start(file: &Path) -> (System, watch::Receiver<usize>) {
             Ok(Outcome::answer(said.content()))
         }
     });
-    let mut limits = Limits::default();
+    let mut limits = SystemOptions::default();
     (limits.linger, limits.passivate_after) = (LINGER, LINGER);
-    limits.idle_sessions = usize::MAX;
-    let builder = System::builder(SqliteStore::open(file).unwrap()).limits(limits);
+    limits.max_idle_sessions = usize::MAX;
+    let builder = System::builder(SqliteStore::open(file).unwrap()).options(limits);
     let team = agent.into_team().unwrap();
     (builder.team(team).start().await.unwrap(), woken)
 }

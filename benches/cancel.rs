@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Instant};
 use futures_util::future::join_all;
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     contract::{RunFilter, RunStatus, StoreHandle},
     run::{Agent, RunContext},
     session::Turn,
@@ -87,7 +87,7 @@ struct Took {
 async fn ours(store: impl Into<StoreHandle>) -> Took {
     let living = Arc::new(watch::channel(0).0);
     let mut watched = living.subscribe();
-    let mut limits = Limits::default();
+    let mut limits = SystemOptions::default();
     limits.gateway.concurrency = 1_000_000;
     let (asked, mut asking) = watch::channel(0_usize);
     let model = ScriptedModel::from_reply_fn(move |_, _| {
@@ -95,7 +95,7 @@ async fn ours(store: impl Into<StoreHandle>) -> Took {
         Reply::Hang
     });
     let builder = System::builder(store)
-        .limits(limits)
+        .options(limits)
         .model("default", model);
     let team = agent(0, &living).into_team().unwrap();
     let system = builder.team(team).start().await.unwrap();

@@ -11,7 +11,7 @@ use std::{fs::File, io::Write, path::Path, sync::mpsc, thread, time::Instant};
 use futures_util::future::join_all;
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     contract::{RunFilter, Store},
     session::Turn,
     vocabulary::JournalId,
@@ -101,11 +101,11 @@ fn append_only(path: &Path) -> Commit {
 }
 
 fn start(runtime: &Runtime, path: &Path) -> System {
-    let mut limits = Limits::default();
+    let mut limits = SystemOptions::default();
     limits.gateway.concurrency = 1_000_000;
     let team = stepping::agent("stepper", STEPS).into_team().unwrap();
     runtime.block_on(async {
-        let builder = System::builder(SqliteStore::open(path).unwrap()).limits(limits);
+        let builder = System::builder(SqliteStore::open(path).unwrap()).options(limits);
         let builder = builder
             .model("default", stepping::Caller::default())
             .team(team);

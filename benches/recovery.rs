@@ -10,7 +10,7 @@ use std::path::Path;
 use futures_util::{StreamExt, stream};
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     contract::{RunFilter, Store},
     session::Turn,
     testing::{Reply, ScriptedModel},
@@ -40,12 +40,12 @@ fn model(steps: usize, silent: watch::Sender<u32>) -> ScriptedModel {
 
 async fn start(store: SqliteStore, steps: usize) -> (System, watch::Receiver<u32>) {
     let (sender, silent) = watch::channel(0);
-    let mut limits = Limits::default();
+    let mut limits = SystemOptions::default();
     limits.gateway.concurrency = 1_000_000;
     // Each round is a process that ends with all runs under way.
     limits.fatal_after = 0;
     let team = stepping::agent("stepper", u32::MAX).into_team().unwrap();
-    let builder = System::builder(store).limits(limits);
+    let builder = System::builder(store).options(limits);
     let builder = builder.model("default", model(steps, sender)).team(team);
     (builder.start().await.unwrap(), silent)
 }

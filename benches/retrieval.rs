@@ -23,7 +23,7 @@ use std::{
 };
 
 use ghostlight::{
-    models::EmbedderSettings,
+    models::EmbedderSpec,
     retrieval::{
         index::{Index, Query, Ranked, SyncOptions},
         searching::{LexicalReranker, Searcher},
@@ -352,7 +352,7 @@ fn main() {
         for (name, text) in documents {
             fs::write(folder.join(format!("{name}.md")), text).unwrap();
         }
-        let embedder = EmbedderSettings::from_text(&embedder)
+        let embedder = EmbedderSpec::from_text(&embedder)
             .unwrap()
             .embedder()
             .unwrap();

@@ -16,7 +16,7 @@ use std::{process::Stdio, sync::Arc};
 use futures_util::future::join_all;
 use ghostlight::{
     builtin,
-    mcp::{McpToolset, ServerSettings},
+    mcp::{McpToolset, ServerSpec},
     policies::ToolSearch,
     tools::tool_fn,
 };
@@ -242,7 +242,7 @@ fn mcp(runtime: &Runtime) {
     let program = std::env::current_exe().unwrap();
     let program = program.to_str().unwrap();
     let (client, _child) = runtime.block_on(bare_client(program));
-    let settings = ServerSettings::command(program)
+    let settings = ServerSpec::command(program)
         .arg(SERVE)
         .effect("*", Effect::Read);
     let ours = McpToolset::new("gross", settings).unwrap();

@@ -14,7 +14,7 @@ MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     use ghostlight::{
-        a2a::{A2aClient, CardKey, CardSigner, ClientSettings, RemoteAgent},
+        a2a::{A2aClient, CardKey, CardSigner, ClientOptions, RemoteAgent},
         prelude::*,
         server::Server,
     };
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .card_signer(signer);
     let served = tokio::spawn(server.serve(listener, stopped));
 
-    let settings = ClientSettings::new(&at).signed_by(CardKey::read(&public_key)?);
+    let settings = ClientOptions::new(&at).signed_by(CardKey::read(&public_key)?);
     let card = A2aClient::new(settings.clone())?.card().await?;
     println!(
         "{} {}, by {}",

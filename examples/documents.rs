@@ -6,8 +6,8 @@
 use std::fs;
 
 use ghostlight::{
-    documents::{DocumentSearch, DocumentSettings, IndexedFolder},
-    models::EmbedderSettings,
+    documents::{DocumentSearch, DocumentSpec, IndexedFolder},
+    models::EmbedderSpec,
     policies::CitedAnswers,
     prelude::*,
     retrieval::readers::Readers,
@@ -31,8 +31,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         "city,office\nBern,Bollwerk 8\nBasel,Gartenstrasse 2\n",
     )?;
 
-    let mut settings = DocumentSettings::new("handbook");
-    settings.embedder = Some(EmbedderSettings::default());
+    let mut settings = DocumentSpec::new("handbook");
+    settings.embedder = Some(EmbedderSpec::default());
     let folder = IndexedFolder::new(settings, Readers::default())?;
 
     // The same folder without an agent.

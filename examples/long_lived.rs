@@ -10,7 +10,8 @@
 use std::time::Duration;
 
 use ghostlight::{
-    actor::Limits, definition::Schedule, prelude::*, run::operations::Scope, testing::InMemoryStore,
+    actor::SystemOptions, definition::Schedule, prelude::*, run::operations::Scope,
+    testing::InMemoryStore,
 };
 
 const DAY: Duration = Duration::from_millis(400);
@@ -25,13 +26,13 @@ async fn gardener(cx: RunContext) -> Result<Outcome, AgentError> {
 }
 
 async fn process(store: &InMemoryStore) -> Result<System, ghostlight::Error> {
-    let mut limits = Limits::default();
-    limits.linger = DAY / 20; // how long a sleeping run stays in memory
-    limits.passivate_after = DAY / 20; // how long an idle session does
+    let mut options = SystemOptions::default();
+    options.linger = DAY / 20; // how long a sleeping run stays in memory
+    options.passivate_after = DAY / 20; // how long an idle session does
     // In a real house: Schedule::cron("morning", "0 7 * * *", ..).zone("Europe/Berlin")
     let morning = Schedule::every("morning", DAY, "Good morning!").session("garden");
     let team = Agent::from_fn("gardener", gardener).into_team()?;
-    let builder = System::builder(store.clone()).limits(limits);
+    let builder = System::builder(store.clone()).options(options);
     builder.team(team.schedule(morning)).start().await
 }
 

@@ -37,7 +37,7 @@ async fn server() -> Result<(), Box<dyn std::error::Error>> {
 async fn client() -> Result<(), Box<dyn std::error::Error>> {
     use ghostlight::{
         contract::ToolsetHandle,
-        mcp::{McpToolset, ServerSettings},
+        mcp::{McpToolset, ServerSpec},
         prelude::*,
         vocabulary::ToolCall,
     };
@@ -45,7 +45,7 @@ async fn client() -> Result<(), Box<dyn std::error::Error>> {
 
     // Most programs name another program here, such as `mcp-server-time`.
     let this = std::env::current_exe()?;
-    let server = ServerSettings::command(this.to_string_lossy())
+    let server = ServerSpec::command(this.to_string_lossy())
         .arg("server")
         .skills();
     // Whoever asks the clerk twice gets the same answer twice.

@@ -7,7 +7,7 @@
 use ghostlight::{
     contract::ToolsetHandle,
     prelude::*,
-    tools::{OpenApi, OpenApiSettings},
+    tools::{OpenApi, OpenApiSpec},
     vocabulary::ToolFilter,
 };
 use tokio::{
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = listener.local_addr()?;
     tokio::spawn(serve(listener));
 
-    let settings = OpenApiSettings::new("examples/documents/parcels.yaml")
+    let settings = OpenApiSpec::new("examples/documents/parcels.yaml")
         .base_url(format!("http://{address}/v1"))
         .allow_address("127.0.0.1")
         .credential("key", "a-key-of-this-program");

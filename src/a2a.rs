@@ -24,7 +24,7 @@ pub(crate) fn register(registry: Registry) -> Registry {
 /// The settings of a remote agent in a team file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RemoteSettings {
+struct RemoteSpec {
     url: String,
     card: Option<String>,
     binding: Option<String>,
@@ -46,8 +46,8 @@ enum TrustedKey {
 }
 
 fn toolset(name: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
-    let given = RemoteSettings::deserialize(given).map_err(|error| error.to_string())?;
-    let mut settings = ClientSettings::new(given.url);
+    let given = RemoteSpec::deserialize(given).map_err(|error| error.to_string())?;
+    let mut settings = ClientOptions::new(given.url);
     if let Some(card) = given.card {
         settings = settings.card(card);
     }

@@ -37,7 +37,7 @@ fn toolset(name: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, Stri
     let program = words.next().filter(|program| !program.is_empty());
     let program =
         program.ok_or("command: name the program, such as [ghostlight, acp, clerk.yaml]")?;
-    let settings = ProcessSettings::new(program);
+    let settings = ProcessOptions::new(program);
     let mut settings = words.fold(settings, |settings, word| settings.argument(word));
     for (variable, text) in given.env {
         SecretText::read(&text).map_err(|error| format!("env: {variable}: {error}"))?;

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use ghostlight_actors::contract::ToolsetHandle;
 
 #[cfg(all(feature = "memory", feature = "retrieval"))]
-use crate::models::EmbedderSettings;
+use crate::models::EmbedderSpec;
 #[cfg(all(feature = "memory", feature = "retrieval"))]
 use ghostlight_actors::contract::EmbedderHandle;
 
@@ -92,7 +92,7 @@ pub fn builtin() -> Registry {
 /// Makes the embedder that a memory names.
 #[cfg(all(feature = "memory", feature = "retrieval"))]
 fn embedder(settings: &Value) -> Result<EmbedderHandle, String> {
-    let settings = EmbedderSettings::deserialize(settings).map_err(|error| error.to_string())?;
+    let settings = EmbedderSpec::deserialize(settings).map_err(|error| error.to_string())?;
     settings.embedder()
 }
 
@@ -111,13 +111,13 @@ const PROVIDERS: &[(&str, MakeProvider)] = &[
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FallbackSettings {
+struct FallbackSpec {
     models: Vec<ModelSpec>,
 }
 
 /// A list of models that are asked one after another, each with one of the providers above.
 fn fallback(given: &Map<String, Value>) -> Result<ModelHandle, String> {
-    let FallbackSettings { models } = settings(given)?;
+    let FallbackSpec { models } = settings(given)?;
     let mut fallback: Option<Fallback> = None;
     for spec in models {
         let known = PROVIDERS.iter().find(|(name, _)| *name == spec.provider);
@@ -141,14 +141,14 @@ fn fallback(given: &Map<String, Value>) -> Result<ModelHandle, String> {
 
 #[cfg(feature = "anthropic")]
 fn anthropic(given: &Map<String, Value>) -> Result<ModelHandle, String> {
-    let settings: crate::models::AnthropicSettings = settings(given)?;
+    let settings: crate::models::AnthropicSpec = settings(given)?;
     check_address(&settings.base_url)?;
     Ok(ModelHandle::new(crate::models::Anthropic::from(settings)))
 }
 
 #[cfg(feature = "gemini")]
 fn gemini(given: &Map<String, Value>) -> Result<ModelHandle, String> {
-    let settings: crate::models::GeminiSettings = settings(given)?;
+    let settings: crate::models::GeminiSpec = settings(given)?;
     check_address(&settings.base_url)?;
     Ok(ModelHandle::new(crate::models::Gemini::from(settings)))
 }
@@ -178,7 +178,7 @@ fn offline(given: &Map<String, Value>) -> Result<ModelHandle, String> {
 
 #[cfg(feature = "openai")]
 fn openai(given: &Map<String, Value>) -> Result<ModelHandle, String> {
-    let settings: crate::models::OpenAiSettings = settings(given)?;
+    let settings: crate::models::OpenAiSpec = settings(given)?;
     check_address(&settings.base_url)?;
     Ok(ModelHandle::new(crate::models::OpenAi::from(settings)))
 }
@@ -201,7 +201,7 @@ fn files(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
 
 #[cfg(feature = "tools")]
 fn openapi(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
-    let settings: crate::tools::OpenApiSettings = settings(given)?;
+    let settings: crate::tools::OpenApiSpec = settings(given)?;
     // Secrets are given by the names of environment variables.
     let settings = settings.revealing(|text| {
         let text = crate::models::SecretText::read(text);
@@ -250,13 +250,13 @@ fn terminal(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DocsSettings {
+struct DocsSpec {
     folder: String,
     description: Option<String>,
 }
 
 fn docs_search(name: &str, given: &Map<String, Value>) -> Result<ToolHandle, String> {
-    let settings: DocsSettings = settings(given)?;
+    let settings: DocsSpec = settings(given)?;
     let search = DocsSearch::open(&settings.folder).map_err(|error| error.to_string())?;
     let search = search.named(name);
     Ok(ToolHandle::new(match settings.description {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 #[cfg(feature = "server")]
 use crate::server::{Admitted, axum};
 
-/// Registers the kind of tool `mcp`, whose settings are [`ServerSettings`]. The definitions of the
+/// Registers the kind of tool `mcp`, whose settings are [`ServerSpec`]. The definitions of the
 /// servers' tools are pinned when they are first seen, in the file that `pins` names, or else in
 /// the user's own; the grants of authorization servers are kept, too.
 pub(crate) fn register(registry: Registry) -> Registry {
@@ -67,7 +67,7 @@ fn toolset(name: &str, settings: &Map<String, Value>) -> Result<ToolsetHandle, S
 
 /// The tools of a server that a team file names.
 pub(crate) fn connection(name: &str, settings: &Map<String, Value>) -> Result<McpToolset, String> {
-    let mut settings = ServerSettings::deserialize(settings).map_err(|error| error.to_string())?;
+    let mut settings = ServerSpec::deserialize(settings).map_err(|error| error.to_string())?;
     let own = |file: &str| crate::files::data_folder().map(|folder| folder.join(file));
     settings.pins = settings.pins.or_else(|| own("mcp_tools.json"));
     settings.tokens = settings.tokens.or_else(|| own("mcp_tokens.json"));

@@ -231,7 +231,7 @@ async fn a_closure_with_context_makes_its_own_output() {
 mod docs_search {
     use std::{fs, path::PathBuf};
 
-    use ghostlight::tools::{Calculator, DocsLimits, DocsSearch, DocsSearchError};
+    use ghostlight::tools::{Calculator, DocsOptions, DocsSearch, DocsSearchError};
 
     use super::*;
 
@@ -373,8 +373,8 @@ mod docs_search {
     #[test]
     fn what_is_too_large_or_missing_is_an_error_that_names_it() {
         let folder = guide("limits");
-        let refused = |change: fn(&mut DocsLimits)| {
-            let mut limits = DocsLimits::default();
+        let refused = |change: fn(&mut DocsOptions)| {
+            let mut limits = DocsOptions::default();
             change(&mut limits);
             DocsSearch::open_within(&folder.0, limits)
                 .unwrap_err()

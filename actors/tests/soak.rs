@@ -9,7 +9,7 @@
 use std::{alloc::System as Heap, time::Duration};
 
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     contract::{RunFilter, Store, SystemClock},
     definition::Schedule,
     run::{Agent, RunContext, Team, operations::Scope},
@@ -93,9 +93,9 @@ impl Week {
 }
 
 async fn start(store: &InMemoryStore, clock: &SystemClock) -> System {
-    let mut limits = Limits::default();
-    limits.look = Duration::from_secs(600);
-    let builder = System::builder(store.clone()).limits(limits);
+    let mut limits = SystemOptions::default();
+    limits.poll_interval = Duration::from_secs(600);
+    let builder = System::builder(store.clone()).options(limits);
     let builder = builder.clock(clock.clone()).team(pulse()).team(tide());
     builder.start().await.unwrap()
 }

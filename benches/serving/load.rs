@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::future::join_all;
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     run::{Agent, RunContext},
     session::Turn,
     vocabulary::{AgentError, EventRecord, Outcome, RunId},
@@ -129,7 +129,7 @@ pub(crate) fn measure(runtime: &Runtime) {
     runtime.block_on(async {
         let desk = stepping::default_agent("desk").into_team().unwrap();
         let chatty = Agent::from_fn("chatty", chatter).into_team().unwrap();
-        let served = Served::start(true, Limits::default(), vec![desk, chatty]).await;
+        let served = Served::start(true, SystemOptions::default(), vec![desk, chatty]).await;
         let told = served.system.session("chatty", "one");
         let told = told.send(Turn::text("Tell.")).await.unwrap();
         told.outcome().await.unwrap();

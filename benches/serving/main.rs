@@ -28,7 +28,7 @@ use std::{
 use futures_util::future::join_all;
 use ghostlight::{builtin, server::Server, stores::SqliteStore};
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     run::Team,
     session::Turn,
     testing::InMemoryStore,
@@ -54,7 +54,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    pub(crate) async fn start(sqlite: bool, limits: Limits, teams: Vec<Team>) -> Self {
+    pub(crate) async fn start(sqlite: bool, limits: SystemOptions, teams: Vec<Team>) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("ghostlight-serving-{}-{number}", std::process::id());
@@ -66,7 +66,7 @@ impl Served {
             }
             None => System::builder(InMemoryStore::new()),
         };
-        let builder = builder.registry(builtin()).limits(limits);
+        let builder = builder.registry(builtin()).options(limits);
         let builder = builder.model("default", stepping::Answering);
         let builder = teams.into_iter().fold(builder, |b, team| b.team(team));
         let system = builder.start().await.unwrap();
@@ -171,7 +171,7 @@ fn turns(runtime: &Runtime) {
         ] {
             for (at_once, each, rounds) in [(1, 100, 31), (100, 4, 15)] {
                 let desk = stepping::default_agent("desk").into_team().unwrap();
-                let serving = Served::start(sqlite, Limits::default(), vec![desk]);
+                let serving = Served::start(sqlite, SystemOptions::default(), vec![desk]);
                 let served = runtime.block_on(serving);
                 let mut clients = runtime.block_on(async {
                     let clients = (0..at_once).map(|_| Client::connect(served.address));

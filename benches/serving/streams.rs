@@ -16,7 +16,7 @@ use ghostlight::server::axum::{
     routing::get,
 };
 use ghostlight_actors::{
-    actor::Limits,
+    actor::SystemOptions,
     run::{Agent, RunContext},
     session::Turn,
     vocabulary::{AgentError, Outcome},
@@ -43,7 +43,7 @@ async fn ask(cx: RunContext) -> Result<Outcome, AgentError> {
 
 /// Prints the address and the runs, which wait and are out of memory, and serves until standard input is closed.
 pub(crate) async fn serve() {
-    let mut limits = Limits::default();
+    let mut limits = SystemOptions::default();
     let linger = Duration::from_millis(20);
     (limits.linger, limits.passivate_after) = (linger, linger);
     let team = Agent::from_fn("asker", ask).into_team().unwrap();

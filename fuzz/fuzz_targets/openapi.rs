@@ -8,7 +8,7 @@ use ghostlight_actors::{
     contract::{ToolContext, Toolset},
     vocabulary::Arguments,
 };
-use ghostlight_tools::{OpenApi, OpenApiSettings};
+use ghostlight_tools::{OpenApi, OpenApiSpec};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value, json};
 use tokio::runtime::{Builder, Runtime};
@@ -23,7 +23,7 @@ const DEFINITION_BYTES: usize = 1 << 20;
 
 fuzz_target!(|input: (u8, &str)| {
     let (seed, document) = input;
-    let settings = OpenApiSettings::new("").base_url("http://10.0.0.1/v1");
+    let settings = OpenApiSpec::new("").base_url("http://10.0.0.1/v1");
     let Ok(api) = OpenApi::read(document, settings) else { return };
     let tools = api.tools().unwrap_or_else(|error| panic!("{}", error.message));
     for tool in tools.iter().take(8) {

@@ -8,7 +8,7 @@ use ghostlight_actors::{
     contract::{ToolContext, Toolset},
     vocabulary::Arguments,
 };
-use ghostlight_tools::{FileSettings, Files};
+use ghostlight_tools::{FilesSpec, Files};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -37,7 +37,7 @@ fuzz_target!(|input: (&str, &str, &str)| {
     let _ = fs::remove_dir_all(&STAGE.root);
     let staged = fs::create_dir(&STAGE.root).and_then(|()| fs::write(&file, text));
     staged.unwrap_or_else(|error| panic!("{error}"));
-    let files = Files::open(FileSettings::writing(&STAGE.root)).unwrap_or_else(|error| panic!("{error}"));
+    let files = Files::open(FilesSpec::writing(&STAGE.root)).unwrap_or_else(|error| panic!("{error}"));
     let tools = files.tools().unwrap_or_else(|error| panic!("{}", error.message));
     let call = |name: &str, arguments: Value| {
         let tool = tools.iter().find(|tool| tool.definition().name == name);

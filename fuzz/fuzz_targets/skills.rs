@@ -7,7 +7,7 @@ use ghostlight_actors::{
     contract::{ToolContext, Toolset},
     vocabulary::Arguments,
 };
-use ghostlight_tools::{SkillSettings, Skills};
+use ghostlight_tools::{SkillsSpec, Skills};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 use tempfile::TempDir;
@@ -37,7 +37,7 @@ static STAGE: LazyLock<Stage> = LazyLock::new(|| {
 fuzz_target!(|input: (&str, &str)| {
     let (path, text) = input;
     fs::write(STAGE.skill.join("SKILL.md"), text).unwrap_or_else(|error| panic!("{error}"));
-    let Ok(skills) = Skills::open(&SkillSettings::of([&STAGE.skill])) else { return };
+    let Ok(skills) = Skills::open(&SkillsSpec::of([&STAGE.skill])) else { return };
     let Some(skill) = skills.skills().first() else { return };
     for tool in skills.tools().unwrap_or_else(|error| panic!("{}", error.message)) {
         let arguments = match tool.definition().name.as_str() {

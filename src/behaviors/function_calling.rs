@@ -7,7 +7,7 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentLoop, Checked, FINISH_TOOL, FinishMode, LoopLimits, at_least_one};
+use super::{AgentLoop, Checked, FINISH_TOOL, FinishMode, LoopOptions, at_least_one};
 
 /// Asks the model, runs the tools that it calls in parallel, returns their results to the model,
 /// and repeats until it answers: an [`AgentLoop`] run to its end. It is the behavior of an agent
@@ -36,7 +36,7 @@ pub struct FunctionCalling {
 
 impl Default for FunctionCalling {
     fn default() -> Self {
-        let limits = LoopLimits::default();
+        let limits = LoopOptions::default();
         Self {
             max_steps: None,
             completion: FinishMode::Text,
@@ -54,11 +54,11 @@ impl Checked for FunctionCalling {
 }
 
 impl FunctionCalling {
-    pub(crate) fn limits(&self, cx: &RunContext) -> LoopLimits {
-        LoopLimits {
+    pub(crate) fn limits(&self, cx: &RunContext) -> LoopOptions {
+        LoopOptions {
             empty_turns: self.max_empty_turns,
             repairs: self.max_repairs,
-            ..LoopLimits::of(cx, self.max_steps)
+            ..LoopOptions::of(cx, self.max_steps)
         }
     }
 }
@@ -73,7 +73,7 @@ impl Behavior for FunctionCalling {
     }
 
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
-        let agent = AgentLoop::new(&cx)?.limits(self.limits(&cx));
+        let agent = AgentLoop::new(&cx)?.options(self.limits(&cx));
         agent.completion(self.completion).run().await
     }
 }

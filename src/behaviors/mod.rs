@@ -43,7 +43,7 @@ use serde_json::Value;
 
 pub use adaptive::{Adaptive, Rule};
 pub(crate) use agent_loop::exhausted;
-pub use agent_loop::{AgentLoop, BatchResult, FINISH_TOOL, FinishMode, LoopLimits};
+pub use agent_loop::{AgentLoop, BatchResult, FINISH_TOOL, FinishMode, LoopOptions};
 pub use function_calling::FunctionCalling;
 pub use plan_and_solve::PlanAndSolve;
 pub use prompt::Prompt;

@@ -7,7 +7,7 @@ use ghostlight_actors::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
-use super::{AgentLoop, LoopLimits, TurnFormat, prompt::below_instructions};
+use super::{AgentLoop, LoopOptions, TurnFormat, prompt::below_instructions};
 
 /// How often a model is asked for a plan that can be parsed.
 const ATTEMPTS: u32 = 8;
@@ -25,7 +25,7 @@ pub(super) async fn plan<T: Serialize + DeserializeOwned>(
         .instructions(below_instructions(&cx.agent().instructions, prompt))
         .tools(ToolSet::default())
         .format(reader)
-        .limits(LoopLimits::of_steps(ATTEMPTS))
+        .options(LoopOptions::of_steps(ATTEMPTS))
         .inner()
         .free_text();
     let planned = planner.run_as::<Vec<T>>().await;

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AgentLoop, Checked, LoopLimits, Prompt,
+    AgentLoop, Checked, LoopOptions, Prompt,
     agent_loop::{Thread, within_budget},
     at_least_one,
     prompt::{BuiltIn, task},
@@ -180,8 +180,8 @@ impl Behavior for Reflection {
 impl Reflection {
     /// Writes the next draft; any other outcome ends the work.
     async fn draft(&self, work: &mut Work<'_>) -> Result<Answer, AgentError> {
-        let limits = LoopLimits::of(work.thread.cx, self.max_steps);
-        let mut author = work.thread.next()?.limits(limits).inner().gated();
+        let limits = LoopOptions::of(work.thread.cx, self.max_steps);
+        let mut author = work.thread.next()?.options(limits).inner().gated();
         let outcome = author.run().await?;
         work.thread.conversation = author.transcript().clone();
         if !author.steered().is_empty() {
@@ -206,7 +206,7 @@ impl Reflection {
             .instructions(self.critic.to_string())
             .tools(ToolSet::default())
             .conversation(conversation)
-            .limits(LoopLimits::of_steps(8))
+            .options(LoopOptions::of_steps(8))
             .inner()
             .typed::<Critique>()?;
         let verdict = critic.run_as::<Critique>().await;

@@ -7,7 +7,7 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentLoop, Checked, LoopLimits};
+use super::{AgentLoop, Checked, LoopOptions};
 
 /// The most calls beyond the first, for a model that asks for tools it was not offered, and for
 /// messages that people send meanwhile.
@@ -27,7 +27,7 @@ pub struct Simple {
 impl Default for Simple {
     fn default() -> Self {
         Self {
-            max_repairs: LoopLimits::default().repairs,
+            max_repairs: LoopOptions::default().repairs,
         }
     }
 }
@@ -36,15 +36,15 @@ impl Checked for Simple {}
 
 impl Behavior for Simple {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
-        let limits = LoopLimits {
+        let limits = LoopOptions {
             steps: (1 + FURTHER_CALLS).saturating_add(self.max_repairs),
             empty_turns: 1,
             repairs: self.max_repairs,
-            ..LoopLimits::default()
+            ..LoopOptions::default()
         };
         let mut agent = AgentLoop::new(&cx)?
             .tools(ToolSet::default())
-            .limits(limits);
+            .options(limits);
         agent.run().await
     }
 }

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    models::EmbedderSettings,
+    models::EmbedderSpec,
     retrieval::{
         index::{Filter, Index, IndexError, Rows, Source as _, SyncOptions, SyncReport},
         readers::Readers,
@@ -27,7 +27,7 @@ use crate::{
 /// Which rows of a SQLite database are documents. See [`Rows`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct DatabaseSettings {
+pub struct DatabaseSpec {
     /// The file of the database, which is only read.
     pub file: PathBuf,
     /// A SELECT of two columns: the name of a document, and its text, which may be Markdown.
@@ -39,21 +39,21 @@ pub struct DatabaseSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct DocumentSettings {
+pub struct DocumentSpec {
     /// The folder. In a team file a path that begins with `./` is taken from the file's folder.
     #[serde(default)]
     pub folder: PathBuf,
     /// Rows of a database, instead of a folder.
     #[serde(default)]
-    pub database: Option<DatabaseSettings>,
+    pub database: Option<DatabaseSpec>,
     /// Pages of the web, instead of a folder.
     #[cfg(feature = "tools")]
     #[serde(default)]
-    pub web: Option<super::WebPageSettings>,
+    pub web: Option<super::WebPageSpec>,
     /// The kinds of files that tools of MCP servers read.
     #[cfg(feature = "mcp")]
     #[serde(default)]
-    pub readers: Vec<super::ReaderSettings>,
+    pub readers: Vec<super::ReaderSpec>,
     /// The file of the index, which can be deleted at any time. Without it, each process makes the
     /// index in memory.
     #[serde(default)]
@@ -63,7 +63,7 @@ pub struct DocumentSettings {
     pub description: Option<String>,
     /// The source of vectors, for a search by more than words.
     #[serde(default)]
-    pub embedder: Option<EmbedderSettings>,
+    pub embedder: Option<EmbedderSpec>,
     /// Whether the results are ranked again, by how the query's words stand in them.
     #[serde(default)]
     pub rerank: bool,
@@ -84,9 +84,9 @@ fn default_refresh() -> u64 {
     60
 }
 
-impl DocumentSettings {
+impl DocumentSpec {
     /// The settings for these rows of a database, searched by words, with an index in memory.
-    pub fn of_rows(database: DatabaseSettings) -> Self {
+    pub fn of_rows(database: DatabaseSpec) -> Self {
         Self {
             database: Some(database),
             ..Self::new(PathBuf::new())
@@ -95,7 +95,7 @@ impl DocumentSettings {
 
     /// The settings for these pages of the web, searched by words, with an index in memory.
     #[cfg(feature = "tools")]
-    pub fn of_pages(pages: super::WebPageSettings) -> Self {
+    pub fn of_pages(pages: super::WebPageSpec) -> Self {
         Self {
             web: Some(pages),
             ..Self::new(PathBuf::new())
@@ -128,7 +128,7 @@ pub struct IndexedFolder(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    settings: DocumentSettings,
+    settings: DocumentSpec,
     origin: Origin,
     embedder: Option<EmbedderHandle>,
     options: SyncOptions,
@@ -147,7 +147,7 @@ enum Origin {
 }
 
 impl Origin {
-    fn of(settings: &DocumentSettings) -> Result<Self, String> {
+    fn of(settings: &DocumentSpec) -> Result<Self, String> {
         let mut origins = Vec::new();
         if !settings.folder.as_os_str().is_empty() {
             if !settings.folder.is_dir() {
@@ -204,7 +204,7 @@ impl IndexedFolder {
     ///
     /// # Errors
     /// When the folder does not exist, or the embedder or a reader cannot be made.
-    pub fn new(settings: DocumentSettings, readers: Readers) -> Result<Self, String> {
+    pub fn new(settings: DocumentSpec, readers: Readers) -> Result<Self, String> {
         let origin = Origin::of(&settings)?;
         let embedder = settings
             .embedder
@@ -237,7 +237,7 @@ impl IndexedFolder {
     }
 
     /// The settings.
-    pub fn settings(&self) -> &DocumentSettings {
+    pub fn settings(&self) -> &DocumentSpec {
         &self.0.settings
     }
 

@@ -35,7 +35,7 @@ const REASON: usize = 200;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct ReaderSettings {
+pub struct ReaderSpec {
     /// The endings of the files' names, such as `docx`. These files are read by no other reader.
     pub files: Vec<String>,
     /// The server, with the settings of an entry of `mcp` in a team file.
@@ -111,7 +111,7 @@ impl McpReader {
     }
 
     /// The reader of these settings.
-    pub(super) fn of(settings: &ReaderSettings) -> Result<Self, String> {
+    pub(super) fn of(settings: &ReaderSpec) -> Result<Self, String> {
         if settings.files.is_empty() || settings.tool.is_empty() || settings.arguments.is_empty() {
             let needs = "a reader needs `files`, `tool` and `arguments` with {name} or {base64}";
             return Err(needs.to_owned());

@@ -30,11 +30,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 #[cfg(feature = "mcp")]
-pub use self::mcp_reader::{McpReader, ReaderSettings};
+pub use self::mcp_reader::{McpReader, ReaderSpec};
 #[cfg(feature = "tools")]
-pub use self::web_pages::{WebPageSettings, WebPages};
+pub use self::web_pages::{WebPageSpec, WebPages};
 pub use self::{
-    indexed_folder::{DatabaseSettings, DocumentSearch, DocumentSettings, IndexedFolder},
+    indexed_folder::{DatabaseSpec, DocumentSearch, DocumentSpec, IndexedFolder},
     recalled_documents::RecalledDocuments,
 };
 use crate::{context::ContextProvider, retrieval::readers::Readers};
@@ -56,7 +56,7 @@ pub fn register(registry: Registry, readers: Readers) -> Registry {
 }
 
 fn tool(name: &str, given: &Map<String, Value>, readers: Readers) -> Result<ToolHandle, String> {
-    let settings = DocumentSettings::deserialize(given).map_err(|error| error.to_string())?;
+    let settings = DocumentSpec::deserialize(given).map_err(|error| error.to_string())?;
     #[cfg(feature = "tools")]
     let settings = {
         let mut settings = settings;
@@ -70,7 +70,7 @@ fn tool(name: &str, given: &Map<String, Value>, readers: Readers) -> Result<Tool
 }
 
 #[derive(Deserialize)]
-struct RecallSettings {
+struct RecallSpec {
     /// The most tokens of recalled passages.
     max_tokens: Option<u64>,
     /// The most passages.
@@ -80,9 +80,9 @@ struct RecallSettings {
 }
 
 fn policy(given: &Value, readers: Readers) -> Result<PolicyHandle, String> {
-    let settings = RecallSettings::deserialize(given).map_err(|error| error.to_string())?;
+    let settings = RecallSpec::deserialize(given).map_err(|error| error.to_string())?;
     let documents =
-        DocumentSettings::deserialize(&settings.documents).map_err(|error| error.to_string())?;
+        DocumentSpec::deserialize(&settings.documents).map_err(|error| error.to_string())?;
     #[cfg(feature = "tools")]
     let documents = {
         let mut documents = documents;

@@ -22,7 +22,7 @@ const MAX_QUERY_CHARS: usize = 2_000;
 /// Finds the passages of a folder that a user's message is about, so that a
 /// [`ContextProvider`](crate::context::ContextProvider) can add them to the agent's requests. As a
 /// policy of a team file it is `recall_documents`, with the settings of
-/// [`DocumentSettings`](super::DocumentSettings), `limit` and `max_tokens`.
+/// [`DocumentSpec`](super::DocumentSpec), `limit` and `max_tokens`.
 ///
 /// The passages are recorded. If the search fails, the agent continues without them, and an event
 /// says so.

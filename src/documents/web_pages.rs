@@ -10,7 +10,7 @@ use crate::{
         index::{IndexError, Reading, Source, SourceEntry, SyncOptions},
         readers::ReadError,
     },
-    tools::{PageError, PageReader, ReadPage, WebError, WebSettings},
+    tools::{PageError, PageReader, ReadPage, WebError, WebSpec},
 };
 
 /// The name of a list without a name in an index, and the beginning of the others'.
@@ -20,7 +20,7 @@ const NAME: &str = "web";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct WebPageSettings {
+pub struct WebPageSpec {
     /// The addresses of the pages, of `https` or `http`. No others are read.
     pub pages: Vec<String>,
     /// The name of this list in an index: lists of several names can share one, and each removes only its own pages. In
@@ -54,7 +54,7 @@ fn timeout_s() -> f64 {
     30.0
 }
 
-impl WebPageSettings {
+impl WebPageSpec {
     /// These pages, with `robots.txt` obeyed and public addresses alone.
     pub fn new(pages: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl WebPageSettings {
 /// A page that the index has is asked for only if it has changed (by its `ETag` or its time), and indexed only if
 /// its bytes have. One that is gone (404, 410) is removed and told in the report; one whose server fails is tried three
 /// times, told, and stays as it was. Pages that are no longer in the list are removed; those of
-/// lists of other names stay ([`WebPageSettings::list`]). Private
+/// lists of other names stay ([`WebPageSpec::list`]). Private
 /// addresses are refused, also after a redirect.
 #[derive(Clone, Debug)]
 pub struct WebPages {
@@ -87,8 +87,8 @@ impl WebPages {
     ///
     /// # Errors
     /// A setting is invalid.
-    pub fn new(settings: &WebPageSettings) -> Result<Self, WebError> {
-        let mut rules = WebSettings::default();
+    pub fn new(settings: &WebPageSpec) -> Result<Self, WebError> {
+        let mut rules = WebSpec::default();
         rules.schemes = vec![String::from("https"), String::from("http")];
         rules.ports = Vec::new();
         rules.robots = settings.robots;

@@ -25,7 +25,7 @@ const MAX_DIMENSION: usize = 4_096;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "provider", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
-pub enum EmbedderSettings {
+pub enum EmbedderSpec {
     /// Hashes of words and of parts of words. It needs no model and knows no meaning.
     Lexical {
         /// The number of dimensions of a vector; 512 if it is left out.
@@ -34,10 +34,10 @@ pub enum EmbedderSettings {
     },
     /// A sentence encoder in a folder, computed in this process.
     #[cfg(feature = "retrieval")]
-    Local(LocalEmbedderSettings),
+    Local(LocalEmbedderSpec),
     /// A model of OpenAI, or of a server that speaks its embeddings.
     #[cfg(feature = "openai")]
-    Openai(Box<super::OpenAiEmbedderSettings>),
+    Openai(Box<super::OpenAiEmbedderSpec>),
 }
 
 /// A sentence encoder in a folder. See [`SentenceEncoder`](crate::retrieval::SentenceEncoder).
@@ -45,7 +45,7 @@ pub enum EmbedderSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct LocalEmbedderSettings {
+pub struct LocalEmbedderSpec {
     /// The folder of the model. In a team file a path that begins with `./` is taken from the
     /// file's folder.
     pub path: std::path::PathBuf,
@@ -61,7 +61,7 @@ fn default_dimension() -> usize {
     LexicalEmbedder::DEFAULT_DIMENSION
 }
 
-impl Default for EmbedderSettings {
+impl Default for EmbedderSpec {
     fn default() -> Self {
         Self::Lexical {
             dimension: default_dimension(),
@@ -69,14 +69,14 @@ impl Default for EmbedderSettings {
     }
 }
 
-impl EmbedderSettings {
+impl EmbedderSpec {
     /// The embedder. Equal settings give the same one, with its model, its connections and its
     /// cached vectors, for as long as the process lives.
     ///
     /// # Errors
     /// A setting that is out of its bounds, with the bounds; or a model that cannot be read.
     pub fn embedder(&self) -> Result<EmbedderHandle, String> {
-        static MADE: Mutex<Vec<(EmbedderSettings, EmbedderHandle)>> = Mutex::new(Vec::new());
+        static MADE: Mutex<Vec<(EmbedderSpec, EmbedderHandle)>> = Mutex::new(Vec::new());
         // The lock is held while a model is read, so that it is read once.
         let mut made = MADE.lock();
         if let Some((_, embedder)) = made.iter().find(|(settings, _)| settings == self) {
@@ -133,7 +133,7 @@ impl EmbedderSettings {
         }
         #[cfg(feature = "retrieval")]
         if let Some(path) = text.strip_prefix("local:") {
-            return Ok(Self::Local(LocalEmbedderSettings {
+            return Ok(Self::Local(LocalEmbedderSpec {
                 path: path.into(),
                 query_prefix: String::new(),
                 document_prefix: String::new(),

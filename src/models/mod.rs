@@ -18,18 +18,18 @@ pub mod openai;
 mod secret;
 
 #[cfg(feature = "anthropic")]
-pub use anthropic::{Anthropic, AnthropicSettings};
-pub use embedder::EmbedderSettings;
+pub use anthropic::{Anthropic, AnthropicSpec};
+pub use embedder::EmbedderSpec;
 #[cfg(feature = "retrieval")]
-pub use embedder::LocalEmbedderSettings;
+pub use embedder::LocalEmbedderSpec;
 pub use fallback::Fallback;
 #[cfg(feature = "gemini")]
-pub use gemini::{Gemini, GeminiSettings};
+pub use gemini::{Gemini, GeminiSpec};
 #[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
 pub use http::Timeouts;
 pub use offline::OfflineModel;
 #[cfg(feature = "openai")]
-pub use openai::{OpenAi, OpenAiEmbedder, OpenAiEmbedderSettings, OpenAiSettings};
+pub use openai::{OpenAi, OpenAiEmbedder, OpenAiEmbedderSpec, OpenAiSpec};
 #[cfg(any(
     feature = "a2a",
     feature = "acp",

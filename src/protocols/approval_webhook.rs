@@ -22,7 +22,7 @@ const MAX_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct ApprovalWebhookSettings {
+pub struct ApprovalWebhookSpec {
     /// The address that is asked.
     pub url: String,
     /// The key with which questions are signed.
@@ -55,7 +55,7 @@ fn default_timeout_s() -> u64 {
 #[derive(Debug)]
 pub struct ApprovalWebhook {
     name: String,
-    settings: ApprovalWebhookSettings,
+    settings: ApprovalWebhookSpec,
     http: reqwest::Client,
 }
 
@@ -69,7 +69,7 @@ impl ApprovalWebhook {
         url: impl Into<String>,
         secret: Secret,
     ) -> Result<Self, ToolError> {
-        let settings = ApprovalWebhookSettings {
+        let settings = ApprovalWebhookSpec {
             url: url.into(),
             secret,
             timeout_s: default_timeout_s(),
@@ -83,7 +83,7 @@ impl ApprovalWebhook {
     /// When the address is not valid for a request.
     pub fn from_settings(
         name: impl Into<String>,
-        settings: ApprovalWebhookSettings,
+        settings: ApprovalWebhookSpec,
     ) -> Result<Self, ToolError> {
         let http = http_client(&settings.url)?;
         let name = name.into();

@@ -4,4 +4,4 @@
 mod approval_webhook;
 
 #[cfg(feature = "http")]
-pub use approval_webhook::{ApprovalWebhook, ApprovalWebhookSettings};
+pub use approval_webhook::{ApprovalWebhook, ApprovalWebhookSpec};

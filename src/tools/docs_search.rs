@@ -108,7 +108,7 @@ impl DocsPassage {
         source
     }
 
-    /// What it takes of [`DocsLimits::index_bytes`].
+    /// What it takes of [`DocsOptions::index_bytes`].
     fn bytes(&self) -> u64 {
         let parts = std::iter::once(&self.file).chain(self.headings.iter());
         let path: usize = parts.map(|part| part.len()).sum();
@@ -119,7 +119,7 @@ impl DocsPassage {
 /// How much of a folder is read. What is larger is an error and not left out in silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct DocsLimits {
+pub struct DocsOptions {
     /// The most Markdown files.
     pub files: usize,
     /// The largest file, in bytes.
@@ -134,7 +134,7 @@ pub struct DocsLimits {
     pub index_bytes: u64,
 }
 
-impl Default for DocsLimits {
+impl Default for DocsOptions {
     fn default() -> Self {
         Self {
             files: 5000,
@@ -198,7 +198,7 @@ impl DocsSearch {
     /// # Errors
     /// When the folder cannot be read, holds nothing, or holds more than the limits allow.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, DocsSearchError> {
-        Self::open_within(folder, DocsLimits::default())
+        Self::open_within(folder, DocsOptions::default())
     }
 
     /// Like [`open`](Self::open), with your own limits.
@@ -207,7 +207,7 @@ impl DocsSearch {
     /// When the folder cannot be read, holds nothing, or holds more than the limits allow.
     pub fn open_within(
         folder: impl AsRef<Path>,
-        limits: DocsLimits,
+        limits: DocsOptions,
     ) -> Result<Self, DocsSearchError> {
         let folder = folder.as_ref();
         let root = fs::canonicalize(folder).map_err(|source| io(folder, source))?;
@@ -324,7 +324,7 @@ fn too_large(path: &Path, limit: u64, unit: &'static str) -> DocsSearchError {
 }
 
 /// All Markdown files below a folder, by name.
-fn markdown_files(root: &Path, limits: DocsLimits) -> Result<Vec<PathBuf>, DocsSearchError> {
+fn markdown_files(root: &Path, limits: DocsOptions) -> Result<Vec<PathBuf>, DocsSearchError> {
     let mut files = Vec::new();
     let mut folders = vec![(root.to_owned(), 1)];
     while let Some((folder, depth)) = folders.pop() {

@@ -15,7 +15,7 @@ use super::{
     ends::{Ends, MemberEnd},
     member::{Part, ask_all, at_least_one, check_members, limit, members},
 };
-use crate::behaviors::{AgentLoop, LoopLimits, Prompt, below_instructions};
+use crate::behaviors::{AgentLoop, LoopOptions, Prompt, below_instructions};
 
 const LEAD: &str = "\
 You coordinate these workers, and do none of the work yourself:
@@ -166,7 +166,7 @@ impl Behavior for Coordinator {
                 .tools(ToolSet::default())
                 .conversation(conversation)
                 .begun_at(begin)
-                .limits(LoopLimits::of_steps(8))
+                .options(LoopOptions::of_steps(8))
                 .inner()
                 .schema("round", schema.clone())?;
             let handed = loop {

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::member::{ask, check_members, check_name, limit, members, task};
 use crate::{
     behaviors::{AgentLoop, Prompt, below_instructions},
-    models::EmbedderSettings,
+    models::EmbedderSpec,
     retrieval::routing::ExampleRouter,
 };
 
@@ -51,7 +51,7 @@ pub struct Router {
     pub examples: BTreeMap<String, Vec<String>>,
     /// The embedder that compares a task with the examples. When left out, it compares by words,
     /// which needs no model.
-    pub embedder: EmbedderSettings,
+    pub embedder: EmbedderSpec,
     /// How near the examples must be, from 0 to 1: the mean cosine of the nearest three.
     pub least_nearness: f64,
     /// How much nearer they must be than those of the next member.
@@ -97,7 +97,7 @@ impl Default for Router {
             members: Vec::new(),
             rules: Vec::new(),
             examples: BTreeMap::new(),
-            embedder: EmbedderSettings::default(),
+            embedder: EmbedderSpec::default(),
             least_nearness: 0.2,
             least_lead: 0.02,
             otherwise: None,

@@ -184,7 +184,7 @@ async fn an_agent_elsewhere_that_repeats_our_key_is_not_heard_with_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_agent_elsewhere_says_reaches_those_who_come_after_it() {
     let elsewhere = Elsewhere::start().await;
-    let settings = ghostlight::a2a::ClientSettings::new(&elsewhere.at);
+    let settings = ghostlight::a2a::ClientOptions::new(&elsewhere.at);
     let far = ghostlight::a2a::RemoteAgent::new("far", settings).description("works elsewhere");
     let desk = Agent::from_fn("desk", |cx: RunContext| async move {
         let first = cx.delegate("far", "one").await?;

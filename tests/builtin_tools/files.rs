@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use ghostlight::{
     prelude::*,
     testing::{CrashOptions, Scenario, crash_everywhere},
-    tools::{FileSettings, Files},
+    tools::{Files, FilesSpec},
     vocabulary::{ToolCall, ToolDefinition},
 };
 use parking_lot::Mutex;
@@ -64,7 +64,7 @@ async fn a_run_that_is_killed_anywhere_changes_a_file_once() {
             folders.push(folder);
         }
         let root = folders.last().unwrap().path().to_owned();
-        let files = Files::open(FileSettings::writing(&root)).unwrap();
+        let files = Files::open(FilesSpec::writing(&root)).unwrap();
         // Logged, so that the next life of a history is told from the first one of the next.
         let begin = ToolDefinition::new("begin", "Is logged.").effect(Effect::Read);
         let begin = log.tool(begin, Duration::ZERO);

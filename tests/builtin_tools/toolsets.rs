@@ -10,7 +10,7 @@ use ghostlight::{
     definition::{DefinitionError, TeamSpec},
     prelude::*,
     run::{Intercept, Registry},
-    vocabulary::{CallLimits, ToolDefinition, ToolFilter},
+    vocabulary::{CallSpec, ToolDefinition, ToolFilter},
 };
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -259,7 +259,7 @@ fn a_name_that_no_model_takes_is_left_out() {
     let odd = tools(&["ok", "a b", "", "ä", "../x", &long, "ok"]);
     let kept = ToolsetHandle::new(odd).tools().unwrap();
     assert_eq!(kept.len(), 1);
-    let limits = CallLimits::default();
+    let limits = CallSpec::default();
     let shaped = ToolsetHandle::new(tools(&["a", "b"]))
         .only(ToolFilter::names(["b"]))
         .prefixed("x_")

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use ghostlight::{
-    builtin, models::EmbedderSettings, prelude::*, testing::ScriptedModel, vocabulary::ToolCall,
+    builtin, models::EmbedderSpec, prelude::*, testing::ScriptedModel, vocabulary::ToolCall,
 };
 use serde_json::json;
 
@@ -91,7 +91,7 @@ async fn a_team_and_the_command_search_one_index_by_the_vectors_of_a_model_in_a_
 #[test]
 fn a_model_is_read_once_and_a_missing_one_is_told_with_its_file() {
     let folder = Folder::new("encoding-missing");
-    let settings = EmbedderSettings::from_text(&format!("local:{}", folder.path().display()));
+    let settings = EmbedderSpec::from_text(&format!("local:{}", folder.path().display()));
     let settings = settings.unwrap();
     let error = settings.embedder().unwrap_err();
     assert!(

@@ -10,11 +10,11 @@ use std::{
 };
 
 use ghostlight::{
-    documents::{DocumentSettings, IndexedFolder, WebPageSettings, WebPages},
+    documents::{DocumentSpec, IndexedFolder, WebPageSpec, WebPages},
     prelude::*,
     retrieval::index::{Index, Query, SyncOptions, SyncReport},
     testing::ScriptedModel,
-    tools::{PageError, PageReader, ReadPage, WebSettings},
+    tools::{PageError, PageReader, ReadPage, WebSpec},
     vocabulary::ToolCall,
 };
 
@@ -86,13 +86,13 @@ impl Site {
     }
 }
 
-fn settings(site: &Site, paths: &[&str]) -> WebPageSettings {
-    let mut settings = WebPageSettings::new(paths.iter().map(|path| site.at(path)));
+fn settings(site: &Site, paths: &[&str]) -> WebPageSpec {
+    let mut settings = WebPageSpec::new(paths.iter().map(|path| site.at(path)));
     settings.allow_addresses = vec![String::from("127.0.0.1")];
     settings
 }
 
-async fn sync(index: &Index, settings: &WebPageSettings) -> SyncReport {
+async fn sync(index: &Index, settings: &WebPageSpec) -> SyncReport {
     let pages = WebPages::new(settings).unwrap();
     let options = SyncOptions::default();
     let report = index.sync_from(&pages, &options, |_| {}).await;
@@ -228,7 +228,7 @@ async fn a_server_that_fails_is_told_apart_from_a_page_that_is_gone() {
     let site = Site::new();
     site.put("/busy", 503, "", "");
     site.put("/a", 200, HTML, "x");
-    let mut rules = WebSettings::default();
+    let mut rules = WebSpec::default();
     rules.schemes = vec![String::from("http")];
     rules.ports = Vec::new();
     rules.allow_addresses = vec![String::from("127.0.0.1")];
@@ -266,7 +266,7 @@ async fn a_tool_and_the_command_index_pages() {
     let given = serde_json::json!({
         "web": { "pages": [site.at("/a")], "allow_addresses": ["127.0.0.1"] },
     });
-    let given: DocumentSettings = serde_json::from_value(given).unwrap();
+    let given: DocumentSpec = serde_json::from_value(given).unwrap();
     let indexed = IndexedFolder::new(given.clone(), Default::default()).unwrap();
     let searcher = indexed.searcher().await.unwrap();
     assert_eq!(found(searcher.index(), "noon").await, [site.at("/a")]);

@@ -1,7 +1,7 @@
 //! Interceptors around a provider that is down.
 
 use ghostlight::{
-    actor::Limits,
+    actor::SystemOptions,
     interceptors::{CircuitBreaker, Retry},
     run::{Agent, Intercept, RunContext},
     testing::InMemoryStore,
@@ -47,9 +47,9 @@ async fn a_provider_that_is_down_opens_the_circuit_around_retries_and_is_waited_
     for intercept in by() {
         team = team.intercept(intercept);
     }
-    let mut limits = Limits::default();
+    let mut limits = SystemOptions::default();
     limits.gateway.patience = seconds(1800);
-    let builder = System::builder(InMemoryStore::new()).limits(limits);
+    let builder = System::builder(InMemoryStore::new()).options(limits);
     let builder = builder.model("default", model.clone()).team(team);
     let system = builder.start().await.unwrap();
     let run = system.session("a", "s").send("go").await.unwrap();

@@ -9,7 +9,7 @@ use std::{
 
 use ghostlight::{
     contract::{RunFilter, RunStatus, StoreHandle, ToolContext, Toolset},
-    mcp::{self, McpServer, McpToolset, ServerSettings},
+    mcp::{self, McpServer, McpToolset, ServerSpec},
     prelude::*,
     run::RunContext,
     server::{QuotaFor, Scope, Server},
@@ -75,8 +75,8 @@ fn ghostlight(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn settings(url: &str, key: Option<&str>) -> ServerSettings {
-    let settings = ServerSettings::url(url).connect_timeout(Duration::from_secs(20));
+fn settings(url: &str, key: Option<&str>) -> ServerSpec {
+    let settings = ServerSpec::url(url).connect_timeout(Duration::from_secs(20));
     match key {
         Some(key) => settings.header("authorization", format!("Bearer {key}")),
         None => settings,

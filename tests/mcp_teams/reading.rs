@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ghostlight::{
-    documents::{DocumentSettings, IndexedFolder, McpReader},
+    documents::{DocumentSpec, IndexedFolder, McpReader},
     mcp::McpToolset,
     retrieval::{
         index::{Index, Query, SyncOptions},
@@ -92,8 +92,7 @@ async fn the_settings_of_a_document_search_name_a_reader() {
             }],
         })
     };
-    let settings =
-        |tool: &str| -> DocumentSettings { serde_json::from_value(settings(tool)).unwrap() };
+    let settings = |tool: &str| -> DocumentSpec { serde_json::from_value(settings(tool)).unwrap() };
     let lamps = IndexedFolder::new(settings("echo"), Readers::default()).unwrap();
     let index = lamps.searcher().await.unwrap().index();
     let found = index.search(&Query::new("lamp")).await.unwrap();

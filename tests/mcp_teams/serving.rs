@@ -2,7 +2,7 @@
 
 use ghostlight::{
     contract::{RunFilter, StoreHandle, ToolContext, Toolset},
-    mcp::{McpToolset, ServerSettings},
+    mcp::{McpToolset, ServerSpec},
     prelude::SqliteStore,
     vocabulary::Arguments,
 };
@@ -16,9 +16,9 @@ agent: { name: clerk, description: Adds numbers., tools: [calculator] }
 ";
 
 /// The command over standard streams, with its files in a folder.
-pub(crate) fn command(folder: &std::path::Path) -> ServerSettings {
+pub(crate) fn command(folder: &std::path::Path) -> ServerSpec {
     std::fs::write(folder.join("team.yaml"), TEAM).unwrap();
-    ServerSettings::command(env!("CARGO_BIN_EXE_ghostlight"))
+    ServerSpec::command(env!("CARGO_BIN_EXE_ghostlight"))
         .arg("mcp")
         .arg(folder.join("team.yaml").to_str().unwrap())
         .arg("--store")

@@ -6,7 +6,7 @@ use ghostlight::{
     definition::Messenger,
     prelude::*,
     server::{
-        Deliveries, DeliverySettings, Server,
+        Deliveries, DeliveryOptions, Server,
         axum::{Router, body::Bytes, extract::State, http::HeaderMap, routing::post},
     },
 };
@@ -130,7 +130,7 @@ impl Served {
             .model("default", model.clone())
             .tool(breaks)
             .team(team);
-        let mut settings = DeliverySettings::default();
+        let mut settings = DeliveryOptions::default();
         settings.networks = vec!["127.0.0.1".to_owned()];
         settings.first_pause = Duration::from_millis(50);
         let deliveries = Deliveries::new(settings).unwrap();

@@ -8,7 +8,7 @@ use ghostlight::{
     tool,
 };
 use ghostlight_actors::{
-    actor::{Limits, Run, System},
+    actor::{Run, System, SystemOptions},
     contract::ToolError,
     run::{Agent, Registry},
     session::Turn,
@@ -50,14 +50,14 @@ async fn system(server: &Aimock, streaming: bool) -> System {
 }
 
 async fn started(agent: Agent, model: OpenAi) -> System {
-    let mut limits = Limits::default();
+    let mut limits = SystemOptions::default();
     limits.gateway.base_pause = Duration::from_millis(5);
     limits.gateway.max_pause = Duration::from_millis(20);
     System::builder(InMemoryStore::new())
         .registry(behaviors::register(Registry::new()))
         .model("default", model)
         .team(agent.into_team().unwrap())
-        .limits(limits)
+        .options(limits)
         .start()
         .await
         .unwrap()

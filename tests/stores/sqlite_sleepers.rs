@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     contract::{RunFilter, RunStatus, Store, StoreError},
     run::{Agent, RunContext},
     vocabulary::Outcome,
@@ -22,9 +22,9 @@ async fn start(store: &SqliteStore) -> System {
         cx.sleep(NAP).await?;
         Ok(Outcome::answer("awake"))
     });
-    let mut limits = Limits::default();
+    let mut limits = SystemOptions::default();
     limits.linger = Duration::ZERO;
-    let builder = System::builder(store.clone()).limits(limits);
+    let builder = System::builder(store.clone()).options(limits);
     let started = builder.team(agent.into_team().unwrap()).start().await;
     started.unwrap()
 }

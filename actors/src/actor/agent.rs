@@ -128,7 +128,7 @@ impl Actor for Agent {
         myself: ActorRef<Self::Msg>,
         (shared, session): Self::Arguments,
     ) -> Result<AgentState, ActorProcessingErr> {
-        let bound = shared.limits.queued_turns;
+        let bound = shared.limits.max_queued_turns;
         let team = session.as_ref().and_then(|id| shared.team(&id.team));
         let while_busy = team.map_or_else(Default::default, |team| team.pinned.team.while_busy);
         let session = session.map(|id| SessionState {
@@ -487,7 +487,7 @@ impl AgentState {
                 when_recovered: recovered.filter(|told| !told.is_closed()),
                 mailbox_is_empty,
                 version,
-                poison_after: limits.poison_after,
+                quarantine_after: limits.quarantine_after,
                 process: services.process,
                 fatal_after: limits.fatal_after,
             },

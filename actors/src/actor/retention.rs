@@ -25,10 +25,10 @@ const SESSIONS: usize = 4096;
 ///
 /// ```
 /// use std::time::Duration;
-/// use ghostlight_actors::actor::{Limits, Retention};
+/// use ghostlight_actors::actor::{SystemOptions, Retention};
 ///
 /// let month = Duration::from_secs(30 * 24 * 3600);
-/// let mut limits = Limits::default();
+/// let mut limits = SystemOptions::default();
 /// limits.retention = Retention::default()
 ///     .older_than(month)
 ///     .keep(1_000)

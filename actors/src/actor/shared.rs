@@ -14,7 +14,7 @@ use ractor::ActorRef;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::{
-    Limits, SystemError, agent_command::AgentCommand, runtime_nudge::RuntimeNudge,
+    SystemError, SystemOptions, agent_command::AgentCommand, runtime_nudge::RuntimeNudge,
     services::Services, supervised_ref::SupervisedRef, supervisor::Supervisor,
     volatile::VolatileTeams,
 };
@@ -27,7 +27,7 @@ use crate::{
 
 /// The shortest time without work after which an agent may be ended.
 pub(crate) const LEAST_IDLENESS: Duration = Duration::from_millis(10);
-/// How often a System looks for runs that sleep until soon; a longer `Limits::look` replaces it.
+/// How often a System looks for runs that sleep until soon; a longer `SystemOptions::poll_interval` replaces it.
 const LOOK: Duration = Duration::from_secs(30);
 /// How many jumps of the clock are kept.
 const CLOCK_JUMPS: usize = 16;
@@ -35,7 +35,7 @@ const CLOCK_JUMPS: usize = 16;
 /// The state that the actors of a System share.
 pub(crate) struct Shared {
     pub(crate) services: Services,
-    pub(crate) limits: Limits,
+    pub(crate) limits: SystemOptions,
     pub(super) teams: RwLock<BTreeMap<String, TeamEntry>>,
     /// Whether this System recovers runs and sends the turns of schedules by itself.
     pub(super) recovers: bool,
@@ -187,7 +187,7 @@ impl Shared {
 
     /// How many turns are on their way into sessions.
     pub(super) fn admitted(&self) -> usize {
-        let all = self.limits.admissions.max(1);
+        let all = self.limits.max_admissions.max(1);
         all.saturating_sub(self.admissions.available_permits())
     }
 
@@ -197,11 +197,11 @@ impl Shared {
             what: "the system".into(),
             bound,
         };
-        if self.services.previewer.live.roots() >= self.limits.live_runs {
-            return Err(overloaded(self.limits.live_runs));
+        if self.services.previewer.live.roots() >= self.limits.max_live_runs {
+            return Err(overloaded(self.limits.max_live_runs));
         }
         let permit = self.admissions.clone().try_acquire_owned();
-        permit.map_err(|_| overloaded(self.limits.admissions))
+        permit.map_err(|_| overloaded(self.limits.max_admissions))
     }
 
     /// Has an agent told when it has had nothing to do for long enough.
@@ -214,7 +214,7 @@ impl Shared {
         };
         // Between the two, the timer service looks soon enough by itself: waking it for each turn that ends would cost
         // as much as many a turn.
-        if idle == 1 || idle == self.limits.idle_sessions.saturating_add(1) {
+        if idle == 1 || idle == self.limits.max_idle_sessions.saturating_add(1) {
             let _ = self.requests.send(TimerRequest::LookForIdle);
         }
     }
@@ -224,7 +224,7 @@ impl Shared {
         let rest = self.limits.passivate_after.max(LEAST_IDLENESS);
         let mut idle = self.idle.lock();
         loop {
-            let least = match idle.len() > self.limits.idle_sessions {
+            let least = match idle.len() > self.limits.max_idle_sessions {
                 true => LEAST_IDLENESS,
                 false => rest,
             };
@@ -262,7 +262,7 @@ impl Shared {
 
     /// How often this System looks for runs that sleep until soon.
     pub(super) fn poll_interval(&self) -> Duration {
-        LOOK.max(self.limits.look)
+        LOOK.max(self.limits.poll_interval)
     }
 
     /// Until when the times at which runs are to be woken are kept in memory. A System that recovers

@@ -81,8 +81,8 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
     let mut looked = None;
     let news = store.news(Notice::Posted);
     let every = match news.is_some() {
-        true => SELDOM.max(shared.limits.look),
-        false => shared.limits.look,
+        true => SELDOM.max(shared.limits.poll_interval),
+        false => shared.limits.poll_interval,
     };
     let mut news = OptionFuture::from(news);
     // All agents may rest equally long, so one queue replaces a timer for each.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 
 use super::{BoxFuture, ToolError, ToolHandle};
-use crate::vocabulary::{CallLimits, ToolDefinition, ToolFilter};
+use crate::vocabulary::{CallSpec, ToolDefinition, ToolFilter};
 
 /// Several tools that are given to agents under one name, such as those of a folder or of a server.
 ///
@@ -54,7 +54,7 @@ pub struct ToolsetHandle {
     toolset: Arc<dyn Toolset>,
     filter: Option<ToolFilter>,
     prefix: String,
-    limits: BTreeMap<String, CallLimits>,
+    limits: BTreeMap<String, CallSpec>,
     /// The tools at the last revision, so that each tool stays the same object while nothing changes.
     kept: Arc<Mutex<Option<AtRevision>>>,
 }
@@ -92,7 +92,7 @@ impl ToolsetHandle {
 
     /// Sets limits for the tools whose names in the toolset fit a pattern. The longest pattern wins.
     #[must_use]
-    pub fn limited(mut self, pattern: impl Into<String>, limits: CallLimits) -> Self {
+    pub fn limited(mut self, pattern: impl Into<String>, limits: CallSpec) -> Self {
         self.limits.insert(pattern.into(), limits);
         self.kept = Arc::default();
         self
@@ -177,7 +177,7 @@ impl ToolsetHandle {
     }
 }
 
-impl CallLimits {
+impl CallSpec {
     /// A definition with these limits in place of its own.
     #[must_use]
     pub fn applied(&self, mut definition: ToolDefinition) -> ToolDefinition {

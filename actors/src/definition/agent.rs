@@ -207,8 +207,8 @@ impl AgentSpec {
 
 /// How an agent works: the registered name of a behavior, and its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "NameOrSettings", into = "NameOrSettings")]
-#[schemars(with = "NameOrSettings")]
+#[serde(from = "NameOrSpec", into = "NameOrSpec")]
+#[schemars(with = "NameOrSpec")]
 pub struct BehaviorSpec {
     /// The registered name.
     pub name: String,
@@ -241,8 +241,8 @@ impl Default for BehaviorSpec {
 
 /// What watches over an agent: the registered name of a policy, and its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "NameOrSettings", into = "NameOrSettings")]
-#[schemars(with = "NameOrSettings")]
+#[serde(from = "NameOrSpec", into = "NameOrSpec")]
+#[schemars(with = "NameOrSpec")]
 pub struct PolicySpec {
     /// The registered name.
     pub name: String,
@@ -273,7 +273,7 @@ impl PolicySpec {
     untagged,
     expecting = "expected a name, or a mapping with `name` and the settings beside it"
 )]
-enum NameOrSettings {
+enum NameOrSpec {
     /// Only the name.
     Name(String),
     /// The name and settings beside it.
@@ -286,16 +286,16 @@ enum NameOrSettings {
     },
 }
 
-impl From<NameOrSettings> for (String, Value) {
-    fn from(spec: NameOrSettings) -> Self {
+impl From<NameOrSpec> for (String, Value) {
+    fn from(spec: NameOrSpec) -> Self {
         match spec {
-            NameOrSettings::Name(name) => (name, Value::Object(serde_json::Map::new())),
-            NameOrSettings::Settings { name, settings } => (name, Value::Object(settings)),
+            NameOrSpec::Name(name) => (name, Value::Object(serde_json::Map::new())),
+            NameOrSpec::Settings { name, settings } => (name, Value::Object(settings)),
         }
     }
 }
 
-impl From<(String, Value)> for NameOrSettings {
+impl From<(String, Value)> for NameOrSpec {
     fn from((name, settings): (String, Value)) -> Self {
         match settings {
             Value::Object(settings) if !settings.is_empty() => Self::Settings { name, settings },
@@ -304,27 +304,27 @@ impl From<(String, Value)> for NameOrSettings {
     }
 }
 
-impl From<NameOrSettings> for BehaviorSpec {
-    fn from(spec: NameOrSettings) -> Self {
+impl From<NameOrSpec> for BehaviorSpec {
+    fn from(spec: NameOrSpec) -> Self {
         let (name, settings) = spec.into();
         Self { name, settings }
     }
 }
 
-impl From<BehaviorSpec> for NameOrSettings {
+impl From<BehaviorSpec> for NameOrSpec {
     fn from(spec: BehaviorSpec) -> Self {
         (spec.name, spec.settings).into()
     }
 }
 
-impl From<NameOrSettings> for PolicySpec {
-    fn from(spec: NameOrSettings) -> Self {
+impl From<NameOrSpec> for PolicySpec {
+    fn from(spec: NameOrSpec) -> Self {
         let (name, settings) = spec.into();
         Self { name, settings }
     }
 }
 
-impl From<PolicySpec> for NameOrSettings {
+impl From<PolicySpec> for NameOrSpec {
     fn from(spec: PolicySpec) -> Self {
         (spec.name, spec.settings).into()
     }

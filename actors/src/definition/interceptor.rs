@@ -10,8 +10,8 @@ use serde_json::Value;
 /// Where neither models nor tools are named, it stands around all that the team uses; where only
 /// one of them is, around nothing of the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "NameOrSettings", into = "NameOrSettings")]
-#[schemars(with = "NameOrSettings")]
+#[serde(from = "NameOrSpec", into = "NameOrSpec")]
+#[schemars(with = "NameOrSpec")]
 #[non_exhaustive]
 pub struct InterceptorSpec {
     /// The registered name of the kind, such as `retry`.
@@ -49,7 +49,7 @@ impl InterceptorSpec {
     untagged,
     expecting = "expected a name, or a mapping with `name` and the settings beside it"
 )]
-enum NameOrSettings {
+enum NameOrSpec {
     /// Only the name.
     Name(String),
     /// The name, what it stands around, and settings beside them.
@@ -68,11 +68,11 @@ enum NameOrSettings {
     },
 }
 
-impl From<NameOrSettings> for InterceptorSpec {
-    fn from(spec: NameOrSettings) -> Self {
+impl From<NameOrSpec> for InterceptorSpec {
+    fn from(spec: NameOrSpec) -> Self {
         match spec {
-            NameOrSettings::Name(name) => Self::new(name),
-            NameOrSettings::Settings {
+            NameOrSpec::Name(name) => Self::new(name),
+            NameOrSpec::Settings {
                 name,
                 models,
                 tools,
@@ -87,7 +87,7 @@ impl From<NameOrSettings> for InterceptorSpec {
     }
 }
 
-impl From<InterceptorSpec> for NameOrSettings {
+impl From<InterceptorSpec> for NameOrSpec {
     fn from(spec: InterceptorSpec) -> Self {
         let InterceptorSpec {
             name,

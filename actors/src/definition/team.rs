@@ -11,7 +11,7 @@ use super::{
     MemorySpec, Messenger, Notification, PolicySpec, Reach, Schedule, Webhook, WhileAsking,
     WhileBusy, messenger, notification, schedule, webhook,
 };
-use crate::vocabulary::{Budget, CallLimits, ToolFilter};
+use crate::vocabulary::{Budget, CallSpec, ToolFilter};
 
 /// A team: a tree of agents, the models that they name, and what holds for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -333,7 +333,7 @@ pub struct ToolSpec {
     pub prefix: Option<String>,
     /// Limits in the place of a tool's own, by its name or a pattern such as `*`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub limits: BTreeMap<String, CallLimits>,
+    pub limits: BTreeMap<String, CallSpec>,
     /// Settings of its own, such as `folder`.
     #[serde(flatten)]
     pub settings: serde_json::Map<String, Value>,

@@ -113,7 +113,7 @@ pub(crate) struct Incarnation {
     /// The version of the team's code in this process.
     pub version: u32,
     /// How often the function may crash without getting any further. 0 means no bound.
-    pub poison_after: u32,
+    pub quarantine_after: u32,
     /// The number of this process.
     pub process: u32,
     /// How many processes may end with the run under way without its getting any further. 0 means no bound.
@@ -294,7 +294,7 @@ impl Carrier {
                 };
                 self.driver.journal.append(&entry);
                 let times = self.recorded.crashes + 1;
-                self.isolate(times, self.incarnation.poison_after, reason);
+                self.isolate(times, self.incarnation.quarantine_after, reason);
             }
             let was_under_way = self.driver.journal.row.status.is_under_way();
             let entry = Entry::Activated {

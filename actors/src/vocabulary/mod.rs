@@ -74,7 +74,7 @@ pub use time::Timestamp;
 pub(crate) use tool::schema_of;
 pub use tool::{Approval, Effect, InDoubt, ToolDefinition};
 pub(crate) use tool_filter::wildcard;
-pub use tool_filter::{CallLimits, ToolFilter};
+pub use tool_filter::{CallSpec, ToolFilter};
 pub use transcript::Transcript;
 pub use usage::Usage;
 pub(crate) use words::{as_text, listed};

@@ -107,7 +107,7 @@ pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct CallLimits {
+pub struct CallSpec {
     /// How long a call may take, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<f64>,

@@ -144,7 +144,7 @@ async fn start(stage: &Stage, heard: &Twice) -> System {
     .policy("guard", || Guard)
     .agent(helper);
     System::builder(stage.store.clone())
-        .limits(stage.limits)
+        .options(stage.limits)
         .clock(stage.clock.clone())
         .model("default", silent())
         .team(agent.into_team().unwrap())

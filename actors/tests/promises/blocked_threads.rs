@@ -138,7 +138,7 @@ async fn cancel_beside_blocking_code(
     limits.executor.grace = Duration::from_secs(2);
     let team = agent.into_team().unwrap();
     let builder = System::builder(stage.store.clone());
-    let system = builder.limits(limits).team(team).start().await.unwrap();
+    let system = builder.options(limits).team(team).start().await.unwrap();
     let run = ask(&system, "a", "go").await;
     while called.load(Ordering::SeqCst) < 12 {
         pause(1).await;

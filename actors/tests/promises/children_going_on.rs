@@ -187,7 +187,7 @@ async fn a_child_that_crashes_in_a_later_journal_fails_its_delegation() {
         panic!("no way");
     });
     let mut stage = Stage::new();
-    stage.limits.poison_after = 3;
+    stage.limits.quarantine_after = 3;
     let system = stage.start(agent.agent(b)).await;
     let run = ask(&system, "a", "go").await;
     let told = text(&run).await;

@@ -28,7 +28,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 async fn start(stage: &Stage, clock: &SimulatedClock, team: Team) -> System {
     System::builder(stage.store.clone())
-        .limits(stage.limits)
+        .options(stage.limits)
         .clock(clock.clone())
         .model("default", silent())
         .team(team)
@@ -75,7 +75,7 @@ async fn after_the_machine_slept_what_is_due_by_the_wall_is_done_at_once_and_no_
  {
     for lingers in [true, false] {
         let mut stage = Stage::new();
-        stage.limits.look = 5 * SECOND;
+        stage.limits.poll_interval = 5 * SECOND;
         stage.limits.linger = if lingers { 100 * HOUR } else { Duration::ZERO };
         let clock = SimulatedClock::starting_at(NOON);
         let system = start(&stage, &clock, waiting(&stage).into_team().unwrap()).await;
@@ -119,7 +119,7 @@ async fn after_the_machine_slept_what_is_due_by_the_wall_is_done_at_once_and_no_
 async fn a_clock_that_is_set_back_makes_no_interval_longer() {
     for lingers in [true, false] {
         let mut stage = Stage::new();
-        stage.limits.look = 5 * SECOND;
+        stage.limits.poll_interval = 5 * SECOND;
         stage.limits.linger = if lingers { 100 * HOUR } else { Duration::ZERO };
         let clock = SimulatedClock::starting_at(NOON);
         let system = start(&stage, &clock, waiting(&stage).into_team().unwrap()).await;
@@ -174,7 +174,7 @@ fn counting(said: &Arc<AtomicU32>) -> Agent {
 #[tokio::test(start_paused = true)]
 async fn schedules_follow_the_wall_forward_at_once_and_back_without_saying_a_time_twice() {
     let mut stage = Stage::new();
-    stage.limits.look = 5 * SECOND;
+    stage.limits.poll_interval = 5 * SECOND;
     let clock = SimulatedClock::starting_at(NOON);
     let said = Arc::new(AtomicU32::new(0));
     let daily = Schedule::cron("evening", "0 20 * * *", "plan").missed(Missed::Once);
@@ -197,7 +197,7 @@ async fn schedules_follow_the_wall_forward_at_once_and_back_without_saying_a_tim
 #[tokio::test(start_paused = true)]
 async fn a_schedule_that_was_kept_while_the_clock_was_years_ahead_does_not_wait_for_years() {
     let mut stage = Stage::new();
-    stage.limits.look = 5 * SECOND;
+    stage.limits.poll_interval = 5 * SECOND;
     let years = 4 * 365 * 24 * HOUR;
     let clock = SimulatedClock::starting_at(NOON.after(years));
     let said = Arc::new(AtomicU32::new(0));

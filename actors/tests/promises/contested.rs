@@ -211,7 +211,7 @@ impl Store for Contested {
 /// A System of this team over this store.
 pub(crate) async fn start(stage: &Stage, store: impl Store, agent: Agent) -> System {
     System::builder(store)
-        .limits(stage.limits)
+        .options(stage.limits)
         .model("default", silent())
         .team(agent.into_team().unwrap())
         .start()

@@ -34,7 +34,7 @@ async fn a_store_that_fails_for_ever_is_told_to_who_waits_and_nothing_spins() {
     for commit in 1..=12 {
         for strike in [Strike::Before, Strike::After] {
             let mut stage = Stage::new();
-            stage.limits.look = Duration::from_secs(60);
+            stage.limits.poll_interval = Duration::from_secs(60);
             let harm = Harm::FailForEver;
             let fault = Fault {
                 call: commit,
@@ -42,7 +42,7 @@ async fn a_store_that_fails_for_ever_is_told_to_who_waits_and_nothing_spins() {
                 harm,
             };
             let store = FaultyStore::at_commit(InMemoryStore::new(), fault);
-            let builder = System::builder(store.clone()).limits(stage.limits);
+            let builder = System::builder(store.clone()).options(stage.limits);
             let team = payer(&stage).into_team().unwrap();
             let system = builder.model("default", silent()).team(team).start().await;
             let system = system.unwrap();
@@ -88,7 +88,7 @@ async fn a_store_that_fails_before_a_once_call_lets_it_not_begin() {
         });
         let team = agent.tool(stage.tool("pay", Effect::Once, 5));
         let system = System::builder(store)
-            .limits(stage.limits)
+            .options(stage.limits)
             .model("default", silent())
             .team(team.into_team().unwrap())
             .start()
@@ -118,7 +118,7 @@ async fn a_store_that_fails_for_ever_is_told_to_those_whose_turn_has_not_come() 
         };
         let store = FaultyStore::at_commit(InMemoryStore::new(), fault);
         let team = payer(&stage).into_team().unwrap();
-        let builder = System::builder(store).limits(stage.limits);
+        let builder = System::builder(store).options(stage.limits);
         let system = builder.model("default", silent()).team(team).start().await;
         let session = system.unwrap().session("a", "s");
         let first = session.send(Turn::text("one"));

@@ -58,7 +58,7 @@ fn waiting(stage: &Stage, what: &'static str) -> Agent {
 }
 
 async fn start(stage: &Stage, team: Team) -> System {
-    let builder = System::builder(stage.store.clone()).limits(stage.limits);
+    let builder = System::builder(stage.store.clone()).options(stage.limits);
     let builder = builder.clock(stage.clock.clone());
     let builder = builder.model("default", ScriptedModel::hanging());
     builder.team(team).start().await.unwrap()

@@ -56,7 +56,7 @@ async fn each_level_of_a_tree_costs_the_same() {
         let stage = Stage::new();
         let store = FaultyStore::new(stage.store.clone());
         let system = System::builder(store.clone())
-            .limits(stage.limits)
+            .options(stage.limits)
             .model("default", silent())
             .team(level(&stage).into_team().unwrap())
             .start()

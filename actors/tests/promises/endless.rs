@@ -117,7 +117,7 @@ async fn a_run_that_nears_its_bound_of_entries_is_warned_once_at_each_share_also
     };
     let start = async |stage: &Stage| {
         let team = diarist().into_team().unwrap().budget_warnings([50, 80]);
-        let builder = System::builder(stage.store.clone()).limits(stage.limits);
+        let builder = System::builder(stage.store.clone()).options(stage.limits);
         let builder = builder.model("default", silent()).team(team);
         builder.start().await.unwrap()
     };
@@ -249,7 +249,7 @@ async fn what_comes_while_a_journal_closes_is_received_although_that_write_is_sa
     for (call, moment) in (2..5).flat_map(|call| (0..300).step_by(12).map(move |at| (call, at))) {
         let mut stage = Stage::new();
         // Looks for posted items also happen while the journal is being closed.
-        stage.limits.look = Duration::from_millis(2);
+        stage.limits.poll_interval = Duration::from_millis(2);
         let agent = Agent::from_fn("a", |cx: RunContext| async move {
             let heard = cx.input().content();
             if heard.len() > 8 {
@@ -264,7 +264,7 @@ async fn what_comes_while_a_journal_closes_is_received_although_that_write_is_sa
         let (strike, harm) = (Strike::After, Harm::Fail);
         let store = SlowStore::to_commit(stage.store.clone().keeping(usize::MAX));
         let store = FaultyStore::at_commit(store, Fault { call, strike, harm });
-        let system = System::builder(store).limits(stage.limits);
+        let system = System::builder(store).options(stage.limits);
         let system = system.model("default", silent());
         let system = system.team(agent.into_team().unwrap());
         let system = system.start().await.unwrap();

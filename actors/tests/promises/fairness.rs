@@ -67,7 +67,7 @@ async fn a_call_to_a_model_waits_for_one_call_of_another_tree_and_not_for_a_thou
     let (mut stage, asked) = (Stage::new(), Arc::default());
     stage.limits.gateway.concurrency = 1;
     let system = System::builder(stage.store.clone())
-        .limits(stage.limits)
+        .options(stage.limits)
         .model("default", Slow(Arc::clone(&asked)))
         .team(asker("crowd", CROWD).into_team().unwrap())
         .team(asker("single", 1).into_team().unwrap())
@@ -89,7 +89,7 @@ async fn a_call_of_a_tool_waits_for_one_call_of_another_tree_and_not_for_a_thous
         act.effect = Effect::Read;
         act.concurrency = own;
         let system = System::builder(stage.store.clone())
-            .limits(stage.limits)
+            .options(stage.limits)
             .model("default", crate::stage::silent())
             .tool(stage.log.tool(act, TAKES))
             .team(caller("crowd", CROWD).into_team().unwrap())

@@ -117,7 +117,7 @@ async fn what_reaches_a_run_below_while_its_tree_falls_asleep_wakes_it() {
     {
         let stage = stage();
         let system = System::builder(SlowStore::new(stage.store.clone()))
-            .limits(stage.limits)
+            .options(stage.limits)
             .model("default", silent())
             .team(team.into_team().unwrap())
             .start()
@@ -142,7 +142,7 @@ async fn an_agent_that_sleeps_at_once_does_not_spin_while_its_turn_is_being_reco
         Ok(Outcome::answer("yes"))
     });
     let system = System::builder(SlowStore::new(stage.store.clone()))
-        .limits(stage.limits)
+        .options(stage.limits)
         .team(agent.into_team().unwrap())
         .start()
         .await
@@ -174,7 +174,7 @@ async fn a_process_that_dies_at_any_commit_is_followed_by_one_that_goes_on_by_it
         let (strike, harm) = (Strike::After, Harm::Crash);
         let store = FaultyStore::at_commit(stage.store.clone(), Fault { call, strike, harm });
         let system = System::builder(store.clone())
-            .limits(stage.limits)
+            .options(stage.limits)
             .model("default", silent())
             .team(above().into_team().unwrap())
             .start()
@@ -253,7 +253,7 @@ async fn a_tree_falls_asleep_although_a_run_below_closed_its_journal_while_it_wa
         });
         let store = SlowStore::to_commit(stage.store.clone());
         let system = System::builder(store)
-            .limits(stage.limits)
+            .options(stage.limits)
             .model("default", silent())
             .team(above.agent(below).into_team().unwrap())
             .start()

@@ -104,7 +104,7 @@ async fn what_comes_while_a_journal_closes_is_passed_on_before_the_tree_may_fall
         let mut stage = Stage::new();
         stage.limits.linger = Duration::from_millis(1);
         let system = System::builder(SlowStore::to_move(stage.store.clone()))
-            .limits(stage.limits)
+            .options(stage.limits)
             .team(parent.agent(ear("ear")).into_team().unwrap());
         let system = system.start().await.unwrap();
         let run = ask(&system, "a", "go").await;
@@ -139,7 +139,7 @@ async fn what_arrives_in_a_journal_after_the_run_went_on_from_it_is_passed_on_at
     });
     let stage = Stage::alone();
     let system = System::builder(SlowStore::to_move(stage.store.clone()))
-        .limits(stage.limits)
+        .options(stage.limits)
         .team(above.agent(below).into_team().unwrap());
     let system = system.start().await.unwrap();
     let began = tokio::time::Instant::now();

@@ -56,7 +56,7 @@ fn clerk() -> Agent {
 /// A stage on which hours pass quickly.
 fn unhurried() -> Stage {
     let mut stage = Stage::new();
-    stage.limits.look = Duration::from_secs(600);
+    stage.limits.poll_interval = Duration::from_secs(600);
     stage.not_replayed("its function panics where it is told to");
     stage
 }
@@ -247,7 +247,7 @@ const GATES: [&str; 5] = ["sessions", "runs", "claim", "delete_tree", "delete_se
 async fn over(stage: &Stage, store: Gated) -> System {
     let team = clerk().into_team().unwrap();
     System::builder(store)
-        .limits(stage.limits)
+        .options(stage.limits)
         .clock(stage.clock.clone())
         .model("default", silent())
         .team(team)

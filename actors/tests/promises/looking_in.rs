@@ -22,7 +22,7 @@ async fn slots_are_counted_with_what_waits_for_them() {
     let mut stage = Stage::new();
     stage.limits.executor.concurrency = 3;
     stage.limits.gateway.concurrency = 1;
-    stage.limits.live_runs = 7;
+    stage.limits.max_live_runs = 7;
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
         let call = |number: usize| ToolCall::new(number.to_string(), "look", json!({}));
         cx.tools((0..5).map(call)).await?;
@@ -43,7 +43,7 @@ async fn slots_are_counted_with_what_waits_for_them() {
     pause(500).await;
     let load = system.load();
     assert_eq!((load.tools.used, load.tools.waiting), (3, 12));
-    assert_eq!((load.live_runs, system.limits().live_runs), (3, 7));
+    assert_eq!((load.live_runs, system.options().max_live_runs), (3, 7));
     pause(4_800).await;
     let load = system.load();
     let model = load.models["model default"];
@@ -110,7 +110,7 @@ fn working(pause: Duration) -> Agent {
 /// A System of this agent in another process.
 async fn elsewhere(stage: &Stage, store: impl Store, agent: Agent) -> System {
     System::builder(store)
-        .limits(stage.limits)
+        .options(stage.limits)
         .clock(stage.clock.clone())
         .team(agent.into_team().unwrap())
         .start()

@@ -147,7 +147,7 @@ async fn no_tool_begins_for_a_run_that_has_ended_on_an_answer_that_was_lost() {
             is_armed: Arc::new(AtomicBool::new(true)),
         };
         let system = System::builder(store.clone())
-            .limits(stage.limits)
+            .options(stage.limits)
             .clock(stage.clock.clone())
             .model("default", model)
             .tool(look)

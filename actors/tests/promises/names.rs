@@ -101,7 +101,7 @@ fn boss(of: &'static [&'static str]) -> Agent {
 
 fn builder(stage: &Stage) -> SystemBuilder {
     System::builder(stage.store.clone())
-        .limits(stage.limits)
+        .options(stage.limits)
         .clock(stage.clock.clone())
 }
 
@@ -177,7 +177,7 @@ async fn two_agents_of_a_team_with_different_tools_of_one_name_each_have_their_o
     for number in 0.. {
         stage = Stage::new();
         let store = FaultyStore::at_commit(stage.store.clone(), crash(number));
-        let system = System::builder(store.clone()).limits(stage.limits);
+        let system = System::builder(store.clone()).options(stage.limits);
         let system = system.clock(stage.clock.clone()).team(two_searchers());
         let system = system.start().await.unwrap();
         let session = system.session("boss", "s");

@@ -97,7 +97,7 @@ async fn the_pauses_between_the_attempts_at_one_call_double() {
 async fn by_setting_a_run_waits_for_its_provider_as_long_as_told() {
     let (down, calls) = (Arc::new(AtomicBool::new(true)), Arc::default());
     let mut stage = Stage::new();
-    stage.limits.look = Duration::from_secs(60);
+    stage.limits.poll_interval = Duration::from_secs(60);
     stage.limits.gateway.patience = Duration::from_secs(1800);
     let system = stage.start_with(asking(), provider(&down, &calls)).await;
     let run = ask(&system, "a", "go").await;
@@ -125,7 +125,7 @@ async fn by_setting_a_run_waits_for_its_provider_as_long_as_told() {
 async fn a_run_that_waits_for_its_provider_can_be_cancelled() {
     let (down, calls) = (Arc::new(AtomicBool::new(true)), Arc::default());
     let mut stage = Stage::new();
-    stage.limits.look = Duration::from_secs(60);
+    stage.limits.poll_interval = Duration::from_secs(60);
     stage.limits.gateway.patience = Duration::from_secs(1800);
     let system = stage.start_with(asking(), provider(&down, &calls)).await;
     let run = ask(&system, "a", "go").await;
@@ -180,7 +180,7 @@ async fn what_a_server_asks_for_is_waited_for_whole_within_the_bound_or_the_pati
     for (asked, bound, patience) in [(90, 120, 0), (90, 10, 3600), (600, 600, 0)] {
         let calls = Arc::default();
         let mut stage = Stage::new();
-        stage.limits.look = Duration::from_secs(60);
+        stage.limits.poll_interval = Duration::from_secs(60);
         stage.limits.gateway.max_retry_after = Duration::from_secs(bound);
         stage.limits.gateway.patience = Duration::from_secs(patience);
         let asked = Duration::from_secs(asked);

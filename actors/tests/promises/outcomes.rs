@@ -22,7 +22,7 @@ async fn an_outcome_is_told_only_when_it_is_durable() {
     });
     let stage = Stage::new();
     let system = System::builder(SlowStore::new(stage.store.clone()))
-        .limits(stage.limits)
+        .options(stage.limits)
         .model("default", silent())
         .team(above.agent(below).into_team().unwrap())
         .start()

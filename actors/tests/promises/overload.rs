@@ -22,7 +22,7 @@ fn slow() -> Agent {
 #[tokio::test(start_paused = true)]
 async fn past_its_bound_a_session_refuses_at_once_and_records_nothing_of_it() {
     let mut stage = Stage::new();
-    stage.limits.queued_turns = 2;
+    stage.limits.max_queued_turns = 2;
     let system = stage.start(slow()).await;
     let first = ask(&system, "slow", "0").await;
     let session = system.session("slow", "s");
@@ -56,7 +56,7 @@ async fn past_its_bound_a_session_refuses_at_once_and_records_nothing_of_it() {
 #[tokio::test(start_paused = true)]
 async fn past_its_bounds_the_system_refuses_at_once() {
     let mut stage = Stage::new();
-    stage.limits.live_runs = 3;
+    stage.limits.max_live_runs = 3;
     let system = stage.start(slow()).await;
     let mut runs = Vec::new();
     for key in 0..3 {
@@ -79,7 +79,7 @@ async fn past_its_bounds_the_system_refuses_at_once() {
 #[tokio::test(start_paused = true)]
 async fn turns_on_their_way_are_bounded_too() {
     let mut stage = Stage::new();
-    stage.limits.admissions = 1;
+    stage.limits.max_admissions = 1;
     let system = stage.start(slow()).await;
     ask(&system, "slow", "first").await;
     // It is on its way until the first has ended.

@@ -243,7 +243,7 @@ async fn a_child_that_is_being_recorded_is_cancelled_with_its_parent() {
         let stage = Stage::alone();
         let team = boss(&stage, ParentPolicy::Continue, 100).into_team();
         let system = System::builder(SlowStore::to_commit(stage.store.clone()))
-            .limits(stage.limits)
+            .options(stage.limits)
             .team(team.unwrap())
             .start()
             .await
@@ -270,7 +270,7 @@ async fn a_child_that_outlives_its_parent_is_carried_once_wherever_the_process_d
             stage.store = disk.clone();
             let start = async |store: FaultyStore<InMemoryStore>, stage: &Stage| {
                 let team = boss(stage, policy, 1).into_team().unwrap();
-                let builder = System::builder(store).limits(stage.limits);
+                let builder = System::builder(store).options(stage.limits);
                 let system = builder.model("default", silent()).team(team).start().await;
                 system.unwrap()
             };

@@ -259,7 +259,7 @@ async fn a_message_that_crashes_a_run_is_quarantined_and_the_run_receives_the_ne
 #[tokio::test(start_paused = true)]
 async fn without_a_bound_on_crashes_the_restart_intensity_still_ends_the_spinning() {
     let mut poisoned = Poisoned::new();
-    poisoned.stage.limits.poison_after = 0;
+    poisoned.stage.limits.quarantine_after = 0;
     let system = poisoned.start().await;
     let run = ask(&system, "a", "poison").await;
     let began = tokio::time::Instant::now();

@@ -34,7 +34,7 @@ async fn start(stage: &Stage, while_busy: WhileBusy) -> System {
     let mut team = gardener(stage).into_team().unwrap();
     team.spec.while_busy = while_busy;
     System::builder(stage.store.clone())
-        .limits(stage.limits)
+        .options(stage.limits)
         .clock(stage.clock.clone())
         .model("default", silent())
         .team(team)

@@ -178,7 +178,7 @@ async fn what_was_left_for_want_of_places_is_taken_up_as_they_become_free() {
     }
     pause(1000).await;
     stage.crash(&system).await;
-    stage.limits.live_runs = 4;
+    stage.limits.max_live_runs = 4;
     let answering = ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("done")));
     let answering = answering.delay(Duration::from_millis(500));
     let bounded = stage.start_with(worker(&stage), answering).await;
@@ -217,7 +217,7 @@ async fn a_sleeper_of_a_dead_process_is_woken_by_a_living_one() {
     let began = Instant::now();
     let run = system.session("worker", "s").send("go").await.unwrap().id();
     let store = stage.store.another_process();
-    let beside = System::builder(store).limits(stage.limits);
+    let beside = System::builder(store).options(stage.limits);
     let beside = beside.team(sleeper().into_team().unwrap());
     let beside = beside.start().await.unwrap();
     pause(60_000).await;
@@ -248,7 +248,7 @@ async fn sleepers_that_wake_at_the_same_time_wait_for_places() {
     }
     pause(1000).await;
     stage.crash(&system).await;
-    stage.limits.live_runs = 8;
+    stage.limits.max_live_runs = 8;
     let bounded = stage.start(sleeper(&stage)).await;
     let mut open = RunFilter::default();
     (open.open, open.limit) = (true, 1);
@@ -316,7 +316,7 @@ async fn many_runs_of_one_tenant_do_not_hold_up_those_of_another() {
     }
     pause(1000).await;
     stage.crash(&system).await;
-    stage.limits.live_runs = 8;
+    stage.limits.max_live_runs = 8;
     let bounded = stage.start_with(worker(&stage), hanging()).await;
     let other = stage.store.another_process();
     for _ in 0..3 {

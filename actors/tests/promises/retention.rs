@@ -40,7 +40,7 @@ fn clerk() -> Agent {
 /// A stage on which hours pass quickly.
 fn unhurried() -> Stage {
     let mut stage = Stage::new();
-    stage.limits.look = Duration::from_secs(600);
+    stage.limits.poll_interval = Duration::from_secs(600);
     stage
 }
 
@@ -206,7 +206,7 @@ async fn an_endless_agent_leaves_only_its_last_journals_behind() {
         Ok(cx.continue_as((round + 1).to_string()))
     });
     let start = async |stage: &Stage| -> System {
-        let builder = System::builder(stage.store.clone()).limits(stage.limits);
+        let builder = System::builder(stage.store.clone()).options(stage.limits);
         let team = endless.clone().into_team().unwrap();
         builder
             .model("default", silent())

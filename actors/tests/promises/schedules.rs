@@ -46,7 +46,7 @@ struct House {
 impl House {
     fn new() -> Self {
         let (mut stage, heard) = (Stage::new(), Heard::default());
-        stage.limits.look = Duration::from_secs(60);
+        stage.limits.poll_interval = Duration::from_secs(60);
         let clock = SystemClock::starting_at(Timestamp(NOON));
         Self {
             stage,
@@ -67,7 +67,7 @@ impl House {
         let team = schedules
             .into_iter()
             .fold(team(&self.heard), Team::schedule);
-        let builder = System::builder(stage.store.clone()).limits(stage.limits);
+        let builder = System::builder(stage.store.clone()).options(stage.limits);
         let builder = builder.clock(self.clock.clone()).model("default", silent());
         builder.team(team).start().await.unwrap()
     }
@@ -215,7 +215,7 @@ async fn a_schedule_whose_last_turn_is_still_under_way_says_one_turn_for_all_it_
     let builder = System::builder(house.stage.store.clone()).clock(house.clock.clone());
     let builder = builder
         .model("default", silent())
-        .limits(house.stage.limits);
+        .options(house.stage.limits);
     let team = slow.into_team().unwrap().schedule(hourly());
     let system = builder.team(team).start().await.unwrap();
     pause(24 * HOUR).await;

@@ -1,7 +1,7 @@
 //! A session that is deleted is gone, and nothing else is.
 
 use ghostlight_actors::{
-    actor::{Limits, Session, System, SystemError},
+    actor::{Session, System, SystemError, SystemOptions},
     contract::{RunFilter, RunStatus, Store, StoreError, artifact_scopes},
     definition::Durability,
     run::{Agent, RunContext},
@@ -245,7 +245,7 @@ async fn a_session_in_memory_is_deleted_there() {
     stage.not_replayed("its team is in memory only");
     let team = clerk().into_team().unwrap().durability(Durability::Memory);
     let system = System::builder(stage.store.clone())
-        .limits(Limits::default())
+        .options(SystemOptions::default())
         .model("default", silent())
         .team(team)
         .start()

@@ -229,7 +229,7 @@ async fn in_memory(system: &System) -> Vec<String> {
 async fn no_more_sessions_without_anything_to_do_stay_in_memory_than_their_bound() {
     let mut stage = Stage::new();
     stage.limits.passivate_after = Duration::from_secs(3_600);
-    stage.limits.idle_sessions = 3;
+    stage.limits.max_idle_sessions = 3;
     let system = stage.start(echo()).await;
     for said in ["x", "x|x|x"] {
         for number in 0..10 {
@@ -250,7 +250,7 @@ async fn no_more_sessions_without_anything_to_do_stay_in_memory_than_their_bound
 async fn sessions_leave_memory_as_quickly_as_they_come() {
     let mut stage = Stage::new();
     stage.limits.passivate_after = Duration::from_secs(3_600);
-    stage.limits.idle_sessions = 3;
+    stage.limits.max_idle_sessions = 3;
     let system = stage.start(echo()).await;
     for number in 0..500 {
         let session = system.session("echo", number.to_string());

@@ -9,7 +9,7 @@ use std::{
 };
 
 use ghostlight_actors::{
-    actor::{Limits, Run, System},
+    actor::{Run, System, SystemOptions},
     contract::{
         Batch, Claim, Committed, Entropy, MailboxItem, RunFilter, RunRow, SessionFilter,
         SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, SystemClock,
@@ -31,7 +31,7 @@ use crate::records::{check_conversations, check_journals};
 pub(crate) struct Stage {
     pub(crate) store: InMemoryStore,
     pub(crate) log: EffectLog,
-    pub(crate) limits: Limits,
+    pub(crate) limits: SystemOptions,
     /// One for all processes: time that a slow machine takes between them does not count.
     pub(crate) clock: SystemClock,
     /// The code of the teams that were started, the latest last. What is recorded is replayed against it
@@ -44,7 +44,7 @@ impl Stage {
         Self {
             store: InMemoryStore::new(),
             log: EffectLog::new(),
-            limits: Limits::default(),
+            limits: SystemOptions::default(),
             clock: SystemClock::new(),
             code: Arc::new(Mutex::new(Some(Vec::new()))),
         }
@@ -54,7 +54,7 @@ impl Stage {
     /// that hours are over in no time.
     pub(crate) fn alone() -> Self {
         let mut stage = Self::new();
-        stage.limits.look = Duration::from_secs(60);
+        stage.limits.poll_interval = Duration::from_secs(60);
         stage
     }
 
@@ -79,7 +79,7 @@ impl Stage {
             code.push(team.registry.clone());
         }
         System::builder(self.store.clone())
-            .limits(self.limits)
+            .options(self.limits)
             .clock(self.clock.clone())
             .entropy(entropy)
             .model("default", model)

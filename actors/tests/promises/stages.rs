@@ -101,7 +101,7 @@ async fn started(stage: &Stage, calls: Vec<ToolCall>, log: &Log) -> (System, Run
         .approval("act", ApprovalRule::required())
         .policy("watching", move || Watching(watching.clone()));
     let system = System::builder(stage.store.clone())
-        .limits(stage.limits)
+        .options(stage.limits)
         .clock(stage.clock.clone())
         .model("default", silent())
         .team(agent.into_team().unwrap())

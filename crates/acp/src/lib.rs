@@ -12,5 +12,5 @@ pub mod wire;
 mod client;
 mod server;
 
-pub use client::{ProcessAgent, ProcessBehavior, ProcessSettings, ProcessToolset};
+pub use client::{ProcessAgent, ProcessBehavior, ProcessOptions, ProcessToolset};
 pub use server::{AcpServer, ServeError};

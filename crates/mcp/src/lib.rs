@@ -4,9 +4,8 @@ mod client;
 mod server;
 
 pub use client::{
-    AuthorizationError, Command, Completing, ConnectError, IdentityProvider, McpToolset,
-    OAuthSettings, PromptInfo, ResourceInfo, ResourceUpdates, ServerSettings, SettingsError,
-    SkillInfo,
+    AuthorizationError, Command, Completing, ConnectError, IdentityProvider, McpToolset, OAuthSpec,
+    PromptInfo, ResourceInfo, ResourceUpdates, ServerSpec, SettingsError, SkillInfo,
 };
 pub use server::{
     HttpOptions, HttpService, McpServer, Owner, PromptTemplate, Sender, ServeError,

@@ -174,9 +174,11 @@ pub(crate) async fn check(
 ) -> Response {
     match judge(&state, access, &mut request).await {
         Ok(Some((caller, key))) => {
-            let begun = caller
-                .subject()
-                .map(|subject| state.subjects.begin(subject, state.limits.subject_requests));
+            let begun = caller.subject().map(|subject| {
+                state
+                    .subjects
+                    .begin(subject, state.limits.max_subject_requests)
+            });
             let under_way = match begun.transpose() {
                 Ok(under_way) => under_way,
                 Err(problem) => {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
-    limits::ServerLimits,
+    options::ServerOptions,
     problem::Problem,
     server::{Shared, State},
 };
@@ -135,7 +135,7 @@ pub(crate) async fn unverified(
     if !is_form(request.headers()) {
         demand_json(request.headers())?;
     }
-    let most = state.limits.body_bytes;
+    let most = state.limits.max_body_bytes;
     let mut body = bounded(request, most)?;
     let gathered = async {
         let (mut bytes, mut room) = (BytesMut::new(), None::<OwnedSemaphorePermit>);
@@ -163,7 +163,7 @@ pub(crate) async fn unverified(
 /// Reads the body of a caller that may be anybody, which is short.
 pub(crate) async fn short<T: DeserializeOwned>(
     request: Request,
-    limits: &ServerLimits,
+    limits: &ServerOptions,
 ) -> Result<T, Problem> {
     demand_json(request.headers())?;
     parse(&gathered(request, SHORT, limits).await?)
@@ -173,7 +173,7 @@ pub(crate) async fn short<T: DeserializeOwned>(
 #[cfg(feature = "anp")]
 pub(crate) async fn taken(
     request: &mut Request,
-    limits: &ServerLimits,
+    limits: &ServerOptions,
 ) -> Result<bytes::Bytes, Problem> {
     let mut taken = Request::new(std::mem::take(request.body_mut()));
     *taken.headers_mut() = request.headers().clone();
@@ -181,14 +181,14 @@ pub(crate) async fn taken(
 }
 
 /// Reads a body.
-async fn read(request: Request, limits: &ServerLimits) -> Result<bytes::Bytes, Problem> {
-    gathered(request, limits.body_bytes, limits).await
+async fn read(request: Request, limits: &ServerOptions) -> Result<bytes::Bytes, Problem> {
+    gathered(request, limits.max_body_bytes, limits).await
 }
 
 async fn gathered(
     request: Request,
     most: usize,
-    limits: &ServerLimits,
+    limits: &ServerOptions,
 ) -> Result<bytes::Bytes, Problem> {
     let body = bounded(request, most)?;
     let gathered = async {
@@ -238,7 +238,7 @@ pub(crate) fn json(body: &[u8]) -> Result<Value, serde_json::Error> {
 }
 
 /// Reads the body of a request and puts it back, so that nothing behind it reads JSON that is ambiguous.
-pub(crate) async fn checked(request: Request, limits: &ServerLimits) -> Result<Request, Problem> {
+pub(crate) async fn checked(request: Request, limits: &ServerOptions) -> Result<Request, Problem> {
     if demand_json(request.headers()).is_err() {
         return Ok(request);
     }

@@ -17,7 +17,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{limits::ServerLimits, metrics::Metrics, requests::Requests, stall::Stall};
+use crate::{metrics::Metrics, options::ServerOptions, requests::Requests, stall::Stall};
 
 /// The pause after a connection could not be accepted: without it a process that is out of file descriptors would spin.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ pub(crate) struct Connections {
     http: auto::Builder<TokioExecutor>,
     http1: auto::Builder<TokioExecutor>,
     router: Router,
-    limits: ServerLimits,
+    limits: ServerOptions,
     metrics: Arc<Metrics>,
     tls: Option<TlsAcceptor>,
     /// Cancelled when no more connections are accepted, and streams and waiting requests are to end.
@@ -46,7 +46,7 @@ pub(crate) struct Connections {
 impl Connections {
     pub(crate) fn new(
         router: Router,
-        limits: ServerLimits,
+        limits: ServerOptions,
         metrics: Arc<Metrics>,
         tls: Option<TlsAcceptor>,
         stopping: CancellationToken,
@@ -55,12 +55,12 @@ impl Connections {
         http.http1()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_time)
-            .max_buf_size(limits.header_bytes.max(8 << 10))
+            .max_buf_size(limits.max_header_bytes.max(8 << 10))
             // A client may close its side after its request and still read the response.
             .half_close(true);
         http.http2()
             .timer(TokioTimer::new())
-            .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+            .max_header_list_size(u32::try_from(limits.max_header_bytes).unwrap_or(u32::MAX))
             .max_concurrent_streams(STREAMS)
             .max_send_buf_size(SEND_BYTES)
             // A client that is gone answers no ping.
@@ -80,7 +80,7 @@ impl Connections {
     /// Serves until `stop`, and then until the requests under way have ended or their time is up.
     pub(crate) async fn serve(self, listener: TcpListener, stop: impl Future) -> io::Result<()> {
         let this = Arc::new(self);
-        let room = Arc::new(Semaphore::new(this.limits.connections));
+        let room = Arc::new(Semaphore::new(this.limits.max_connections));
         let open = TaskTracker::new();
         tokio::pin!(stop);
         loop {

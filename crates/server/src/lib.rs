@@ -39,10 +39,10 @@ mod deliveries;
 mod endpoint;
 mod issuer;
 mod keys;
-mod limits;
 #[cfg(feature = "deliveries")]
 mod messengers;
 mod metrics;
+mod options;
 mod page;
 mod peers;
 mod problem;
@@ -62,11 +62,11 @@ pub use anp::Identities;
 pub use axum;
 pub use caller::Scope;
 #[cfg(feature = "deliveries")]
-pub use deliveries::{Deliveries, DeliveryError, DeliverySettings};
+pub use deliveries::{Deliveries, DeliveryError, DeliveryOptions};
 pub use endpoint::{Access, Endpoint};
 pub use issuer::Issuer;
 pub use keys::{Key, KeyError, KeyFile, KeySpec, NewKey};
-pub use limits::ServerLimits;
+pub use options::ServerOptions;
 pub use page::PageFile;
 pub use peers::Peers;
 pub use problem::Problem;

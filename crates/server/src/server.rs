@@ -42,8 +42,8 @@ use crate::{
     endpoint::{Access, Endpoint, Endpoints},
     issuer::Issuer,
     keys::KeyFile,
-    limits::ServerLimits,
     metrics::Added,
+    options::ServerOptions,
     page::PageFile,
     peers::Peers,
     problem::Problem,
@@ -71,7 +71,7 @@ pub struct Server {
     card_signer: Option<CardSigner>,
     token: Option<Token>,
     page: &'static [PageFile],
-    limits: ServerLimits,
+    limits: ServerOptions,
     quotas: Vec<(QuotaFor, Quota)>,
     hosts: Vec<String>,
     origins: Vec<String>,
@@ -102,7 +102,7 @@ impl Server {
             card_signer: None,
             token: None,
             page: &[],
-            limits: ServerLimits::default(),
+            limits: ServerOptions::default(),
             quotas: Vec::new(),
             hosts: Vec::new(),
             origins: Vec::new(),
@@ -178,7 +178,7 @@ impl Server {
 
     /// Sets the bounds on what clients may take.
     #[must_use]
-    pub fn limits(mut self, limits: ServerLimits) -> Self {
+    pub fn options(mut self, limits: ServerOptions) -> Self {
         self.limits = limits;
         self
     }
@@ -325,7 +325,7 @@ impl Server {
     }
 
     /// Serves until `stop` is done. Then it accepts no more connections, ends event streams and requests that wait for
-    /// a run, and returns when all connections have ended or [their time](ServerLimits::shutdown) is up. Runs go on; if
+    /// a run, and returns when all connections have ended or [their time](ServerOptions::shutdown) is up. Runs go on; if
     /// the System is stopped next, they go on when it is started again.
     ///
     /// # Errors
@@ -375,7 +375,7 @@ impl Server {
             limits: self.limits,
             subjects: Subjects::default(),
             unverified: Arc::new(Semaphore::new(
-                self.limits.unverified_bytes.min(Semaphore::MAX_PERMITS),
+                self.limits.max_unverified_bytes.min(Semaphore::MAX_PERMITS),
             )),
             quotas: Quotas::new(&self.system, &self.quotas),
             metrics: Arc::default(),

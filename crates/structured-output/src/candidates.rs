@@ -8,7 +8,7 @@ use super::container::{self, Attempt};
 use super::cursor::{Cursor, is_blank};
 use super::markup;
 use super::quoted::{self, Place, Role};
-use super::reading::{Limits, ReadError, Reading, Repair, RepairKind};
+use super::reading::{ReadError, ReadOptions, Reading, Repair, RepairKind};
 use super::scalar;
 
 /// A value, and whether it was in a code fence for JSON.
@@ -41,7 +41,10 @@ struct Fence {
 
 /// Finds every JSON value outside of thoughts: arrays and objects anywhere, other values only if
 /// they are the whole content of a fence for JSON, or the whole answer.
-pub(super) fn find(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Candidate>, ReadError> {
+pub(super) fn find(
+    cursor: &mut Cursor<'_>,
+    limits: &ReadOptions,
+) -> Result<Vec<Candidate>, ReadError> {
     // The content of one pair of quotes is one string, whatever it contains.
     let whole = cursor.at..cursor.end();
     if cursor.peek(cursor.after_blanks(cursor.at)) == Some(b'"')
@@ -80,7 +83,7 @@ pub(super) fn find(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Candi
 
 struct Scan<'c, 't> {
     cursor: &'c mut Cursor<'t>,
-    limits: &'c Limits,
+    limits: &'c ReadOptions,
     found: Vec<Candidate>,
     fence: Option<Fence>,
     /// The start of the text after the last thoughts.

@@ -10,7 +10,7 @@ use super::cursor::{Cursor, is_blank};
 use super::false_start;
 use super::markup;
 use super::quoted::{self, Place, Quoted, Role};
-use super::reading::{Limits, MAX_DEPTH, MAX_REPAIRS, ReadError, Reading, Repair, RepairKind};
+use super::reading::{MAX_DEPTH, MAX_REPAIRS, ReadError, ReadOptions, Reading, Repair, RepairKind};
 use super::scalar;
 
 /// The result of looking for a value at an opening bracket.
@@ -25,7 +25,7 @@ pub(super) enum Attempt {
 /// Reads the array or object whose opening bracket the cursor is at.
 pub(super) fn read(
     cursor: &mut Cursor<'_>,
-    limits: &Limits,
+    limits: &ReadOptions,
     is_fenced: bool,
 ) -> Result<Attempt, ReadError> {
     if let Some(resume) = false_start::after_false_start(cursor) {

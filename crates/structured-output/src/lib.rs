@@ -3,7 +3,7 @@
 //! A model that is asked for JSON answers with something close to it: JSON in a code fence,
 //! surrounded by prose or thoughts, with Python's literals, a superfluous comma, or cut off by a
 //! token limit. This module reads all of that and reports its repairs. The cost of any text, even a
-//! hostile one, is linear in its length, and the parser keeps its own stack, within [`Limits`].
+//! hostile one, is linear in its length, and the parser keeps its own stack, within [`ReadOptions`].
 //!
 //! ```
 //! use ghostlight_structured_output::{RepairKind, read};
@@ -59,12 +59,12 @@ use candidates::Candidate;
 use cursor::{Cursor, is_blank};
 pub use mismatch::{Mismatch, Mismatches};
 pub use reading::{
-    Limits, MAX_DEPTH, MAX_REPAIRS, ParseError, ReadError, Reading, Repair, RepairKind,
+    MAX_DEPTH, MAX_REPAIRS, ParseError, ReadError, ReadOptions, Reading, Repair, RepairKind,
 };
 pub use schema::{OutputError, OutputSchema, SchemaError};
 pub use strict_form::{NotStrict, strict_form};
 
-/// Reads the intended JSON value of `text`, within the default [`Limits`].
+/// Reads the intended JSON value of `text`, within the default [`ReadOptions`].
 ///
 /// Among several values it prefers one in a fence for JSON, then the longest, then the last. Use
 /// [`read_all`] or [`parse`] to choose otherwise.
@@ -73,7 +73,7 @@ pub use strict_form::{NotStrict, strict_form};
 ///
 /// [`ReadError`], if there is no JSON or it is beyond the limits.
 pub fn read(text: &str) -> Result<Reading, ReadError> {
-    read_within(text, &Limits::default())
+    read_within(text, &ReadOptions::default())
 }
 
 /// Like [`read`], with other limits.
@@ -81,7 +81,7 @@ pub fn read(text: &str) -> Result<Reading, ReadError> {
 /// # Errors
 ///
 /// [`ReadError`], if there is no JSON or it is beyond the limits.
-pub fn read_within(text: &str, limits: &Limits) -> Result<Reading, ReadError> {
+pub fn read_within(text: &str, limits: &ReadOptions) -> Result<Reading, ReadError> {
     let found = find(text, limits)?;
     let best = found
         .into_iter()
@@ -90,7 +90,7 @@ pub fn read_within(text: &str, limits: &Limits) -> Result<Reading, ReadError> {
     Ok(with_text_around(text, best.reading))
 }
 
-/// Reads every JSON value in `text`, in order, within the default [`Limits`]; there is at least
+/// Reads every JSON value in `text`, in order, within the default [`ReadOptions`]; there is at least
 /// one.
 ///
 /// The repairs of each value do not include the text around it.
@@ -99,7 +99,7 @@ pub fn read_within(text: &str, limits: &Limits) -> Result<Reading, ReadError> {
 ///
 /// [`ReadError`], if there is no JSON or it is beyond the limits.
 pub fn read_all(text: &str) -> Result<Vec<Reading>, ReadError> {
-    read_all_within(text, &Limits::default())
+    read_all_within(text, &ReadOptions::default())
 }
 
 /// Like [`read_all`], with other limits.
@@ -107,7 +107,7 @@ pub fn read_all(text: &str) -> Result<Vec<Reading>, ReadError> {
 /// # Errors
 ///
 /// [`ReadError`], if there is no JSON or it is beyond the limits.
-pub fn read_all_within(text: &str, limits: &Limits) -> Result<Vec<Reading>, ReadError> {
+pub fn read_all_within(text: &str, limits: &ReadOptions) -> Result<Vec<Reading>, ReadError> {
     let found = find(text, limits)?;
     if found.is_empty() {
         return Err(ReadError::NoValue);
@@ -127,7 +127,7 @@ pub fn read_all_within(text: &str, limits: &Limits) -> Result<Vec<Reading>, Read
 ///
 /// [`ParseError::Read`] if there is no JSON, [`ParseError::Shape`] if none of it fits.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
-    let limits = Limits::default();
+    let limits = ReadOptions::default();
     let mut found = find(text, &limits)?;
     found.sort_by_key(|candidate| std::cmp::Reverse(candidate.preference()));
     let mut likeliest = None;
@@ -173,9 +173,9 @@ fn deserialize<T: DeserializeOwned>(text: &str, reading: &Reading) -> Result<T, 
 /// # Errors
 ///
 /// [`ReadError::NoValue`] and [`ReadError::UnfinishedThought`] while no value has begun; other
-/// [`ReadError`]s if the text is beyond the default [`Limits`].
+/// [`ReadError`]s if the text is beyond the default [`ReadOptions`].
 pub fn complete(partial_text: &str) -> Result<Reading, ReadError> {
-    let limits = Limits::default();
+    let limits = ReadOptions::default();
     check_length(partial_text, &limits)?;
     let word = || candidates::begun_word(partial_text);
     let begun = match strict(partial_text, &limits).or_else(word) {
@@ -192,7 +192,7 @@ pub fn complete(partial_text: &str) -> Result<Reading, ReadError> {
 /// The depth to which `serde_json` reads; deeper texts are read by our own reader.
 const STRICT_DEPTH: usize = 127;
 
-fn find(text: &str, limits: &Limits) -> Result<Vec<Candidate>, ReadError> {
+fn find(text: &str, limits: &ReadOptions) -> Result<Vec<Candidate>, ReadError> {
     check_length(text, limits)?;
     if let Some(reading) = strict(text, limits) {
         return Ok(vec![Candidate {
@@ -203,11 +203,11 @@ fn find(text: &str, limits: &Limits) -> Result<Vec<Candidate>, ReadError> {
     tolerant(text, limits)
 }
 
-fn tolerant(text: &str, limits: &Limits) -> Result<Vec<Candidate>, ReadError> {
+fn tolerant(text: &str, limits: &ReadOptions) -> Result<Vec<Candidate>, ReadError> {
     candidates::find(&mut Cursor::new(text, 0..text.len()), limits)
 }
 
-fn check_length(text: &str, limits: &Limits) -> Result<(), ReadError> {
+fn check_length(text: &str, limits: &ReadOptions) -> Result<(), ReadError> {
     if text.len() > limits.bytes {
         return Err(ReadError::TooLong {
             bytes: text.len(),
@@ -218,7 +218,7 @@ fn check_length(text: &str, limits: &Limits) -> Result<(), ReadError> {
 }
 
 /// The value that `serde_json` reads, if it succeeds within the limits.
-fn strict(text: &str, limits: &Limits) -> Option<Reading> {
+fn strict(text: &str, limits: &ReadOptions) -> Option<Reading> {
     if limits.depth < STRICT_DEPTH || limits.values == 0 || may_lose_digits(text) {
         return None;
     }

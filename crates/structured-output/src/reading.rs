@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-/// The deepest nesting that [`Limits::depth`] may allow.
+/// The deepest nesting that [`ReadOptions::depth`] may allow.
 ///
 /// A [`Value`] is dropped, cloned and printed recursively, so a deeper one could overflow the stack
 /// of any user, however carefully it was read.
@@ -17,7 +17,7 @@ pub const MAX_REPAIRS: usize = 1_000;
 
 /// Limits on a text; beyond them it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ReadOptions {
     /// The longest text, in bytes. Default: 8 MiB.
     pub bytes: usize,
     /// The deepest nesting of arrays and objects; at most [`MAX_DEPTH`]. Default: 128.
@@ -26,7 +26,7 @@ pub struct Limits {
     pub values: usize,
 }
 
-impl Default for Limits {
+impl Default for ReadOptions {
     fn default() -> Self {
         Self {
             bytes: 8 * 1024 * 1024,
@@ -127,7 +127,7 @@ pub enum ReadError {
         /// Where the block opens, in bytes.
         at: usize,
     },
-    /// Arrays and objects are nested beyond [`Limits::depth`].
+    /// Arrays and objects are nested beyond [`ReadOptions::depth`].
     #[error("JSON is nested deeper than {limit} levels at byte {at}: ask for a flatter shape")]
     TooDeep {
         /// Where the first level beyond the limit opens, in bytes.
@@ -135,7 +135,7 @@ pub enum ReadError {
         /// The limit.
         limit: usize,
     },
-    /// The text is longer than [`Limits::bytes`].
+    /// The text is longer than [`ReadOptions::bytes`].
     #[error("the text has {bytes} bytes, more than the {limit} that may be read")]
     TooLong {
         /// The length of the text.
@@ -143,7 +143,7 @@ pub enum ReadError {
         /// The limit.
         limit: usize,
     },
-    /// The text holds more values than [`Limits::values`].
+    /// The text holds more values than [`ReadOptions::values`].
     #[error("the text holds more than {limit} JSON values; the next one begins at byte {at}")]
     TooManyValues {
         /// Where the first value beyond the limit begins, in bytes.

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::mismatch::{self, Mismatches};
-use super::reading::{Limits, ReadError, Reading};
+use super::reading::{ReadError, ReadOptions, Reading};
 use super::references;
 use super::strict_form::{NotStrict, strict_form};
 
@@ -154,7 +154,7 @@ impl OutputSchema {
     ///
     /// [`OutputError`], if there is no JSON in `text`, or if none of it fits.
     pub fn read(&self, text: &str) -> Result<Reading, OutputError> {
-        let mut found = super::find(text, &Limits::default())?;
+        let mut found = super::find(text, &ReadOptions::default())?;
         found.sort_by_key(|candidate| std::cmp::Reverse(candidate.preference()));
         let mut likeliest = None;
         for candidate in found {

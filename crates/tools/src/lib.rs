@@ -15,12 +15,12 @@ pub mod web;
 
 #[cfg(all(feature = "code", unix))]
 pub use code::{Code, CodeError};
-pub use files::{FileSettings, Files, FilesError};
+pub use files::{Files, FilesError, FilesSpec};
 #[cfg(unix)]
 pub use launcher::{Confinement, Rlimits};
 #[cfg(feature = "openapi")]
-pub use openapi::{OpenApi, OpenApiError, OpenApiSettings};
-pub use skills::{Skill, SkillSettings, Skills, SkillsError};
+pub use openapi::{OpenApi, OpenApiError, OpenApiSpec};
+pub use skills::{Skill, Skills, SkillsError, SkillsSpec};
 #[cfg(unix)]
-pub use terminal::{CommandRule, Demand, Terminal, TerminalError, TerminalSettings};
-pub use web::{PageError, PageReader, ReadPage, Web, WebError, WebSettings};
+pub use terminal::{CommandRule, Demand, Terminal, TerminalError, TerminalSpec};
+pub use web::{PageError, PageReader, ReadPage, Web, WebError, WebSpec};

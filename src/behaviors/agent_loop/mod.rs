@@ -4,7 +4,7 @@ mod answer;
 mod asking;
 mod batch;
 mod deciding;
-mod limits;
+mod options;
 mod setup;
 mod thread;
 
@@ -24,7 +24,7 @@ pub use answer::{FINISH_TOOL, FinishMode};
 pub use batch::BatchResult;
 use batch::{Own, not_run};
 pub(crate) use deciding::{exhausted, stopped, within_budget};
-pub use limits::LoopLimits;
+pub use options::LoopOptions;
 pub(crate) use thread::Thread;
 
 use super::turn_format::{ModelTurn, TurnFormat};
@@ -84,7 +84,7 @@ struct Rules {
     tools: ToolSet,
     completion: FinishMode,
     output: Option<Arc<AnswerSchema>>,
-    limits: LoopLimits,
+    limits: LoopOptions,
     /// How many answers may be rejected before the best one is used.
     max_rejections: u32,
     /// The most calls of one answer that are run.

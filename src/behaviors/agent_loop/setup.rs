@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{AgentLoop, AnswerSchema, Counts, FinishMode, LoopLimits, Rules, Turn};
+use super::{AgentLoop, AnswerSchema, Counts, FinishMode, LoopOptions, Rules, Turn};
 use crate::behaviors::turn_format::{NativeCalls, TurnFormat};
 
 impl<'a> AgentLoop<'a> {
@@ -33,7 +33,7 @@ impl<'a> AgentLoop<'a> {
             tools: cx.tools_offered(),
             completion: FinishMode::Text,
             output: AnswerSchema::of(cx.agent())?.map(Arc::new),
-            limits: LoopLimits::of(cx, None),
+            limits: LoopOptions::of(cx, None),
             max_rejections: cx.spec().max_rejections.unwrap_or(Self::DEFAULT_REJECTIONS),
             max_calls: cx.spec().max_calls.unwrap_or(Self::DEFAULT_CALLS).max(1),
             is_gated: true,
@@ -88,7 +88,7 @@ impl<'a> AgentLoop<'a> {
 
     /// Sets the limits.
     #[must_use]
-    pub fn limits(mut self, limits: LoopLimits) -> Self {
+    pub fn options(mut self, limits: LoopOptions) -> Self {
         self.rules.limits = limits;
         self
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use self::plan::{PlanReader, numbered};
 use super::{
-    Checked, LoopLimits, Prompt,
+    Checked, LoopOptions, Prompt,
     agent_loop::Thread,
     answering, at_least_one, no_plan, planner,
     prompt::{BuiltIn, task, tool_list},
@@ -197,8 +197,8 @@ impl PlanAndSolve {
             ("task", task.as_str()),
             ("plan", work.plan.as_str()),
         ];
-        let limits = LoopLimits::of(work.thread.cx, self.max_steps);
-        let mut solver = work.thread.next()?.limits(limits).inner().free_text();
+        let limits = LoopOptions::of(work.thread.cx, self.max_steps);
+        let mut solver = work.thread.next()?.options(limits).inner().free_text();
         let begin = solver.transcript().len();
         let moment = HookContext {
             transcript: solver.transcript(),

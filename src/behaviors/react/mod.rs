@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use self::parser::Meaning;
 use super::{
-    AgentLoop, Checked, LoopLimits, ModelTurn, Prompt, Reading, TurnFormat, at_least_one,
+    AgentLoop, Checked, LoopOptions, ModelTurn, Prompt, Reading, TurnFormat, at_least_one,
     prompt::{BuiltIn, below_instructions, tool_list},
 };
 
@@ -72,7 +72,7 @@ pub struct React {
 
 impl Default for React {
     fn default() -> Self {
-        let limits = LoopLimits::default();
+        let limits = LoopOptions::default();
         Self {
             max_steps: None,
             max_parse_failures: limits.unreadable_turns,
@@ -93,16 +93,16 @@ impl Checked for React {
 
 impl Behavior for React {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
-        let limits = LoopLimits {
+        let limits = LoopOptions {
             empty_turns: self.max_empty_turns,
             unreadable_turns: self.max_parse_failures,
             repairs: self.max_repairs,
-            ..LoopLimits::of(&cx, self.max_steps)
+            ..LoopOptions::of(&cx, self.max_steps)
         };
         let protocol = TextProtocol(self.prompt.clone());
         let conversation = protocol.as_text(cx.conversation());
         let agent = AgentLoop::new(&cx)?
-            .limits(limits)
+            .options(limits)
             .conversation(conversation);
         agent.format(protocol).run().await
     }

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use self::plan::{MODEL, PlanReader, Step};
 use super::{
-    AgentLoop, Checked, LoopLimits, Prompt,
+    AgentLoop, Checked, LoopOptions, Prompt,
     agent_loop::{Thread, exhausted},
     answering, at_least_one, no_plan, planner,
     prompt::{BuiltIn, task, tool_list},
@@ -407,7 +407,7 @@ async fn ask_model(cx: &RunContext, step: Step, input: &Value) -> Result<Done, A
     let mut agent = AgentLoop::new(cx)?
         .conversation(conversation)
         .tools(ToolSet::default())
-        .limits(LoopLimits::of_steps(4))
+        .options(LoopOptions::of_steps(4))
         .inner()
         .free_text();
     let end = match agent.run().await? {

@@ -7,7 +7,7 @@ use std::{
 };
 
 #[cfg(feature = "tools")]
-use crate::documents::{WebPageSettings, WebPages};
+use crate::documents::{WebPageSpec, WebPages};
 use crate::{
     cli::{
         document_arguments::{Documents, IndexArguments, IndexFile, SearchArguments},
@@ -16,7 +16,7 @@ use crate::{
         interrupt::Interrupt,
         keeping, say,
     },
-    models::EmbedderSettings,
+    models::EmbedderSpec,
     retrieval::{
         index::{
             Filter, Folder, Index, IndexError, Query, Ranked, Rows, Source, SyncOptions, SyncReport,
@@ -166,7 +166,7 @@ fn pages(arguments: &IndexArguments) -> Result<Option<WebPages>, Failure> {
     if arguments.pages.is_empty() {
         return Ok(None);
     }
-    let mut settings = WebPageSettings::new(&arguments.pages);
+    let mut settings = WebPageSpec::new(&arguments.pages);
     settings.robots = !arguments.ignore_robots;
     settings
         .allow_addresses
@@ -307,7 +307,7 @@ fn bound() {
 fn bound() {}
 
 /// The path of the index, and the settings of its embedder.
-fn place_of(file: &IndexFile) -> Result<(PathBuf, EmbedderSettings), Failure> {
+fn place_of(file: &IndexFile) -> Result<(PathBuf, EmbedderSpec), Failure> {
     let path = file
         .index
         .clone()
@@ -321,8 +321,8 @@ fn place_of(file: &IndexFile) -> Result<(PathBuf, EmbedderSettings), Failure> {
         .clone()
         .or_else(|| crate::environment::variable("GHOSTLIGHT_EMBEDDER"));
     let embedder = match embedder.filter(|embedder| !embedder.trim().is_empty()) {
-        Some(text) => EmbedderSettings::from_text(text.trim()).map_err(Failure::Usage)?,
-        None => EmbedderSettings::default(),
+        Some(text) => EmbedderSpec::from_text(text.trim()).map_err(Failure::Usage)?,
+        None => EmbedderSpec::default(),
     };
     Ok((path, embedder))
 }

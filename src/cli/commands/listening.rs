@@ -25,7 +25,7 @@ use crate::opentelemetry::Prometheus;
 #[cfg(feature = "anp")]
 use crate::server::Identities;
 #[cfg(feature = "tools")]
-use crate::server::{Deliveries, DeliverySettings};
+use crate::server::{Deliveries, DeliveryOptions};
 use crate::{
     cli::{
         arguments::StoreArguments,
@@ -356,7 +356,7 @@ fn server_of(system: &System, served: &Served) -> Result<Server, Failure> {
     }
     #[cfg(feature = "tools")]
     {
-        let mut settings = DeliverySettings::default();
+        let mut settings = DeliveryOptions::default();
         settings.hosts.clone_from(&arguments.deliver_to);
         settings.networks.clone_from(&arguments.deliver_network);
         let deliveries = Deliveries::new(settings);

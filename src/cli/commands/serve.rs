@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::future::OptionFuture;
 use ghostlight_actors::{
-    actor::{Limits, System, SystemError},
+    actor::{System, SystemError, SystemOptions},
     contract::{Notice, RunFilter, RunRow, RunStatus, StoreError},
     run::{Registry, Team},
     vocabulary::{RunId, Timestamp},
@@ -63,11 +63,11 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
     #[cfg(feature = "server")]
     let listener = listening::take_address(&served).await?;
     let team = Team { spec, registry };
-    let mut limits = Limits::default();
+    let mut limits = SystemOptions::default();
     limits.retention = arguments.retention.retention();
-    limits.live_runs = arguments.live_runs.unwrap_or(limits.live_runs);
+    limits.max_live_runs = arguments.live_runs.unwrap_or(limits.max_live_runs);
     let system = System::builder(keeping.store.clone())
-        .limits(limits)
+        .options(limits)
         .team(team);
     let system = system.start().await.map_err(|error| match error {
         SystemError::Definition(error) => Failure::Config(file.locate(&error)),

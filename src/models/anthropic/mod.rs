@@ -12,7 +12,7 @@ use ghostlight_actors::{
     vocabulary::{ErrorKind, ModelRequest, ModelResponse},
 };
 
-pub use self::settings::{AnthropicSettings, Thinking};
+pub use self::settings::{AnthropicSpec, Thinking};
 use self::{answer::Answer, request::Body};
 use super::{
     Secret,
@@ -31,18 +31,18 @@ const VERSION: &str = "2023-06-01";
 /// Cloning it is cheap; clones share the connections.
 #[derive(Clone)]
 pub struct Anthropic {
-    connection: Connection<AnthropicSettings>,
+    connection: Connection<AnthropicSpec>,
 }
 
 impl Anthropic {
     /// The model of this name at Anthropic, with the key in `ANTHROPIC_API_KEY`. Nothing is looked
     /// up or connected before the first request.
     pub fn new(model: impl Into<String>) -> Self {
-        Self::from(AnthropicSettings::new(model))
+        Self::from(AnthropicSpec::new(model))
     }
 
     /// The model that the environment names: `ANTHROPIC_MODEL` (else
-    /// [`AnthropicSettings::default`]'s) at `ANTHROPIC_BASE_URL` (else Anthropic) with the key in
+    /// [`AnthropicSpec::default`]'s) at `ANTHROPIC_BASE_URL` (else Anthropic) with the key in
     /// `ANTHROPIC_API_KEY`.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Anthropic {
                 "ANTHROPIC_API_KEY is not set: set it to your key",
             ));
         }
-        let mut settings = AnthropicSettings::default();
+        let mut settings = AnthropicSpec::default();
         if let Some(model) = environment::trimmed("ANTHROPIC_MODEL") {
             settings.model = model;
         }
@@ -83,7 +83,7 @@ impl Anthropic {
     /// # let _ = model;
     /// ```
     #[must_use]
-    pub fn with(self, change: impl FnOnce(&mut AnthropicSettings)) -> Self {
+    pub fn with(self, change: impl FnOnce(&mut AnthropicSpec)) -> Self {
         Self {
             connection: self.connection.with(change),
         }
@@ -102,7 +102,7 @@ impl Anthropic {
     }
 
     /// The settings.
-    pub fn settings(&self) -> &AnthropicSettings {
+    pub fn settings(&self) -> &AnthropicSpec {
         self.connection.settings()
     }
 
@@ -169,7 +169,7 @@ impl Model for Anthropic {
     }
 }
 
-impl Reach for AnthropicSettings {
+impl Reach for AnthropicSpec {
     type Endpoint = Endpoint;
 
     fn open(&self) -> Result<Endpoint, ModelError> {
@@ -198,8 +198,8 @@ impl Reach for AnthropicSettings {
     }
 }
 
-impl From<AnthropicSettings> for Anthropic {
-    fn from(settings: AnthropicSettings) -> Self {
+impl From<AnthropicSpec> for Anthropic {
+    fn from(settings: AnthropicSpec) -> Self {
         Self {
             connection: Connection::new(settings),
         }

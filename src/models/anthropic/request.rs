@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     message,
-    settings::{AnthropicSettings, Thinking},
+    settings::{AnthropicSpec, Thinking},
 };
 use crate::models::http::{offered, tools_called};
 
@@ -32,7 +32,7 @@ const NOT_TAKEN: [&str; 11] = [
 /// A request, with the settings of its model.
 pub(super) struct Body<'a> {
     pub(super) request: &'a ModelRequest,
-    pub(super) settings: &'a AnthropicSettings,
+    pub(super) settings: &'a AnthropicSpec,
 }
 
 impl Body<'_> {

@@ -16,7 +16,7 @@ use crate::models::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct AnthropicSettings {
+pub struct AnthropicSpec {
     /// The provider's name of the model.
     pub model: String,
     /// The address up to and without `/messages`. It holds no name, password or query.
@@ -66,7 +66,7 @@ pub enum Thinking {
     Budget(u32),
 }
 
-impl AnthropicSettings {
+impl AnthropicSpec {
     /// Anthropic's own server.
     pub const ANTHROPIC: &str = "https://api.anthropic.com/v1";
 
@@ -89,7 +89,7 @@ impl AnthropicSettings {
     }
 }
 
-impl Default for AnthropicSettings {
+impl Default for AnthropicSpec {
     fn default() -> Self {
         Self::new("claude-sonnet-4-6")
     }

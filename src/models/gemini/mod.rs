@@ -12,7 +12,7 @@ use ghostlight_actors::{
     vocabulary::{ErrorKind, ModelRequest, ModelResponse},
 };
 
-pub use self::settings::GeminiSettings;
+pub use self::settings::GeminiSpec;
 use self::{answer::Answer, request::Body};
 use super::{
     Secret,
@@ -28,17 +28,17 @@ use crate::environment;
 /// Cloning it is cheap; clones share the connections.
 #[derive(Clone)]
 pub struct Gemini {
-    connection: Connection<GeminiSettings>,
+    connection: Connection<GeminiSpec>,
 }
 
 impl Gemini {
     /// The model of this name at Google, with the key in `GEMINI_API_KEY`. Nothing is looked up or
     /// connected before the first request.
     pub fn new(model: impl Into<String>) -> Self {
-        Self::from(GeminiSettings::new(model))
+        Self::from(GeminiSpec::new(model))
     }
 
-    /// The model that the environment names: `GEMINI_MODEL` (else [`GeminiSettings::default`]'s)
+    /// The model that the environment names: `GEMINI_MODEL` (else [`GeminiSpec::default`]'s)
     /// with the key in `GEMINI_API_KEY`, else `GOOGLE_API_KEY`.
     ///
     /// # Errors
@@ -51,9 +51,9 @@ impl Gemini {
                 "GEMINI_API_KEY is not set: set it to your key",
             ));
         };
-        let mut settings = GeminiSettings {
+        let mut settings = GeminiSpec {
             api_key: Some(Secret::variable(key)),
-            ..GeminiSettings::default()
+            ..GeminiSpec::default()
         };
         if let Some(model) = environment::trimmed("GEMINI_MODEL") {
             settings.model = model;
@@ -72,7 +72,7 @@ impl Gemini {
     /// # let _ = model;
     /// ```
     #[must_use]
-    pub fn with(self, change: impl FnOnce(&mut GeminiSettings)) -> Self {
+    pub fn with(self, change: impl FnOnce(&mut GeminiSpec)) -> Self {
         Self {
             connection: self.connection.with(change),
         }
@@ -91,7 +91,7 @@ impl Gemini {
     }
 
     /// The settings.
-    pub fn settings(&self) -> &GeminiSettings {
+    pub fn settings(&self) -> &GeminiSpec {
         self.connection.settings()
     }
 
@@ -160,7 +160,7 @@ impl Model for Gemini {
     }
 }
 
-impl Reach for GeminiSettings {
+impl Reach for GeminiSpec {
     type Endpoint = Endpoint;
 
     fn open(&self) -> Result<Endpoint, ModelError> {
@@ -185,8 +185,8 @@ impl Reach for GeminiSettings {
     }
 }
 
-impl From<GeminiSettings> for Gemini {
-    fn from(settings: GeminiSettings) -> Self {
+impl From<GeminiSpec> for Gemini {
+    fn from(settings: GeminiSpec) -> Self {
         Self {
             connection: Connection::new(settings),
         }

@@ -3,7 +3,7 @@
 use ghostlight_actors::vocabulary::{ModelRequest, ToolChoice};
 use serde_json::{Map, Value, json};
 
-use super::{message, settings::GeminiSettings};
+use super::{message, settings::GeminiSpec};
 use crate::models::http::offered;
 
 /// The field of the body that `extra` cannot replace.
@@ -12,7 +12,7 @@ const FIXED: &str = "contents";
 /// A request, with the settings of its model.
 pub(super) struct Body<'a> {
     pub(super) request: &'a ModelRequest,
-    pub(super) settings: &'a GeminiSettings,
+    pub(super) settings: &'a GeminiSpec,
 }
 
 impl Body<'_> {

@@ -16,7 +16,7 @@ use crate::models::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct GeminiSettings {
+pub struct GeminiSpec {
     /// The provider's name of the model.
     pub model: String,
     /// The address up to and without `/models`. It holds no name, password or query.
@@ -48,7 +48,7 @@ pub struct GeminiSettings {
     pub max_response_bytes: u64,
 }
 
-impl GeminiSettings {
+impl GeminiSpec {
     /// Google's own server.
     pub const GOOGLE: &str = "https://generativelanguage.googleapis.com/v1beta";
 
@@ -77,7 +77,7 @@ impl GeminiSettings {
     }
 }
 
-impl Default for GeminiSettings {
+impl Default for GeminiSpec {
     fn default() -> Self {
         Self::new("gemini-2.5-flash")
     }

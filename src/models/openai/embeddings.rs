@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use super::{OpenAiSettings, endpoint::OpenAiEndpoint};
+use super::{OpenAiSpec, endpoint::OpenAiEndpoint};
 use crate::models::{
     Secret, Timeouts,
     client::install_provider,
@@ -30,7 +30,7 @@ use crate::models::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct OpenAiEmbedderSettings {
+pub struct OpenAiEmbedderSpec {
     /// The server's name of the model.
     pub model: String,
     /// The number of dimensions of a vector. An answer with another number is refused, so that
@@ -71,7 +71,7 @@ pub struct OpenAiEmbedderSettings {
 }
 
 fn openai() -> String {
-    String::from(OpenAiSettings::OPENAI)
+    String::from(OpenAiSpec::OPENAI)
 }
 
 fn default_batch() -> usize {
@@ -90,7 +90,7 @@ fn default_batch() -> usize {
 /// ```
 #[derive(Clone)]
 pub struct OpenAiEmbedder {
-    settings: Arc<OpenAiEmbedderSettings>,
+    settings: Arc<OpenAiEmbedderSpec>,
     endpoint: Arc<OnceLock<OpenAiEndpoint>>,
 }
 
@@ -98,7 +98,7 @@ impl OpenAiEmbedder {
     /// The model of this name at OpenAI, with this number of dimensions, such as 1536 for
     /// `text-embedding-3-small`.
     pub fn new(model: impl Into<String>, dimension: usize) -> Self {
-        Self::from(OpenAiEmbedderSettings {
+        Self::from(OpenAiEmbedderSpec {
             model: model.into(),
             dimension,
             base_url: openai(),
@@ -148,11 +148,11 @@ impl OpenAiEmbedder {
     }
 
     /// The settings.
-    pub fn settings(&self) -> &OpenAiEmbedderSettings {
+    pub fn settings(&self) -> &OpenAiEmbedderSpec {
         &self.settings
     }
 
-    fn with(mut self, change: impl FnOnce(&mut OpenAiEmbedderSettings)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut OpenAiEmbedderSpec)) -> Self {
         change(Arc::make_mut(&mut self.settings));
         self.endpoint = Arc::default();
         self
@@ -163,7 +163,7 @@ impl OpenAiEmbedder {
             return Ok(endpoint);
         }
         let settings = &self.settings;
-        let mut reached = OpenAiSettings::new(&settings.model);
+        let mut reached = OpenAiSpec::new(&settings.model);
         reached.base_url.clone_from(&settings.base_url);
         reached.api_key.clone_from(&settings.api_key);
         reached.timeouts = settings.timeouts;
@@ -247,7 +247,7 @@ fn vectors(answer: &[u8], inputs: usize) -> Result<Vec<Embedding>, Failure> {
 impl Embedder for OpenAiEmbedder {
     fn space(&self) -> EmbeddingSpace {
         let settings = &self.settings;
-        let OpenAiEmbedderSettings {
+        let OpenAiEmbedderSpec {
             query_prefix: query,
             document_prefix: document,
             ..
@@ -297,8 +297,8 @@ impl Embedder for OpenAiEmbedder {
     }
 }
 
-impl From<OpenAiEmbedderSettings> for OpenAiEmbedder {
-    fn from(settings: OpenAiEmbedderSettings) -> Self {
+impl From<OpenAiEmbedderSpec> for OpenAiEmbedder {
+    fn from(settings: OpenAiEmbedderSpec) -> Self {
         install_provider();
         Self {
             settings: Arc::new(settings),

@@ -7,7 +7,7 @@ use ghostlight_actors::contract::ModelError;
 use http::HeaderMap;
 use secrecy::SecretString;
 
-use super::{encoded_tools::EncodedTools, settings::OpenAiSettings};
+use super::{encoded_tools::EncodedTools, settings::OpenAiSpec};
 use crate::models::http::{Endpoint, Key, Reach, Reaching, ServerKind, key_for, true_host};
 
 const OWN_HOST: &str = "api.openai.com";
@@ -26,7 +26,7 @@ impl OpenAiEndpoint {
     ///
     /// # Errors
     /// The errors of [`Endpoint::open`].
-    pub(super) fn open(settings: &OpenAiSettings) -> Result<Self, ModelError> {
+    pub(super) fn open(settings: &OpenAiSpec) -> Result<Self, ModelError> {
         let is_openai = true_host(&settings.base_url) == OWN_HOST;
         let key = settings.api_key.as_ref();
         let key = key_for(&settings.base_url, OWN_HOST, key, "OPENAI_API_KEY");
@@ -50,7 +50,7 @@ impl OpenAiEndpoint {
     }
 }
 
-impl Reach for OpenAiSettings {
+impl Reach for OpenAiSpec {
     type Endpoint = OpenAiEndpoint;
 
     fn open(&self) -> Result<OpenAiEndpoint, ModelError> {
@@ -107,7 +107,7 @@ mod tests {
     use crate::models::{Secret, http::is_loopback};
 
     fn open(base_url: &str) -> Result<OpenAiEndpoint, ModelError> {
-        let mut settings = OpenAiSettings::new("m");
+        let mut settings = OpenAiSpec::new("m");
         settings.base_url = base_url.into();
         OpenAiEndpoint::open(&settings)
     }
@@ -149,18 +149,18 @@ mod tests {
 
     #[test]
     fn a_key_goes_to_another_machine_over_plain_http_only_where_that_is_allowed() {
-        let with = |base_url: &str, change: &dyn Fn(&mut OpenAiSettings)| {
-            let mut settings = OpenAiSettings::new("m");
+        let with = |base_url: &str, change: &dyn Fn(&mut OpenAiSpec)| {
+            let mut settings = OpenAiSpec::new("m");
             settings.base_url = base_url.into();
             change(&mut settings);
             OpenAiEndpoint::open(&settings)
         };
-        let key: &dyn Fn(&mut OpenAiSettings) =
+        let key: &dyn Fn(&mut OpenAiSpec) =
             &|settings| settings.api_key = Some(Secret::value("sk-hunter2"));
-        let header: &dyn Fn(&mut OpenAiSettings) = &|settings| {
+        let header: &dyn Fn(&mut OpenAiSpec) = &|settings| {
             settings.headers.insert("x-token".into(), "${PATH}".into());
         };
-        let plain: &dyn Fn(&mut OpenAiSettings) = &|settings| {
+        let plain: &dyn Fn(&mut OpenAiSpec) = &|settings| {
             settings
                 .headers
                 .insert("X-Api-Key".into(), "hunter2".into());
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_key_that_no_header_can_carry_is_an_error_and_not_a_panic() {
-        let mut settings = OpenAiSettings::new("m");
+        let mut settings = OpenAiSpec::new("m");
         settings.base_url = "http://127.0.0.1:9/v1".into();
         settings.api_key = Some(Secret::value("two\nlines"));
         let error = OpenAiEndpoint::open(&settings).unwrap_err();
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_missing_variable_is_named() {
-        let mut settings = OpenAiSettings::new("m");
+        let mut settings = OpenAiSpec::new("m");
         settings.base_url = "http://127.0.0.1:9/v1".into();
         settings
             .headers
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn headers_are_never_printed() {
-        let mut settings = OpenAiSettings::new("m");
+        let mut settings = OpenAiSpec::new("m");
         settings.base_url = "http://127.0.0.1:9/v1".into();
         settings.api_key = Some(Secret::value("sk-hunter2"));
         settings.headers.insert("x-key".into(), "hunter2".into());

@@ -24,7 +24,7 @@ use serde_json::Value;
 use tokio::{sync::Notify, time::timeout};
 
 use super::{
-    settings::OpenAiSettings,
+    settings::OpenAiSpec,
     sse::{EventGate, as_events, check, values},
 };
 use crate::models::http::{Attempt, Body, Failure, is_events};
@@ -78,7 +78,7 @@ impl Backlog {
 
 impl Exchange {
     /// An attempt that starts now.
-    pub(super) fn new(http: reqwest::Client, settings: &OpenAiSettings, streaming: bool) -> Self {
+    pub(super) fn new(http: reqwest::Client, settings: &OpenAiSpec, streaming: bool) -> Self {
         Self {
             attempt: Attempt::new(http, &settings.timeouts, settings.max_response_bytes),
             streaming,
@@ -233,7 +233,7 @@ mod tests {
             counted.fetch_add(1, Ordering::AcqRel);
             Ok::<_, std::io::Error>("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")
         });
-        let settings = OpenAiSettings::new("m");
+        let settings = OpenAiSpec::new("m");
         let client = crate::models::client::http_client("http://127.0.0.1:9").unwrap();
         let exchange = Exchange::new(client, &settings, true);
         let url = Url::parse("http://127.0.0.1:9").unwrap();

@@ -38,8 +38,8 @@ use super::{
 pub use ghostlight_actors::vocabulary::Prices;
 
 pub use self::{
-    embeddings::{OpenAiEmbedder, OpenAiEmbedderSettings},
-    settings::{OpenAiSettings, ReturnReasoning},
+    embeddings::{OpenAiEmbedder, OpenAiEmbedderSpec},
+    settings::{OpenAiSpec, ReturnReasoning},
 };
 pub use super::http::Timeouts;
 
@@ -48,17 +48,17 @@ pub use super::http::Timeouts;
 /// Cloning it is cheap; clones share the connections.
 #[derive(Clone)]
 pub struct OpenAi {
-    connection: Connection<OpenAiSettings>,
+    connection: Connection<OpenAiSpec>,
 }
 
 impl OpenAi {
     /// The model of this name at OpenAI, with the key in `OPENAI_API_KEY`. The setters below change
     /// this. Nothing is looked up or connected before the first request.
     pub fn new(model: impl Into<String>) -> Self {
-        Self::from(OpenAiSettings::new(model))
+        Self::from(OpenAiSpec::new(model))
     }
 
-    /// The model that the environment names: `OPENAI_MODEL` (else [`OpenAiSettings::default`]'s)
+    /// The model that the environment names: `OPENAI_MODEL` (else [`OpenAiSpec::default`]'s)
     /// at `OPENAI_BASE_URL` (else OpenAI) with the key in `OPENAI_API_KEY`.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl OpenAi {
 
     fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ModelError> {
         let variable = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
-        let mut settings = OpenAiSettings::default();
+        let mut settings = OpenAiSpec::default();
         if let Some(model) = variable("OPENAI_MODEL") {
             settings.model = model.trim().to_owned();
         }
@@ -114,7 +114,7 @@ impl OpenAi {
         self.with(|settings| settings.prices = Some(prices))
     }
 
-    /// Adds a field to each request body; `null` removes one. See [`OpenAiSettings::extra`].
+    /// Adds a field to each request body; `null` removes one. See [`OpenAiSpec::extra`].
     #[must_use]
     pub fn extra(self, field: impl Into<String>, value: impl Into<Value>) -> Self {
         self.with(|settings| {
@@ -122,7 +122,7 @@ impl OpenAi {
         })
     }
 
-    /// Adds a header to each request. See [`OpenAiSettings::headers`].
+    /// Adds a header to each request. See [`OpenAiSpec::headers`].
     #[must_use]
     pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.with(|settings| {
@@ -143,7 +143,7 @@ impl OpenAi {
     }
 
     /// The settings.
-    pub fn settings(&self) -> &OpenAiSettings {
+    pub fn settings(&self) -> &OpenAiSpec {
         self.connection.settings()
     }
 
@@ -158,7 +158,7 @@ impl OpenAi {
 
     /// Changes the settings.
     #[must_use]
-    pub fn with(self, change: impl FnOnce(&mut OpenAiSettings)) -> Self {
+    pub fn with(self, change: impl FnOnce(&mut OpenAiSpec)) -> Self {
         Self {
             connection: self.connection.with(change),
         }
@@ -276,8 +276,8 @@ fn unforeseen(error: &OpenAIError) -> Failure {
     }
 }
 
-impl From<OpenAiSettings> for OpenAi {
-    fn from(settings: OpenAiSettings) -> Self {
+impl From<OpenAiSpec> for OpenAi {
+    fn from(settings: OpenAiSpec) -> Self {
         Self {
             connection: Connection::new(settings),
         }
@@ -350,7 +350,7 @@ mod tests {
         asked.stop = vec!["Observation:".to_owned()];
         request = request.settings(asked);
         let sent = |model: &str, is_openai| {
-            let settings = OpenAiSettings::new(model);
+            let settings = OpenAiSpec::new(model);
             let body = Body {
                 request: &request,
                 settings: &settings,
@@ -359,7 +359,7 @@ mod tests {
             };
             serde_json::to_value(&body).unwrap()["stop"].is_array()
         };
-        assert!(!sent(&OpenAiSettings::default().model, true), "the default");
+        assert!(!sent(&OpenAiSpec::default().model, true), "the default");
         assert!(!sent("o3", true));
         assert!(sent("gpt-4.1-mini", true));
         assert!(sent("gpt-5-mini", false), "another server");

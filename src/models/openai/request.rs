@@ -6,7 +6,7 @@ use ghostlight_actors::vocabulary::{ModelRequest, OutputSchema, ToolChoice, Tool
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
-use super::{encoded_tools::EncodedTools, message::Messages, settings::OpenAiSettings};
+use super::{encoded_tools::EncodedTools, message::Messages, settings::OpenAiSpec};
 use crate::models::http::tools_called;
 
 /// Fields of the body that `extra` cannot replace: without them the answer would be to another
@@ -16,7 +16,7 @@ const FIXED: [&str; 2] = ["messages", "stream"];
 /// A request, serialised as JSON without a copy of the conversation.
 pub(super) struct Body<'a> {
     pub(super) request: &'a ModelRequest,
-    pub(super) settings: &'a OpenAiSettings,
+    pub(super) settings: &'a OpenAiSpec,
     /// Whether the server is OpenAI's own.
     pub(super) is_openai: bool,
     pub(super) encoded: &'a EncodedTools,

@@ -17,7 +17,7 @@ use crate::models::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct OpenAiSettings {
+pub struct OpenAiSpec {
     /// The server's name of the model.
     pub model: String,
     /// The address up to and without `/chat/completions`, such as `http://127.0.0.1:11434/v1`. It
@@ -56,7 +56,7 @@ pub struct OpenAiSettings {
     pub token_limit_field: Option<String>,
 }
 
-impl OpenAiSettings {
+impl OpenAiSpec {
     /// OpenAI's own server.
     pub const OPENAI: &str = "https://api.openai.com/v1";
 
@@ -81,7 +81,7 @@ impl OpenAiSettings {
     }
 }
 
-impl Default for OpenAiSettings {
+impl Default for OpenAiSpec {
     fn default() -> Self {
         Self::new("gpt-5-mini")
     }
@@ -112,15 +112,12 @@ mod tests {
         let text = r#"{"model": "m", "base_url": "http://host/v1", "api_key": "${KEY}",
             "timeouts": {"idle_ms": 7}, "prices": {"input": 1.25, "output": 10},
             "extra": {"top_k": 3}, "headers": {"x-title": "desk"}}"#;
-        let settings: OpenAiSettings = serde_json::from_str(text).unwrap();
+        let settings: OpenAiSpec = serde_json::from_str(text).unwrap();
         assert_eq!(settings.timeouts.idle_ms, 7);
         assert_eq!(settings.timeouts.connect_ms, Timeouts::default().connect_ms);
         let json = serde_json::to_string(&settings).unwrap();
         assert!(json.contains("\"${KEY}\""));
-        assert_eq!(
-            serde_json::from_str::<OpenAiSettings>(&json).unwrap(),
-            settings
-        );
+        assert_eq!(serde_json::from_str::<OpenAiSpec>(&json).unwrap(), settings);
     }
 
     #[test]
@@ -156,7 +153,7 @@ mod tests {
                 "extra: `token`",
             ),
         ] {
-            let error = serde_json::from_str::<OpenAiSettings>(text).unwrap_err();
+            let error = serde_json::from_str::<OpenAiSpec>(text).unwrap_err();
             let error = error.to_string();
             assert!(
                 error.contains(told) && !error.contains("hunter2"),
@@ -167,13 +164,13 @@ mod tests {
             r#"{"headers": {"authorization": "Bearer ${TOKEN}", "x-title": "desk $5"}}"#,
             r#"{"extra": {"max_tokens": 7, "token": 3}}"#,
         ] {
-            serde_json::from_str::<OpenAiSettings>(text).unwrap();
+            serde_json::from_str::<OpenAiSpec>(text).unwrap();
         }
     }
 
     #[test]
     fn a_misspelled_setting_is_named() {
-        let error = serde_json::from_str::<OpenAiSettings>(r#"{"base_ulr": "x"}"#).unwrap_err();
+        let error = serde_json::from_str::<OpenAiSpec>(r#"{"base_ulr": "x"}"#).unwrap_err();
         assert!(error.to_string().contains("base_ulr"), "{error}");
     }
 }

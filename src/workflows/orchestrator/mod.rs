@@ -26,7 +26,7 @@ use super::{
     member::{ask, at_least_one, called, check_name, limit, task},
     tool_chain::{filled, first_argument},
 };
-use crate::behaviors::{AgentLoop, LoopLimits, Prompt, below_instructions};
+use crate::behaviors::{AgentLoop, LoopOptions, Prompt, below_instructions};
 
 pub use plan::{PlanError, PlannedTask, TaskPlan};
 pub use xml::{XmlError, read_xml};
@@ -233,7 +233,7 @@ impl Orchestrator {
         let mut planner = AgentLoop::new(cx)?
             .instructions(below_instructions(&cx.agent().instructions, &prompt))
             .tools(ToolSet::default())
-            .limits(LoopLimits::of_steps(self.max_repairs.saturating_add(8)))
+            .options(LoopOptions::of_steps(self.max_repairs.saturating_add(8)))
             .inner();
         planner = match self.format {
             PlanFormat::Json => planner.schema("plan", schema(&known))?,

@@ -62,7 +62,7 @@ impl AgentState {
             return;
         };
         let Some((fold, _)) = &session.loaded else {
-            if session.early.len() >= self.shared.limits.queued_turns.max(1) {
+            if session.early.len() >= self.shared.limits.max_queued_turns.max(1) {
                 self.admit(Admission::Overloaded(reply));
                 return;
             }
@@ -102,7 +102,7 @@ impl AgentState {
             Admission::Steer(turn, reply) => self.steer(turn, reply),
             Admission::Overloaded(reply) => {
                 let what = format!("session {}", session.id);
-                let bound = self.shared.limits.queued_turns;
+                let bound = self.shared.limits.max_queued_turns;
                 let _ = reply.send(Err(SystemError::Overloaded { what, bound }));
             }
             Admission::Foreign(reply) => {

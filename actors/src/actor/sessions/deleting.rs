@@ -40,7 +40,7 @@ impl Sessions {
     }
 
     /// Deletes the ended runs and the sessions of the store that `retention` does not keep. A System
-    /// with [`Limits::retention`](crate::actor::Limits) does so by itself.
+    /// with [`SystemOptions::retention`](crate::actor::SystemOptions) does so by itself.
     ///
     /// A session goes as with [`delete`](Self::delete) if its last turn ended long enough ago. It
     /// stays while one of its runs is open, waits or is parked, and while another living process

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use super::System;
 use crate::{
     actor::{
-        Limits, SystemError,
+        SystemError, SystemOptions,
         acting::Acting,
         companion::Companions,
         journal::Journal,
@@ -45,7 +45,7 @@ pub struct SystemBuilder {
     teams: Vec<Team>,
     clock: Option<Arc<dyn Clock>>,
     entropy: Arc<dyn Entropy>,
-    limits: Limits,
+    limits: SystemOptions,
     recover: bool,
     around: Option<Around>,
 }
@@ -62,7 +62,7 @@ impl SystemBuilder {
             teams: Vec::new(),
             clock: None,
             entropy: Arc::new(SystemEntropy),
-            limits: Limits::default(),
+            limits: SystemOptions::default(),
             recover: true,
             around: None,
         }
@@ -115,7 +115,7 @@ impl SystemBuilder {
     }
 
     /// Sets the bounds.
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn options(mut self, limits: SystemOptions) -> Self {
         self.limits = limits;
         self
     }
@@ -216,7 +216,7 @@ impl SystemBuilder {
             clock_jump: Notify::new(),
             agents: Mutex::default(),
             held: Mutex::default(),
-            admissions: Arc::new(Semaphore::new(limits.admissions.max(1))),
+            admissions: Arc::new(Semaphore::new(limits.max_admissions.max(1))),
             root: OnceLock::new(),
             teams_supervisor: RwLock::default(),
             requests,

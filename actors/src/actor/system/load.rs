@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::System;
-use crate::actor::{Limits, fair_slots::SlotCounts};
+use crate::actor::{SystemOptions, fair_slots::SlotCounts};
 
 /// The load of a System, in this process alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub struct Load {
     pub tools: SlotCounts,
     /// The slots of tools that have a bound of their own and were called, by name.
     pub by_tool: BTreeMap<String, SlotCounts>,
-    /// How many root runs are live, of at most [`Limits::live_runs`].
+    /// How many root runs are live, of at most [`SystemOptions::max_live_runs`].
     pub live_runs: usize,
-    /// How many turns are on their way into sessions, of at most [`Limits::admissions`].
+    /// How many turns are on their way into sessions, of at most [`SystemOptions::max_admissions`].
     pub admissions: usize,
 }
 
@@ -40,7 +40,7 @@ impl System {
     }
 
     /// The bounds of this System.
-    pub fn limits(&self) -> Limits {
+    pub fn options(&self) -> SystemOptions {
         self.shared().limits
     }
 }

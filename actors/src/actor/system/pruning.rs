@@ -11,7 +11,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_se
 impl System {
     /// Deletes ended runs and idle sessions that `retention` does not keep: see
     /// [`Sessions::prune`](crate::actor::Sessions::prune). With
-    /// [`Limits::retention`](crate::actor::Limits) a System does so by itself.
+    /// [`SystemOptions::retention`](crate::actor::SystemOptions) a System does so by itself.
     ///
     /// A deleted run is gone for `fork`, `replay`, events and everything else. For a while
     /// ([`DELETIONS_KNOWN`](crate::contract::DELETIONS_KNOWN)) a request for it fails with

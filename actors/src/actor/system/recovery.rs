@@ -268,7 +268,7 @@ impl Shared {
         }
         let mut interrupted = in_turns(awake.interrupted, awake.live);
         let live = &self.services.previewer.live;
-        let free = live.free(self.limits.live_runs);
+        let free = live.free(self.limits.max_live_runs);
         let left = interrupted.len() > free;
         if left || statuses.is_empty() {
             live.leave_runs(left);
@@ -297,7 +297,7 @@ impl Shared {
 
     /// How many places are worth reading all interrupted runs.
     fn several_places(&self) -> usize {
-        (self.limits.live_runs / 16).max(1)
+        (self.limits.max_live_runs / 16).max(1)
     }
 
     /// A place for a run whose time has come. Where interrupted runs were left for want of places, those that they wait
@@ -307,7 +307,7 @@ impl Shared {
             true => self.several_places(),
             false => 0,
         };
-        let places = self.limits.live_runs.saturating_sub(others);
+        let places = self.limits.max_live_runs.saturating_sub(others);
         self.services.previewer.live.keep(places.max(1))
     }
 
@@ -317,7 +317,7 @@ impl Shared {
         let live = &self.services.previewer.live;
         loop {
             live.root_left().await;
-            let free = live.free(self.limits.live_runs);
+            let free = live.free(self.limits.max_live_runs);
             if free >= self.several_places() && live.leaves_runs() {
                 return;
             }
@@ -376,7 +376,7 @@ impl System {
     /// have it.
     ///
     /// The runs of each team and tenant are taken up in turn, the oldest first, until as many are
-    /// live as [`Limits::live_runs`](crate::actor::Limits) allows. The others are left to other
+    /// live as [`SystemOptions::max_live_runs`](crate::actor::SystemOptions) allows. The others are left to other
     /// processes, or to this one when places are free again.
     ///
     /// A run whose journal this process cannot read is tried once, and then only when it is

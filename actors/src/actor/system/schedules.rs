@@ -20,7 +20,7 @@ use crate::{
 
 /// The scope of shared state in which schedules are kept; the keys are team and name.
 const SCOPE: &str = "schedules";
-/// The pause between two looks for schedules that another process keeps; a longer `Limits::look`
+/// The pause between two looks for schedules that another process keeps; a longer `SystemOptions::poll_interval`
 /// replaces it.
 const LOOK: Duration = Duration::from_secs(60);
 /// The largest difference between the clocks of the processes over a store.
@@ -251,7 +251,7 @@ pub(super) async fn keep_time(shared: Arc<Shared>) {
     let mut busy: HashSet<String> = HashSet::new();
     loop {
         let now = clock.now();
-        let mut look = now.after(LOOK.max(shared.limits.look));
+        let mut look = now.after(LOOK.max(shared.limits.poll_interval));
         let kept = shared.kept().await.unwrap_or_else(|error| {
             tracing::warn!(%error, "schedules cannot be looked at");
             Vec::new()

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     actor::{
-        Limits, System, SystemError,
+        System, SystemError, SystemOptions,
         supervisor::{Backoff, Intensity},
     },
     contract::{ModelHandle, SeededEntropy, ToolHandle},
@@ -102,7 +102,7 @@ pub(super) async fn live(simulation: &Simulation, world: &Arc<World>, seed: u64)
         let builder = System::builder(process.store.clone())
             .clock(world.clock.clone())
             .entropy(SeededEntropy::new(seed ^ u64::from(number).rotate_left(40)))
-            .limits(knobs(world));
+            .options(knobs(world));
         let builder = (simulation.scenario.build)(builder, log.clone());
         let builder = builder.around(move |registry| {
             let (for_models, for_tools) = (place.clone(), place.clone());
@@ -267,15 +267,15 @@ async fn jumps(world: &World) {
 }
 
 /// The limits of this process: what takes minutes in production happens within seconds, and not always equally fast.
-fn knobs(world: &World) -> Limits {
+fn knobs(world: &World) -> SystemOptions {
     let chance = &world.chance;
-    let mut limits = Limits {
+    let mut limits = SystemOptions {
         linger: chance.millis(2_000),
         passivate_after: chance.millis(3_000),
-        look: Duration::from_millis(25) + chance.millis(200),
+        poll_interval: Duration::from_millis(25) + chance.millis(200),
         run_restarts: Intensity::new(8, Duration::from_secs(10)),
         run_backoff: Backoff::exponential(Duration::from_millis(10), Duration::from_millis(200)),
-        ..Limits::default()
+        ..SystemOptions::default()
     };
     limits.gateway.attempts = 1 + u32::try_from(chance.below(4)).unwrap_or(0);
     limits.gateway.base_pause = chance.millis(200);

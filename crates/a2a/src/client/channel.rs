@@ -14,7 +14,7 @@ use tonic::{
     Code, Extensions, Request, Status, Streaming, body::Body, client::Grpc, metadata::MetadataMap,
 };
 
-use super::{ClientError, ClientSettings, SettingsError, exchange::MAX_BYTES};
+use super::{ClientError, ClientOptions, SettingsError, exchange::MAX_BYTES};
 use crate::{
     grpc::{Codec, error_of, path},
     protocol::{Method, ProtocolError, VERSION, VERSION_HEADER},
@@ -30,7 +30,7 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(settings: &ClientSettings) -> Result<Self, SettingsError> {
+    pub(super) fn new(settings: &ClientOptions) -> Result<Self, SettingsError> {
         let tls = rustls::ClientConfig::with_platform_verifier();
         let tls = tls.map_err(|error| SettingsError::Client(error.to_string()))?;
         let mut tcp = HttpConnector::new();
@@ -54,7 +54,7 @@ impl Channel {
     /// Calls a method, and returns the result.
     pub(super) async fn call(
         &self,
-        settings: &ClientSettings,
+        settings: &ClientOptions,
         at: &Url,
         method: Method,
         params: Value,
@@ -74,7 +74,7 @@ impl Channel {
     /// Calls a method that answers with a stream, and returns the stream when it begins.
     pub(super) async fn open(
         &self,
-        settings: &ClientSettings,
+        settings: &ClientOptions,
         at: &Url,
         method: Method,
         params: Value,
@@ -111,7 +111,7 @@ fn uri(path: &str) -> Result<http::uri::PathAndQuery, ClientError> {
 }
 
 fn request(
-    settings: &ClientSettings,
+    settings: &ClientOptions,
     method: Method,
     params: Value,
 ) -> Result<Request<Value>, ClientError> {
@@ -131,7 +131,7 @@ async fn ready(
 }
 
 async fn in_time<T>(
-    settings: &ClientSettings,
+    settings: &ClientOptions,
     called: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, ClientError> {
     let time = settings.request_timeout;

@@ -37,7 +37,7 @@ pub enum ClientError {
         "the agent offers {0:?}; spoken here are JSONRPC, HTTP+JSON and GRPC in version 1.0, or the one that its settings name"
     )]
     NotSpoken(String),
-    /// The card is not signed by a trusted key, although the settings name [keys](crate::ClientSettings::signed_by).
+    /// The card is not signed by a trusted key, although the settings name [keys](crate::ClientOptions::signed_by).
     #[error("the agent's card is not trusted: {0}")]
     Untrusted(CardError),
     /// The card names the agent at another origin, to which the headers must not be sent.

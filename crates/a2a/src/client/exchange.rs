@@ -5,7 +5,7 @@ use reqwest::{Client, RequestBuilder, Response, Url, redirect};
 use serde_json::{Value, json};
 
 use super::{
-    Binding, ClientError, ClientSettings, Reached, SettingsError, channel::Channel,
+    Binding, ClientError, ClientOptions, Reached, SettingsError, channel::Channel,
     settings::Addresses, stream::Following,
 };
 use crate::protocol::{ErrorCode, MEDIA_TYPE, Method, ProtocolError, VERSION, VERSION_HEADER};
@@ -21,13 +21,13 @@ const SHOWN: usize = 300;
 #[derive(Clone, Debug)]
 pub(super) struct Exchange {
     http: Client,
-    pub(super) settings: ClientSettings,
+    pub(super) settings: ClientOptions,
     addresses: Addresses,
     pub(super) channel: Channel,
 }
 
 impl Exchange {
-    pub(super) fn new(settings: ClientSettings) -> Result<Self, SettingsError> {
+    pub(super) fn new(settings: ClientOptions) -> Result<Self, SettingsError> {
         let addresses = settings.check()?;
         // A provider that the program has installed already stays.
         let _ = rustls::crypto::ring::default_provider().install_default();

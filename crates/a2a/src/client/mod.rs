@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 pub use error::ClientError;
-pub use settings::{ClientSettings, SettingsError};
+pub use settings::{ClientOptions, SettingsError};
 
 use self::exchange::Exchange;
 use crate::{
@@ -55,7 +55,7 @@ impl A2aClient {
     ///
     /// # Errors
     /// The settings are invalid.
-    pub fn new(settings: ClientSettings) -> Result<Self, SettingsError> {
+    pub fn new(settings: ClientOptions) -> Result<Self, SettingsError> {
         let exchange = Exchange::new(settings)?;
         Ok(Self {
             exchange,
@@ -64,7 +64,7 @@ impl A2aClient {
     }
 
     /// The settings.
-    pub fn settings(&self) -> &ClientSettings {
+    pub fn settings(&self) -> &ClientOptions {
         &self.exchange.settings
     }
 

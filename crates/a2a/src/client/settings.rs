@@ -16,7 +16,7 @@ type Reveal = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
 
 /// The settings of a client: the agent's address, the headers, and the time limits.
 #[derive(Clone)]
-pub struct ClientSettings {
+pub struct ClientOptions {
     url: String,
     card: Option<String>,
     pub(super) binding: Option<Binding>,
@@ -51,7 +51,7 @@ pub(super) struct Addresses {
     pub(super) agent: Url,
 }
 
-impl ClientSettings {
+impl ClientOptions {
     /// The agent at this address, with its card below it (`/.well-known/agent-card.json`).
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -177,10 +177,10 @@ fn address(text: &str) -> Result<Url, SettingsError> {
 }
 
 /// The values of headers may be secrets.
-impl fmt::Debug for ClientSettings {
+impl fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        f.debug_struct("ClientSettings")
+        f.debug_struct("ClientOptions")
             .field("url", &self.url)
             .field("card", &self.card)
             .field("binding", &self.binding)

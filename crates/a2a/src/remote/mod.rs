@@ -9,7 +9,7 @@ use ghostlight_actors::{contract::ToolsetHandle, definition::AgentSpec, run::Age
 pub use behavior::RemoteBehavior;
 pub use tools::RemoteToolset;
 
-use crate::client::{ClientSettings, SettingsError};
+use crate::client::{ClientOptions, SettingsError};
 
 /// A remote agent that speaks A2A, as a member of a team.
 ///
@@ -18,9 +18,9 @@ use crate::client::{ClientSettings, SettingsError};
 /// cancelled run cancels its task.
 ///
 /// ```
-/// use ghostlight_a2a::{ClientSettings, RemoteAgent};
+/// use ghostlight_a2a::{ClientOptions, RemoteAgent};
 /// # fn main() -> Result<(), ghostlight_a2a::SettingsError> {
-/// let settings = ClientSettings::new("https://agents.example.org/a2a/translator").header("authorization", "Bearer …");
+/// let settings = ClientOptions::new("https://agents.example.org/a2a/translator").header("authorization", "Bearer …");
 /// let translator = RemoteAgent::new("translator", settings).description("translates").into_agent()?;
 /// # let _ = translator; Ok(()) }
 /// ```
@@ -29,12 +29,12 @@ use crate::client::{ClientSettings, SettingsError};
 pub struct RemoteAgent {
     name: String,
     description: String,
-    settings: ClientSettings,
+    settings: ClientOptions,
 }
 
 impl RemoteAgent {
     /// A member with this name, for the agent at the address in these settings.
-    pub fn new(name: impl Into<String>, settings: ClientSettings) -> Self {
+    pub fn new(name: impl Into<String>, settings: ClientOptions) -> Self {
         Self {
             name: name.into(),
             description: String::new(),

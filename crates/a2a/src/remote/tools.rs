@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AWAIT, CANCEL, SEND, standing::Standing, tool_name};
 use crate::{
-    client::{A2aClient, ClientError, ClientSettings, Sent, SettingsError},
+    client::{A2aClient, ClientError, ClientOptions, Sent, SettingsError},
     protocol::{ErrorCode, ListTasks, Message, Part, QUESTION, Role},
 };
 
@@ -36,7 +36,7 @@ impl RemoteToolset {
     ///
     /// # Errors
     /// The settings are invalid.
-    pub fn new(agent: &str, settings: ClientSettings) -> Result<Self, SettingsError> {
+    pub fn new(agent: &str, settings: ClientOptions) -> Result<Self, SettingsError> {
         let client = A2aClient::new(settings)?;
         let name = |what| tool_name(agent, what);
         let send = Send {

@@ -24,7 +24,7 @@ type Variable = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
 /// How the process of an agent is started.
 #[derive(Clone)]
 #[must_use]
-pub struct ProcessSettings {
+pub struct ProcessOptions {
     pub(super) program: String,
     pub(super) arguments: Vec<String>,
     pub(super) environment: BTreeMap<String, Variable>,
@@ -32,16 +32,16 @@ pub struct ProcessSettings {
     pub(super) task_timeout: Duration,
 }
 
-impl fmt::Debug for ProcessSettings {
+impl fmt::Debug for ProcessOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProcessSettings")
+        f.debug_struct("ProcessOptions")
             .field("program", &self.program)
             .field("directory", &self.directory)
             .finish_non_exhaustive()
     }
 }
 
-impl ProcessSettings {
+impl ProcessOptions {
     /// A program that speaks the protocol on its standard streams. It inherits the variables by which programs find
     /// things (such as `PATH` and `HOME`) and no others.
     pub fn new(program: impl Into<String>) -> Self {
@@ -92,9 +92,9 @@ impl ProcessSettings {
 /// another agent it is then reported that nobody knows what became of the prompt.
 ///
 /// ```
-/// use ghostlight_acp::{ProcessAgent, ProcessSettings};
+/// use ghostlight_acp::{ProcessAgent, ProcessOptions};
 ///
-/// let settings = ProcessSettings::new("ghostlight").argument("acp").argument("clerk.yaml");
+/// let settings = ProcessOptions::new("ghostlight").argument("acp").argument("clerk.yaml");
 /// let clerk = ProcessAgent::new("clerk", settings).description("knows the shelves").into_agent();
 /// # let _ = clerk;
 /// ```
@@ -103,12 +103,12 @@ impl ProcessSettings {
 pub struct ProcessAgent {
     name: String,
     description: String,
-    settings: ProcessSettings,
+    settings: ProcessOptions,
 }
 
 impl ProcessAgent {
     /// A member with this name, for the agent in such a process.
-    pub fn new(name: impl Into<String>, settings: ProcessSettings) -> Self {
+    pub fn new(name: impl Into<String>, settings: ProcessOptions) -> Self {
         Self {
             name: name.into(),
             description: String::new(),

@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::{io::BufReader, process::ChildStdout, time::timeout};
 
-use super::{ProcessSettings, Variable};
+use super::{ProcessOptions, Variable};
 use crate::{
     protocol::{InitializeResponse, OfSession, SetupRequest, SetupResponse, VERSION},
     translation::IDEMPOTENCY_KEY,
@@ -46,7 +46,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts a process and asks who it is.
-    pub(super) async fn start(settings: &ProcessSettings) -> Result<Self, Failure> {
+    pub(super) async fn start(settings: &ProcessOptions) -> Result<Self, Failure> {
         let named = |(name, value): (&String, &Variable)| match value() {
             Ok(value) => Ok((name.clone(), value.into())),
             Err(error) => Err(Failure::NotStarted(format!("{name}: {error}"))),

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CANCEL, OPEN, PROMPT, ProcessSettings,
+    CANCEL, OPEN, PROMPT, ProcessOptions,
     process::{Failure, Process},
     prompt::{Answers, Bounds, Ended, UnderWay},
     tool_name,
@@ -51,7 +51,7 @@ pub struct ProcessToolset {
 
 impl ProcessToolset {
     /// The tools of the member with this name. No process is started yet.
-    pub fn new(agent: &str, settings: ProcessSettings) -> Self {
+    pub fn new(agent: &str, settings: ProcessOptions) -> Self {
         let elsewhere = Elsewhere {
             agent: agent.to_owned(),
             settings: Arc::new(settings),
@@ -108,7 +108,7 @@ pub(super) struct Nothing {}
 #[derive(Clone, Debug)]
 struct Elsewhere {
     agent: String,
-    settings: Arc<ProcessSettings>,
+    settings: Arc<ProcessOptions>,
     processes: Arc<Semaphore>,
     held: Held,
 }

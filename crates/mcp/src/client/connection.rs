@@ -25,7 +25,7 @@ use tokio::{
 use super::{
     authorization::Authorization,
     error::{AuthorizationError, ConnectError, SettingsError},
-    settings::{Endpoint, ServerSettings},
+    settings::{Endpoint, ServerSpec},
     toolset::Offer,
     under_way::Calls,
 };
@@ -56,7 +56,7 @@ struct Owner {
 /// The state that outlives a single life of the connection.
 pub(super) struct Shared {
     pub(super) name: String,
-    pub(super) settings: ServerSettings,
+    pub(super) settings: ServerSpec,
     pub(super) endpoint: Endpoint,
     /// The authorization at a server over HTTP.
     pub(super) authorization: Option<Authorization>,
@@ -92,7 +92,7 @@ enum State {
 impl Connection {
     pub(super) fn new(
         name: &str,
-        settings: ServerSettings,
+        settings: ServerSpec,
         offer: Offer,
     ) -> Result<Self, SettingsError> {
         let endpoint = settings.endpoint(name)?;

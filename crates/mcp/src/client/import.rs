@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     error::SettingsError,
-    settings::{Command, ServerSettings},
+    settings::{Command, ServerSpec},
 };
 
 /// The largest file that is read, in bytes.
@@ -26,7 +26,7 @@ struct Entry {
 }
 
 /// The settings of the server with this name.
-pub(super) fn read(file: &Path, server: &str) -> Result<ServerSettings, SettingsError> {
+pub(super) fn read(file: &Path, server: &str) -> Result<ServerSpec, SettingsError> {
     let wrong = |reason: String| SettingsError::File {
         file: file.to_owned(),
         reason,
@@ -59,13 +59,13 @@ pub(super) fn read(file: &Path, server: &str) -> Result<ServerSettings, Settings
         });
     };
     let entry = Entry::deserialize(entry).map_err(|error| wrong(format!("{server}: {error}")))?;
-    Ok(ServerSettings {
+    Ok(ServerSpec {
         command: entry.command.map(Command::Program),
         args: entry.args,
         env: entry.env,
         cwd: entry.cwd,
         url: entry.url,
         headers: entry.headers,
-        ..ServerSettings::default()
+        ..ServerSpec::default()
     })
 }

@@ -23,10 +23,10 @@ mod toolset;
 mod under_way;
 
 pub use self::{
-    authorization::{IdentityProvider, OAuthSettings},
+    authorization::{IdentityProvider, OAuthSpec},
     catalogue::{Completing, PromptInfo, ResourceInfo, ResourceUpdates},
     error::{AuthorizationError, ConnectError, SettingsError},
-    settings::{Command, ServerSettings},
+    settings::{Command, ServerSpec},
     skills::SkillInfo,
     toolset::McpToolset,
 };

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use ghostlight_actors::{contract::Credential, safety::is_secret_key, vocabulary::Effect};
 use serde::Deserialize;
 
-use super::{authorization::OAuthSettings, error::SettingsError, import, references::reveal};
+use super::{authorization::OAuthSpec, error::SettingsError, import, references::reveal};
 
 /// The default time limit for connecting: a server that a package manager has to fetch first is slow.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -17,7 +17,7 @@ const CONNECT: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct ServerSettings {
+pub struct ServerSpec {
     /// The server's program, which speaks on its standard input and output: its name, or a list of its name and
     /// arguments.
     pub command: Option<Command>,
@@ -33,7 +33,7 @@ pub struct ServerSettings {
     /// Headers of each request to the address.
     pub headers: BTreeMap<String, String>,
     /// How to sign in at the server, if the server's own metadata is not enough.
-    pub oauth: OAuthSettings,
+    pub oauth: OAuthSpec,
     /// The file that stores the tokens from the authorization server, readable only by its user; in memory, when left
     /// out. Tokens are never in a journal.
     pub tokens: Option<PathBuf>,
@@ -88,7 +88,7 @@ pub(super) enum Endpoint {
     },
 }
 
-impl ServerSettings {
+impl ServerSpec {
     /// A server that is a child process.
     pub fn command(program: impl Into<String>) -> Self {
         Self {
@@ -172,7 +172,7 @@ impl ServerSettings {
 
     /// Sets how to sign in.
     #[must_use]
-    pub fn oauth(mut self, oauth: OAuthSettings) -> Self {
+    pub fn oauth(mut self, oauth: OAuthSpec) -> Self {
         self.oauth = oauth;
         self
     }

@@ -18,7 +18,7 @@ use super::{
     definition::define,
     error::{AuthorizationError, ConnectError, SettingsError},
     pins::{self, Pinned},
-    settings::ServerSettings,
+    settings::ServerSpec,
     skills::SkillTool,
     tool::McpTool,
 };
@@ -31,10 +31,10 @@ use super::{
 ///
 /// ```no_run
 /// use ghostlight_actors::{contract::ToolsetHandle, run::Agent, vocabulary::Effect};
-/// use ghostlight_mcp::{McpToolset, ServerSettings};
+/// use ghostlight_mcp::{McpToolset, ServerSpec};
 ///
 /// # fn example() -> Result<(), ghostlight_mcp::SettingsError> {
-/// let time = ServerSettings::command("mcp-server-time").effect("*", Effect::Read);
+/// let time = ServerSpec::command("mcp-server-time").effect("*", Effect::Read);
 /// let time = ToolsetHandle::new(McpToolset::new("time", time)?).prefixed("time_");
 /// let desk = Agent::new("desk").toolset("time", time);
 /// # let _ = desk; Ok(()) }
@@ -52,7 +52,7 @@ impl McpToolset {
     ///
     /// # Errors
     /// The settings cannot be used.
-    pub fn new(name: &str, settings: ServerSettings) -> Result<Self, SettingsError> {
+    pub fn new(name: &str, settings: ServerSpec) -> Result<Self, SettingsError> {
         let offer = Offer::default();
         let connection = Connection::new(name, settings, offer.clone())?;
         Ok(Self { connection, offer })
@@ -67,7 +67,7 @@ impl McpToolset {
     }
 
     /// Lets a person sign in at a server over HTTP that demands it: `open` gets the address to open in a browser on
-    /// this machine. The tokens from the authorization server are stored ([`ServerSettings::tokens`]), refreshed, and
+    /// this machine. The tokens from the authorization server are stored ([`ServerSpec::tokens`]), refreshed, and
     /// added to each request from then on.
     ///
     /// ```no_run

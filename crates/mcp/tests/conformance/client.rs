@@ -6,7 +6,7 @@ use ghostlight_actors::{
     contract::{ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
     vocabulary::{Arguments, Continued, Question, QuestionKind},
 };
-use ghostlight_mcp::{IdentityProvider, McpToolset, OAuthSettings, ServerSettings};
+use ghostlight_mcp::{IdentityProvider, McpToolset, OAuthSpec, ServerSpec};
 use serde_json::{Map, Value, json};
 
 /// The document about the client that the kit's authorization servers know.
@@ -22,8 +22,8 @@ pub(crate) async fn run() {
     let context: Value = serde_json::from_str(&context).unwrap_or_default();
     let text = |key: &str| context.get(key).and_then(Value::as_str).map(str::to_owned);
     let mut oauth = match text("client_id") {
-        Some(id) => OAuthSettings::client(id, text("client_secret")),
-        None => OAuthSettings::default().client_metadata_url(CLIENT_METADATA),
+        Some(id) => OAuthSpec::client(id, text("client_secret")),
+        None => OAuthSpec::default().client_metadata_url(CLIENT_METADATA),
     };
     if scenario.contains("client-credentials") {
         oauth = oauth.client_credentials();
@@ -51,7 +51,7 @@ pub(crate) async fn run() {
     if oauth.client_id.is_some() {
         oauth.issuer = issuer_of(&url).await;
     }
-    let mut settings = ServerSettings::url(url)
+    let mut settings = ServerSpec::url(url)
         .oauth(oauth)
         .connect_timeout(Duration::from_secs(10));
     let uses_skills = scenario.starts_with("sep-2640-");

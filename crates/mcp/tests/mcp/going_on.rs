@@ -10,7 +10,7 @@ use ghostlight_actors::{
     testing::InMemoryStore,
     vocabulary::{Effect, OperationId, Outcome, Question, QuestionKind, RunId, ToolCall},
 };
-use ghostlight_mcp::{McpToolset, ServerSettings};
+use ghostlight_mcp::{McpToolset, ServerSpec};
 use serde_json::json;
 
 use crate::peer::Peer;
@@ -23,7 +23,7 @@ struct Process {
 }
 
 impl Process {
-    async fn start(store: InMemoryStore, settings: ServerSettings, tool: &'static str) -> Self {
+    async fn start(store: InMemoryStore, settings: ServerSpec, tool: &'static str) -> Self {
         let toolset = McpToolset::new("shop", settings).unwrap();
         toolset.connect().await.unwrap();
         let desk = Agent::from_fn("desk", move |cx: RunContext| async move {

@@ -11,7 +11,7 @@ use axum::{
     http::{Method, StatusCode},
     response::{IntoResponse as _, Response},
 };
-use ghostlight_mcp::{McpToolset, OAuthSettings, ServerSettings};
+use ghostlight_mcp::{McpToolset, OAuthSpec, ServerSpec};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -73,10 +73,9 @@ async fn a_secret_goes_to_the_servers_own_origin_or_to_the_configured_issuer() {
     )
     .await;
     let connect = async |url: &str, issuer: Option<&str>| {
-        let mut oauth =
-            OAuthSettings::client("us", Some("hunter2".to_owned())).client_credentials();
+        let mut oauth = OAuthSpec::client("us", Some("hunter2".to_owned())).client_credentials();
         oauth.issuer = issuer.map(str::to_owned);
-        let settings = ServerSettings::url(format!("{url}/mcp")).oauth(oauth);
+        let settings = ServerSpec::url(format!("{url}/mcp")).oauth(oauth);
         let toolset = McpToolset::new("hub", settings).unwrap();
         toolset.connect().await.unwrap_err().to_string()
     };

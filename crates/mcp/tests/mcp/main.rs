@@ -22,7 +22,7 @@ use ghostlight_actors::{
     contract::{ToolContext, ToolErrorKind, ToolHandle, Toolset},
     vocabulary::{Approval, Arguments, Effect, OperationId, Preview, RunId},
 };
-use ghostlight_mcp::{McpToolset, ServerSettings, SettingsError};
+use ghostlight_mcp::{McpToolset, ServerSpec, SettingsError};
 use parking_lot::Mutex;
 use peer::Peer;
 use serde_json::json;
@@ -33,7 +33,7 @@ fn peer_process() {
     peer::run_if_asked();
 }
 
-async fn connected(settings: ServerSettings) -> McpToolset {
+async fn connected(settings: ServerSpec) -> McpToolset {
     let toolset = McpToolset::new("peer", settings).unwrap();
     toolset.connect().await.unwrap();
     toolset
@@ -280,7 +280,7 @@ async fn a_server_gets_no_variable_of_ours_that_it_was_not_given() {
 
 #[tokio::test]
 async fn a_server_that_cannot_be_had_is_told_with_its_reason() {
-    let toolset = McpToolset::new("gone", ServerSettings::command("/no/such/program")).unwrap();
+    let toolset = McpToolset::new("gone", ServerSpec::command("/no/such/program")).unwrap();
     let error = toolset.connect().await.unwrap_err().to_string();
     assert!(
         error.contains("gone") && error.contains("/no/such/program"),
@@ -289,7 +289,7 @@ async fn a_server_that_cannot_be_had_is_told_with_its_reason() {
     assert!(toolset.tools().is_err());
     toolset.disconnect().await;
 
-    let ends = ServerSettings::command("sh")
+    let ends = ServerSpec::command("sh")
         .arg("-c")
         .arg("echo no license >&2; exit 3");
     let toolset = McpToolset::new("ends", ends).unwrap();
@@ -299,7 +299,7 @@ async fn a_server_that_cannot_be_had_is_told_with_its_reason() {
         "{error}"
     );
 
-    let silent = ServerSettings::command("sleep")
+    let silent = ServerSpec::command("sleep")
         .arg("60")
         .connect_timeout(Duration::from_millis(200));
     let toolset = McpToolset::new("silent", silent).unwrap();
@@ -307,7 +307,7 @@ async fn a_server_that_cannot_be_had_is_told_with_its_reason() {
     assert!(error.contains("did not answer"), "{error}");
     toolset.disconnect().await;
 
-    let missing = ServerSettings::command("true").env("TOKEN", "${GHOSTLIGHT_NO_SUCH_VARIABLE}");
+    let missing = ServerSpec::command("true").env("TOKEN", "${GHOSTLIGHT_NO_SUCH_VARIABLE}");
     let error = McpToolset::new("m", missing)
         .unwrap()
         .connect()
@@ -344,7 +344,7 @@ async fn a_server_ends_with_all_that_it_started_when_nobody_needs_it() {
         "trap '' TERM; sleep 300 & echo $! > {}; cat > /dev/null; sleep 300",
         pid.display()
     );
-    let stubborn = ServerSettings::command("sh")
+    let stubborn = ServerSpec::command("sh")
         .arg("-c")
         .arg(script)
         .connect_timeout(Duration::from_millis(500));
@@ -372,7 +372,7 @@ fn the_files_of_other_clients_say_how_a_server_is_reached() {
         "web": { "type": "http", "url": "https://example.com/mcp", "headers": { "Authorization": "Bearer ${T}" } },
     }});
     std::fs::write(&file, text.to_string()).unwrap();
-    let from = |server: &str| ServerSettings::from_file(&file, server);
+    let from = |server: &str| ServerSpec::from_file(&file, server);
     McpToolset::new("git", from("git")).unwrap();
     McpToolset::new("site", from("web")).unwrap();
     let error = McpToolset::new("svn", from("svn")).unwrap_err();
@@ -383,7 +383,7 @@ fn the_files_of_other_clients_say_how_a_server_is_reached() {
     assert!(
         McpToolset::new(
             "git",
-            ServerSettings::from_file(folder.join("none.json"), "git")
+            ServerSpec::from_file(folder.join("none.json"), "git")
         )
         .is_err()
     );
@@ -393,7 +393,7 @@ fn the_files_of_other_clients_say_how_a_server_is_reached() {
         McpToolset::new("git", both).unwrap_err(),
         SettingsError::Ways
     ));
-    let address = ServerSettings::url("ftp://example.com");
+    let address = ServerSpec::url("ftp://example.com");
     assert!(matches!(
         McpToolset::new("a", address).unwrap_err(),
         SettingsError::Address(_)

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use ghostlight_mcp::ServerSettings;
+use ghostlight_mcp::ServerSpec;
 use serde_json::{Value, json};
 
 /// The folder of a peer: it makes a process one.
@@ -40,13 +40,13 @@ impl Peer {
         std::fs::write(self.folder.join(option), content).unwrap();
     }
 
-    pub(crate) fn settings(&self) -> ServerSettings {
+    pub(crate) fn settings(&self) -> ServerSpec {
         let program = std::env::current_exe().unwrap();
         ["peer_process", "--exact", "--nocapture"]
             .into_iter()
             .fold(
-                ServerSettings::command(program.to_str().unwrap()),
-                ServerSettings::arg,
+                ServerSpec::command(program.to_str().unwrap()),
+                ServerSpec::arg,
             )
             .env(FOLDER, self.folder.to_str().unwrap())
     }

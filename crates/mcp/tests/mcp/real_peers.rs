@@ -6,7 +6,7 @@ use ghostlight_actors::{
     contract::{ToolContext, ToolHandle, Toolset},
     vocabulary::{Arguments, DataSource},
 };
-use ghostlight_mcp::{McpToolset, ServerSettings};
+use ghostlight_mcp::{McpToolset, ServerSpec};
 use serde_json::{Value, json};
 
 /// The folder with the servers; `None` where they are to be left out.
@@ -22,7 +22,7 @@ fn servers() -> Option<PathBuf> {
     )))
 }
 
-async fn connect(settings: ServerSettings, version: &str) -> McpToolset {
+async fn connect(settings: ServerSpec, version: &str) -> McpToolset {
     let toolset = McpToolset::new("real", settings).unwrap();
     toolset.connect().await.unwrap();
     assert_eq!(toolset.protocol_version().await.as_deref(), Some(version));
@@ -43,8 +43,8 @@ async fn call(
     called.unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn program(path: PathBuf) -> ServerSettings {
-    ServerSettings::command(path.to_str().unwrap())
+fn program(path: PathBuf) -> ServerSpec {
+    ServerSpec::command(path.to_str().unwrap())
 }
 
 #[tokio::test]

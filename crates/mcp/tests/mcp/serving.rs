@@ -15,7 +15,7 @@ use ghostlight_actors::{
     testing::InMemoryStore,
     vocabulary::{AgentError, Arguments, Effect, Outcome, Question},
 };
-use ghostlight_mcp::{HttpOptions, McpServer, McpToolset, Owner, ServerSettings};
+use ghostlight_mcp::{HttpOptions, McpServer, McpToolset, Owner, ServerSpec};
 use parking_lot::Mutex;
 use rmcp::{
     ClientHandler, RoleClient,
@@ -435,7 +435,7 @@ async fn call(toolset: &McpToolset, arguments: Value) -> Result<ToolOutput, Tool
 async fn our_client_uses_our_server_over_http_for_an_owner() {
     let (system, _) = desk().await;
     let (url, serving) = over_http(repeating(&system)).await;
-    let for_owner = |owner: &str| ServerSettings::url(url.clone()).header("x-owner", owner);
+    let for_owner = |owner: &str| ServerSpec::url(url.clone()).header("x-owner", owner);
     let ada = McpToolset::new("desk", for_owner("ada")).unwrap();
     ada.connect().await.unwrap();
     assert_eq!(ada.protocol_version().await.as_deref(), Some("2026-07-28"));
@@ -503,7 +503,7 @@ async fn a_server_over_http_that_comes_back_is_connected_again() {
         .trim_start_matches("http://")
         .trim_end_matches("/mcp")
         .to_owned();
-    let settings = ServerSettings::url(url).effect("*", Effect::Idempotent);
+    let settings = ServerSpec::url(url).effect("*", Effect::Idempotent);
     let toolset =
         McpToolset::new("desk", settings.connect_timeout(Duration::from_secs(10))).unwrap();
     toolset.connect().await.unwrap();

@@ -6,7 +6,7 @@ use ghostlight_actors::{
     contract::{ToolContext, ToolError},
     vocabulary::Arguments,
 };
-use ghostlight_mcp::{McpServer, McpToolset, ServerSettings};
+use ghostlight_mcp::{McpServer, McpToolset, ServerSpec};
 use serde_json::{Value, json};
 
 use crate::{
@@ -49,12 +49,12 @@ async fn the_skills_of_a_folder_are_offered_and_a_model_uses_them_where_the_sett
     assert!(missing.to_string().contains("none"), "{missing}");
     let server = server.skills(folder.join("skills")).unwrap();
     let (url, serving) = over_http(server).await;
-    let plain = McpToolset::new("hub", ServerSettings::url(&url)).unwrap();
+    let plain = McpToolset::new("hub", ServerSpec::url(&url)).unwrap();
     plain.connect().await.unwrap();
     assert!(names(&plain).is_empty());
     plain.disconnect().await;
 
-    let hub = McpToolset::new("hub", ServerSettings::url(&url).skills()).unwrap();
+    let hub = McpToolset::new("hub", ServerSpec::url(&url).skills()).unwrap();
     hub.connect().await.unwrap();
     assert_eq!(names(&hub), ["list_skills", "use_skill", "read_skill_file"]);
     let forms = "skill://pdf-forms/SKILL.md";
@@ -117,7 +117,7 @@ async fn the_skills_of_a_folder_are_offered_and_a_model_uses_them_where_the_sett
     serving.abort();
 
     let (url, serving) = over_http(McpServer::new(system)).await;
-    let bare = McpToolset::new("bare", ServerSettings::url(url).skills()).unwrap();
+    let bare = McpToolset::new("bare", ServerSpec::url(url).skills()).unwrap();
     bare.connect().await.unwrap();
     assert!(bare.skills().await.is_err());
     bare.disconnect().await;

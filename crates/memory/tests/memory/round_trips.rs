@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     contract::StoreHandle,
     testing::{FaultyStore, InMemoryStore},
 };
@@ -22,10 +22,10 @@ async fn a_new_item_costs_one_read_and_one_commit() {
         }
         Ok(memory.list([]).await?.len().to_string())
     });
-    let mut limits = Limits::default();
-    limits.look = Duration::from_secs(600);
+    let mut limits = SystemOptions::default();
+    limits.poll_interval = Duration::from_secs(600);
     let system = System::builder(StoreHandle::new(store.clone()))
-        .limits(limits)
+        .options(limits)
         .team(team.into_team().unwrap())
         .start()
         .await

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
-    actor::{Limits, Run, System},
+    actor::{Run, System, SystemOptions},
     contract::{StoreHandle, SystemClock},
     run::{Agent, RunContext},
     session::Turn,
@@ -35,10 +35,10 @@ impl Stage {
 
     pub(crate) async fn start(&self, agent: Agent) -> System {
         // Nothing comes from other processes here, so that hours are over in no time.
-        let mut limits = Limits::default();
-        limits.look = Duration::from_secs(600);
+        let mut limits = SystemOptions::default();
+        limits.poll_interval = Duration::from_secs(600);
         System::builder(StoreHandle::new(self.store.clone()))
-            .limits(limits)
+            .options(limits)
             .clock(self.clock.clone())
             .model("default", silent())
             .team(agent.into_team().unwrap())

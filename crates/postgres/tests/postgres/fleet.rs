@@ -11,7 +11,7 @@ use std::{
 };
 
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     contract::{Reconciled, Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
     run::{Agent, RunContext, Team},
     session::Turn,
@@ -75,10 +75,10 @@ async fn carry(options: NodeOptions) {
         .await
         .unwrap();
     let node = store.node().to_owned();
-    let mut limits = Limits::default();
+    let mut limits = SystemOptions::default();
     limits.linger = Duration::from_millis(200);
     let system = System::builder(store)
-        .limits(limits)
+        .options(limits)
         .team(team(&options))
         .start()
         .await

@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::FutureExt;
 use ghostlight_actors::{
-    actor::{Limits, Run, System},
+    actor::{Run, System, SystemOptions},
     contract::{BoxFuture, Clock, ItemBody, Notice, Store, SystemClock},
     run::{Agent, RunContext, Team},
     session::Turn,
@@ -58,9 +58,9 @@ async fn open(url: &str) -> PostgresStore {
 
 async fn system(url: &str, team: Team, look: Option<Duration>) -> System {
     let store = open(url).await;
-    let mut limits = Limits::default();
-    limits.look = look.unwrap_or(limits.look);
-    let builder = System::builder(store).limits(limits).team(team);
+    let mut limits = SystemOptions::default();
+    limits.poll_interval = look.unwrap_or(limits.poll_interval);
+    let builder = System::builder(store).options(limits).team(team);
     builder.start().await.unwrap()
 }
 
@@ -291,10 +291,10 @@ async fn the_end_of_a_run_at_another_node_wakes_those_who_wait_for_it_and_nobody
         runs.push(session.send(Turn::text(gate)).await.unwrap());
     }
     let store = open(&server.url_at(proxy.port)).await;
-    let mut limits = Limits::default();
-    limits.look = NEVER;
+    let mut limits = SystemOptions::default();
+    limits.poll_interval = NEVER;
     let second = System::builder(store.clone())
-        .limits(limits)
+        .options(limits)
         .clock(NoLooks(SystemClock::new()))
         .team(gated(&gates));
     let second = second.start().await.unwrap();

@@ -44,7 +44,7 @@ pub(super) async fn answer(
     let Some(method) = Method::of(&name) else {
         return Status::unimplemented("there is no such method").into_http();
     };
-    let most = asked.state.limits.body_bytes;
+    let most = asked.state.limits.max_body_bytes;
     let mut request = Request::new(Body::from(body));
     *request.headers_mut() = headers.clone();
     // A single answer is a stream of one message: on the wire they are the same.

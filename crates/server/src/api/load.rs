@@ -132,7 +132,7 @@ impl SlotView {
 }
 
 async fn load(asked: Asked) -> Json<LoadView> {
-    let (load, limits) = (asked.system.load(), asked.system.limits());
+    let (load, limits) = (asked.system.load(), asked.system.options());
     let all = [("all tools".to_owned(), load.tools)].into_iter();
     let timeout = limits.executor.timeout.as_millis();
     Json(LoadView {
@@ -140,13 +140,13 @@ async fn load(asked: Asked) -> Json<LoadView> {
         tools: all.chain(load.by_tool).map(SlotView::of).collect(),
         live_runs: Bounded {
             used: load.live_runs,
-            most: limits.live_runs,
+            most: limits.max_live_runs,
         },
         admissions: Bounded {
             used: load.admissions,
-            most: limits.admissions,
+            most: limits.max_admissions,
         },
-        queued_turns: limits.queued_turns,
+        queued_turns: limits.max_queued_turns,
         max_entries: limits.max_entries,
         model_attempts: limits.gateway.attempts,
         tool_timeout_ms: u64::try_from(timeout).unwrap_or(u64::MAX),

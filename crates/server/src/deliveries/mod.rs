@@ -20,7 +20,7 @@ use ghostlight_actors::{
     vocabulary::{Digest, RunId},
 };
 use ghostlight_tools::{
-    WebSettings,
+    WebSpec,
     web::{PostError, Poster},
 };
 use serde_json::Value;
@@ -40,7 +40,7 @@ const AT_ONCE: usize = 32;
 /// The rules by which messages are posted to other programs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct DeliverySettings {
+pub struct DeliveryOptions {
     /// The hosts that a request may name as receivers, such as `example.org` or `*.example.org`; none when empty. Addresses in
     /// a team's definition are the operator's own and need no entry.
     pub hosts: Vec<String>,
@@ -55,7 +55,7 @@ pub struct DeliverySettings {
     pub give_up: Duration,
 }
 
-impl Default for DeliverySettings {
+impl Default for DeliveryOptions {
     fn default() -> Self {
         Self {
             hosts: Vec::new(),
@@ -87,7 +87,7 @@ pub struct Deliveries(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    settings: DeliverySettings,
+    settings: DeliveryOptions,
     /// For addresses of the operator, and for those that requests name.
     own: Poster,
     asked: Poster,
@@ -103,8 +103,8 @@ impl Deliveries {
     ///
     /// # Errors
     /// [`DeliveryError::Setting`] for a network that is not valid.
-    pub fn new(settings: DeliverySettings) -> Result<Self, DeliveryError> {
-        let mut web = WebSettings::default();
+    pub fn new(settings: DeliveryOptions) -> Result<Self, DeliveryError> {
+        let mut web = WebSpec::default();
         web.ports = Vec::new();
         web.timeout_s = settings.timeout.as_secs_f64();
         web.allow_addresses.clone_from(&settings.networks);

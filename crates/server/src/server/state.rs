@@ -23,8 +23,8 @@ use crate::{
     caller::Caller,
     issuer::Issuer,
     keys::KeyFile,
-    limits::ServerLimits,
     metrics::{Added, Metrics},
+    options::ServerOptions,
     problem::Problem,
     quotas::Quotas,
     subjects::Subjects,
@@ -62,7 +62,7 @@ pub(crate) struct State {
     pub(super) token: Option<Token>,
     /// Whether the server itself speaks TLS.
     pub(crate) has_tls: bool,
-    pub(crate) limits: ServerLimits,
+    pub(crate) limits: ServerOptions,
     /// The requests that each subject has under way.
     pub(crate) subjects: Subjects,
     /// The room for bodies whose senders are not proven yet, in bytes.

@@ -1,7 +1,7 @@
 //! Agent2Agent: who may know and do what, and requests that are none.
 
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     definition::Reach,
     run::Agent,
     testing::InMemoryStore,
@@ -20,7 +20,7 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_card_says_where_and_how_and_only_to_those_who_may_know() {
-    let desk = Desk::start(Limits::default(), |server, keys| {
+    let desk = Desk::start(SystemOptions::default(), |server, keys| {
         server
             .keys(keys.clone())
             .visibility("desk", Visibility::Public)

@@ -8,8 +8,8 @@ use ghostlight_a2a::{
     grpc::{Codec, EVENT, SERVICE, error_of, path},
     protocol::{self, Method},
 };
-use ghostlight_actors::actor::Limits;
-use ghostlight_server::{Scope, ServerLimits};
+use ghostlight_actors::actor::SystemOptions;
+use ghostlight_server::{Scope, ServerOptions};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::{client::legacy, rt::TokioExecutor};
 use serde::{Serialize, de::DeserializeOwned};
@@ -201,10 +201,10 @@ fn framed(message: &[u8]) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_request_of_grpc_is_refused_with_its_status() {
-    let mut limits = ServerLimits::default();
-    limits.body_bytes = 64 << 10;
-    let desk = Desk::start(Limits::default(), |server, keys| {
-        server.keys(keys.clone()).limits(limits)
+    let mut limits = ServerOptions::default();
+    limits.max_body_bytes = 64 << 10;
+    let desk = Desk::start(SystemOptions::default(), |server, keys| {
+        server.keys(keys.clone()).options(limits)
     })
     .await;
     let ada = desk.client_of("ada", &[Scope::Read, Scope::Run]);
@@ -313,7 +313,7 @@ async fn a_client_without_the_version_is_told_so_over_grpc() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_connection_of_http2_is_closed() {
-    let mut limits = ServerLimits::default();
+    let mut limits = ServerOptions::default();
     limits.header_time = Duration::from_millis(300);
     let desk = Desk::limited(limits).await;
     // Nothing at all, a beginning of the preface, and a whole one with settings: none of them asks for anything.

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Output},
 };
 
-use ghostlight_actors::actor::Limits;
+use ghostlight_actors::actor::SystemOptions;
 use ghostlight_server::Scope;
 
 use crate::{deliveries::deliveries, desk::Desk};
@@ -48,7 +48,7 @@ fn beside(name: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_official_client_of_a2a_gets_what_it_expects_in_every_binding() {
     let Some(python) = python() else { return };
-    let desk = Desk::start(Limits::default(), |server, keys| {
+    let desk = Desk::start(SystemOptions::default(), |server, keys| {
         let server = server.keys(keys.clone());
         server.deliveries(deliveries(&["127.0.0.1"]))
     })

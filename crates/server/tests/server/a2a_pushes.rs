@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ghostlight_actors::{actor::Limits, testing::InMemoryStore};
+use ghostlight_actors::{actor::SystemOptions, testing::InMemoryStore};
 use ghostlight_server::Scope;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 async fn desk(store: InMemoryStore) -> Desk {
-    Desk::over(store, Limits::default(), |server, keys| {
+    Desk::over(store, SystemOptions::default(), |server, keys| {
         server
             .keys(keys.clone())
             .deliveries(deliveries(&["127.0.0.1"]))

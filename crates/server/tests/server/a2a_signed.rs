@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_a2a::{CardError, CardKey, CardSigner, protocol::AgentCard, verify_card};
-use ghostlight_actors::actor::Limits;
+use ghostlight_actors::actor::SystemOptions;
 use ghostlight_server::{Scope, Server, Visibility};
 use ring::{
     rand::SystemRandom,
@@ -28,7 +28,7 @@ fn signers() -> [CardSigner; 2] {
 }
 
 async fn desk(set_up: impl FnOnce(Server) -> Server) -> Desk {
-    Desk::start(Limits::default(), |server, keys| {
+    Desk::start(SystemOptions::default(), |server, keys| {
         let server = server.keys(keys.clone());
         set_up(server.visibility("desk", Visibility::Public))
     })

@@ -12,7 +12,7 @@ use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
-use ghostlight_actors::{actor::Limits, testing::InMemoryStore};
+use ghostlight_actors::{actor::SystemOptions, testing::InMemoryStore};
 use ghostlight_server::{Identities, Scope};
 use ring::{
     digest,
@@ -119,7 +119,7 @@ async fn network_over(store: InMemoryStore, signers: &[&Signer]) -> (Desk, Arc<A
         async move { found.ok_or_else(|| std::io::Error::other("404")) }
     });
     let identities = identities.host("agents.example.org", &[Scope::Read, Scope::Run]);
-    let desk = Desk::over(store, Limits::default(), |server, keys| {
+    let desk = Desk::over(store, SystemOptions::default(), |server, keys| {
         server
             .keys(keys.clone())
             .identities(identities)

@@ -1,7 +1,7 @@
 //! Nobody takes the server's room from the others: neither one subject, nor strangers with the bodies that they send.
 
-use ghostlight_actors::actor::Limits;
-use ghostlight_server::{Scope, ServerLimits};
+use ghostlight_actors::actor::SystemOptions;
+use ghostlight_server::{Scope, ServerOptions};
 
 use crate::{
     client::{Answer, Client},
@@ -12,20 +12,20 @@ use crate::{
 const RUN: [Scope; 2] = [Scope::Read, Scope::Run];
 
 /// A server with keys and these bounds.
-async fn bounded(set: impl FnOnce(&mut ServerLimits)) -> Desk {
-    let mut limits = ServerLimits::default();
+async fn bounded(set: impl FnOnce(&mut ServerOptions)) -> Desk {
+    let mut limits = ServerOptions::default();
     set(&mut limits);
     let set_up = |server: ghostlight_server::Server, keys: &ghostlight_server::KeyFile| {
-        server.keys(keys.clone()).limits(limits)
+        server.keys(keys.clone()).options(limits)
     };
-    Desk::start(Limits::default(), set_up).await
+    Desk::start(SystemOptions::default(), set_up).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_subject_with_many_streams_leaves_room_for_the_others() {
     let desk = bounded(|limits| {
-        limits.subject_requests = 3;
-        limits.connections = 6;
+        limits.max_subject_requests = 3;
+        limits.max_connections = 6;
     })
     .await;
     let [ada, eve] = ["ada", "eve"].map(|name| desk.client_of(name, &RUN));
@@ -79,7 +79,7 @@ async fn the_body_of_a_stranger_is_not_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_that_only_they_can_prove_have_little_room_together() {
-    let desk = bounded(|limits| limits.unverified_bytes = 1_000).await;
+    let desk = bounded(|limits| limits.max_unverified_bytes = 1_000).await;
     let long = format!(r#"{{"text":"{}"}}"#, "x".repeat(1_000));
     let post = async |body: &str| {
         let headers = of_ghostlight(now_s(), body);

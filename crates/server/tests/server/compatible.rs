@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     contract::{Model, ModelContext, ModelError},
     run::{Agent, RunContext},
     testing::InMemoryStore,
@@ -176,9 +176,9 @@ async fn streamed(first: &'static str, second: &'static str) -> [String; 4] {
         calls,
     };
     let team = Agent::from_fn("desk", answers).model(model).into_team();
-    let mut limits = Limits::default();
+    let mut limits = SystemOptions::default();
     limits.gateway.base_pause = std::time::Duration::from_millis(1);
-    let system = System::builder(InMemoryStore::new()).limits(limits);
+    let system = System::builder(InMemoryStore::new()).options(limits);
     let server = Server::new(system.team(team.unwrap()).start().await.unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = listener.local_addr().unwrap();

@@ -3,14 +3,14 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     contract::RunFilter,
     definition::{Notification, RunNews},
     run::{Agent, Team},
     session::Turn,
     testing::InMemoryStore,
 };
-use ghostlight_server::{Deliveries, DeliverySettings, Server};
+use ghostlight_server::{Deliveries, DeliveryOptions, Server};
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinHandle};
 
@@ -26,7 +26,7 @@ const SIGNED_WITH: &str = env!("CARGO_PKG_NAME");
 
 /// Deliveries to this machine, with short pauses.
 pub(crate) fn deliveries(hosts: &[&str]) -> Deliveries {
-    let mut settings = DeliverySettings::default();
+    let mut settings = DeliveryOptions::default();
     settings.hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
     settings.networks = vec!["127.0.0.0/8".to_owned()];
     settings.first_pause = Duration::from_millis(50);
@@ -267,7 +267,7 @@ async fn servers_that_share_a_store_share_the_work() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_has_its_answer_posted_where_the_request_says_and_the_server_allows() {
     let receiver = Receiver::open(&[503]).await;
-    let desk = Desk::start(Limits::default(), |server, keys| {
+    let desk = Desk::start(SystemOptions::default(), |server, keys| {
         server
             .keys(keys.clone())
             .deliveries(deliveries(&["127.0.0.1", "*.example.org"]))
@@ -328,7 +328,7 @@ async fn a_private_address_gets_nothing_unless_it_is_allowed() {
     let team = team.notification(to);
     let system = System::builder(InMemoryStore::new()).team(team).start();
     let system = system.await.unwrap();
-    let mut settings = DeliverySettings::default();
+    let mut settings = DeliveryOptions::default();
     settings.first_pause = Duration::from_millis(400);
     settings.give_up = Duration::from_millis(100);
     settings.networks = vec!["10.0.0.0/8".to_owned()];
@@ -354,7 +354,7 @@ async fn a_private_address_gets_nothing_unless_it_is_allowed() {
     server.deliver(is_done).await;
     assert!(receiver.got().is_empty());
     let wrong = {
-        let mut settings = DeliverySettings::default();
+        let mut settings = DeliveryOptions::default();
         settings.networks = vec!["everywhere".to_owned()];
         Deliveries::new(settings)
     };

@@ -3,13 +3,13 @@
 use std::{path::PathBuf, time::Duration};
 
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     contract::Store,
     run::{Agent, RunContext, operations::Subscription},
     testing::InMemoryStore,
     vocabulary::{AgentError, Outcome, Question, Scope as State, ToolCall},
 };
-use ghostlight_server::{KeyFile, Scope, Server, ServerLimits};
+use ghostlight_server::{KeyFile, Scope, Server, ServerOptions};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
@@ -98,13 +98,13 @@ pub(crate) struct Desk {
 }
 
 /// A System with the desk and its helper, and a team that nobody outside may know of.
-pub(crate) async fn system(store: impl Store, limits: Limits) -> System {
+pub(crate) async fn system(store: impl Store, limits: SystemOptions) -> System {
     let helper = Agent::from_fn("helper", obey).description("helps");
     let desk = Agent::from_fn("desk", obey)
         .description("does what it is told")
         .agent(helper);
     let secret = Agent::from_fn("secret", obey);
-    let system = System::builder(store).limits(limits);
+    let system = System::builder(store).options(limits);
     let system = system
         .team(webhooks::of(desk.into_team().unwrap()))
         .team(webhooks::of(secret.into_team().unwrap()));
@@ -114,20 +114,23 @@ pub(crate) async fn system(store: impl Store, limits: Limits) -> System {
 impl Desk {
     /// A server without keys.
     pub(crate) async fn open() -> Self {
-        Self::start(Limits::default(), |server, _| server).await
+        Self::start(SystemOptions::default(), |server, _| server).await
     }
 
     /// A server that asks for keys.
     pub(crate) async fn locked() -> Self {
-        Self::start(Limits::default(), |server, keys| server.keys(keys.clone())).await
+        Self::start(SystemOptions::default(), |server, keys| {
+            server.keys(keys.clone())
+        })
+        .await
     }
 
-    pub(crate) async fn limited(limits: ServerLimits) -> Self {
-        Self::start(Limits::default(), |server, _| server.limits(limits)).await
+    pub(crate) async fn limited(limits: ServerOptions) -> Self {
+        Self::start(SystemOptions::default(), |server, _| server.options(limits)).await
     }
 
     pub(crate) async fn start(
-        limits: Limits,
+        limits: SystemOptions,
         set_up: impl FnOnce(Server, &KeyFile) -> Server,
     ) -> Self {
         Self::over(InMemoryStore::new(), limits, set_up).await
@@ -135,7 +138,7 @@ impl Desk {
 
     pub(crate) async fn over(
         store: impl Store,
-        limits: Limits,
+        limits: SystemOptions,
         set_up: impl FnOnce(Server, &KeyFile) -> Server,
     ) -> Self {
         use std::sync::atomic::{AtomicU32, Ordering};

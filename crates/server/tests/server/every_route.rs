@@ -6,7 +6,7 @@ mod table;
 
 use std::collections::BTreeSet;
 
-use ghostlight_actors::{actor::Limits, testing::InMemoryStore, vocabulary::Scope as State};
+use ghostlight_actors::{actor::SystemOptions, testing::InMemoryStore, vocabulary::Scope as State};
 use ghostlight_server::{
     Access, Admitted, Endpoint, Identities, KeySpec, PageFile, Scope, Visibility,
     axum::{Extension, routing::post},
@@ -111,23 +111,27 @@ impl Hers {
 /// A server with everything that it can have, and its routes.
 async fn desk() -> (Desk, Vec<Endpoint>) {
     let mut endpoints = Vec::new();
-    let desk = Desk::over(InMemoryStore::new(), Limits::default(), |server, keys| {
-        let none = |_| async { Err(std::io::Error::other("404")) };
-        let tells = async |Extension(asked): Extension<Admitted>| {
-            asked.subject().unwrap_or_default().to_owned()
-        };
-        let service = post(tells).get(tells).delete(tells);
-        let server = server
-            .keys(keys.clone())
-            .identities(Identities::new(none).host("example.org", &[Scope::Read]))
-            .deliveries(deliveries(&["127.0.0.1"]))
-            .visibility("desk", Visibility::Internal)
-            .team_schema(json!({}))
-            .page(PAGE)
-            .service("/service", Scope::Run, service);
-        endpoints = server.endpoints();
-        server
-    });
+    let desk = Desk::over(
+        InMemoryStore::new(),
+        SystemOptions::default(),
+        |server, keys| {
+            let none = |_| async { Err(std::io::Error::other("404")) };
+            let tells = async |Extension(asked): Extension<Admitted>| {
+                asked.subject().unwrap_or_default().to_owned()
+            };
+            let service = post(tells).get(tells).delete(tells);
+            let server = server
+                .keys(keys.clone())
+                .identities(Identities::new(none).host("example.org", &[Scope::Read]))
+                .deliveries(deliveries(&["127.0.0.1"]))
+                .visibility("desk", Visibility::Internal)
+                .team_schema(json!({}))
+                .page(PAGE)
+                .service("/service", Scope::Run, service);
+            endpoints = server.endpoints();
+            server
+        },
+    );
     (desk.await, endpoints)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ghostlight_server::{Server, ServerLimits};
+use ghostlight_server::{Server, ServerOptions};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -294,8 +294,8 @@ fn malformed(run: &str) -> Vec<(String, Vec<u16>)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn malformed_requests_are_refused_and_leave_the_server_as_it_was() {
-    let mut limits = ServerLimits::default();
-    limits.body_bytes = 1 << 20;
+    let mut limits = ServerOptions::default();
+    limits.max_body_bytes = 1 << 20;
     let desk = Desk::limited(limits).await;
     let run = desk.begin(&desk.client, "s", "hang").await;
     let all = malformed(&run);
@@ -360,7 +360,7 @@ async fn malformed_requests_are_refused_and_leave_the_server_as_it_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_senders_are_let_go_in_the_time_that_they_have_and_hold_up_nobody() {
-    let mut limits = ServerLimits::default();
+    let mut limits = ServerOptions::default();
     limits.header_time = Duration::from_millis(400);
     limits.body_time = Duration::from_millis(400);
     let desk = Desk::limited(limits).await;
@@ -457,10 +457,13 @@ async fn invented_methods_do_not_grow_the_metrics() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_says_two_things_decides_nothing() {
-    let desk = Desk::start(ghostlight_actors::actor::Limits::default(), |server, _| {
-        let service = ghostlight_server::axum::routing::post(|body: String| async { body });
-        server.service("/other", ghostlight_server::Scope::Run, service)
-    })
+    let desk = Desk::start(
+        ghostlight_actors::actor::SystemOptions::default(),
+        |server, _| {
+            let service = ghostlight_server::axum::routing::post(|body: String| async { body });
+            server.service("/other", ghostlight_server::Scope::Run, service)
+        },
+    )
     .await;
     let asks = desk.say(&desk.client, "s", "ask why?").await.is(202).json();
     let run = crate::desk::text_at(&asks, "/run/id");

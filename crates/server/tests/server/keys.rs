@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ghostlight_actors::actor::Limits;
-use ghostlight_server::{KeyFile, KeySpec, Scope, ServerLimits};
+use ghostlight_actors::actor::SystemOptions;
+use ghostlight_server::{KeyFile, KeySpec, Scope, ServerOptions};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -61,10 +61,10 @@ async fn a_key_opens_until_it_is_revoked_or_over_without_a_restart() {
 /// A stream may go on for days, so its key is judged again and again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_ends_when_its_key_is_revoked_or_over() {
-    let desk = Desk::start(Limits::default(), |server, keys| {
-        let mut limits = ServerLimits::default();
+    let desk = Desk::start(SystemOptions::default(), |server, keys| {
+        let mut limits = ServerOptions::default();
         limits.heartbeat = Duration::from_millis(50);
-        server.keys(keys.clone()).limits(limits)
+        server.keys(keys.clone()).options(limits)
     })
     .await;
     let scopes = [Scope::Read, Scope::Run];

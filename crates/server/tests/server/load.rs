@@ -17,7 +17,7 @@ use ghostlight_actors::{
     vocabulary::{AgentError, ModelResponse, Outcome, RunId},
 };
 use ghostlight_server::{
-    Problem, Server, ServerLimits,
+    Problem, Server, ServerOptions,
     axum::{http::header, response::IntoResponse as _},
 };
 use serde_json::json;
@@ -201,7 +201,7 @@ async fn a_hundred_readers_of_ten_runs_lose_no_event_and_a_slow_one_slows_nobody
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_is_let_go() {
-    let mut limits = ServerLimits::default();
+    let mut limits = ServerOptions::default();
     limits.stall = Duration::from_millis(300);
     let desk = Desk::limited(limits).await;
     // More than the buffers of two sockets hold.
@@ -226,8 +226,8 @@ async fn a_client_that_does_not_read_is_let_go() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_past_the_bound_wait_for_one_to_end() {
-    let mut limits = ServerLimits::default();
-    limits.connections = 2;
+    let mut limits = ServerOptions::default();
+    limits.max_connections = 2;
     limits.header_time = Duration::from_millis(500);
     let desk = Desk::limited(limits).await;
     let mut held = Vec::new();

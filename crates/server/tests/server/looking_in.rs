@@ -1,6 +1,6 @@
 //! What the operator sees of a System at work, and the definition with which a fork goes on.
 
-use ghostlight_actors::actor::Limits;
+use ghostlight_actors::actor::SystemOptions;
 use ghostlight_server::Scope;
 use serde_json::json;
 
@@ -8,8 +8,8 @@ use crate::desk::{Desk, text_at};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slots_topics_and_budgets_are_shown_as_they_are_used() {
-    let mut limits = Limits::default();
-    (limits.live_runs, limits.executor.concurrency) = (12, 5);
+    let mut limits = SystemOptions::default();
+    (limits.max_live_runs, limits.executor.concurrency) = (12, 5);
     let desk = Desk::start(limits, |server, _| server).await;
     let said = "/api/v1/sessions/desk/s/turns?wait=50";
     let said =

@@ -1,7 +1,7 @@
 //! What agents remember is listed, searched and forgotten; each subject's own alone.
 
 use ghostlight_actors::{
-    actor::Limits,
+    actor::SystemOptions,
     vocabulary::{Scope as State, SessionId},
 };
 use ghostlight_memory::{Import, Memory, MemoryDocument, StoredMemory};
@@ -43,7 +43,7 @@ async fn contents(client: &Client, query: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_memory_is_listed_searched_and_forgotten_in_its_scope() {
-    let desk = Desk::start(Limits::default(), |server, _| server).await;
+    let desk = Desk::start(SystemOptions::default(), |server, _| server).await;
     let client = &desk.client;
     remember(
         &desk,

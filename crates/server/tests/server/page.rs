@@ -1,6 +1,6 @@
 //! A page for browsers: its files, the token in its first address, and the cookie that keeps a key.
 
-use ghostlight_actors::actor::Limits;
+use ghostlight_actors::actor::SystemOptions;
 use ghostlight_server::{PageFile, Scope};
 use serde_json::json;
 
@@ -21,7 +21,7 @@ const FILES: &[PageFile] = &[
 ];
 
 async fn looked_at() -> Desk {
-    Desk::start(Limits::default(), |server, _| {
+    Desk::start(SystemOptions::default(), |server, _| {
         server.token(TOKEN).page(FILES)
     })
     .await

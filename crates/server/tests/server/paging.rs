@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use ghostlight_actors::{
-    actor::Limits,
+    actor::SystemOptions,
     contract::{
         Batch, Claim, Committed, MailboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
         StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
@@ -73,7 +73,7 @@ async fn a_run_that_is_read_page_by_page_is_read_about_once() {
         inner: InMemoryStore::new(),
         read: read.clone(),
     };
-    let desk = Desk::over(store, Limits::default(), |server, _| server).await;
+    let desk = Desk::over(store, SystemOptions::default(), |server, _| server).await;
     let said = desk.say(&desk.client, "s", "delegate count 400").await;
     let said = said.is(200).json();
     let tree = format!("/api/v1/runs/{}/tree", text_at(&said, "/run/id"));

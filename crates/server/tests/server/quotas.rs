@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ghostlight_actors::{
-    actor::{Limits, System},
+    actor::{System, SystemOptions},
     run::{Agent, RunContext},
     testing::{InMemoryStore, ScriptedModel},
     vocabulary::{AgentError, ModelResponse, Outcome, Usage},
@@ -36,8 +36,8 @@ async fn served(system: System, set_up: impl FnOnce(Server) -> Server) -> Client
 async fn of_a_hundred_callers_at_once_over_two_processes_as_many_as_allowed_are_let_in() {
     let store = InMemoryStore::new();
     let rule = |server: Server| server.quota(QuotaFor::Team, quota("10/1h"));
-    let one = desk::system(store.clone(), Limits::default()).await;
-    let two = desk::system(store.another_process(), Limits::default()).await;
+    let one = desk::system(store.clone(), SystemOptions::default()).await;
+    let two = desk::system(store.another_process(), SystemOptions::default()).await;
     let clients = [served(one, rule).await, served(two, rule).await];
     let mut callers = JoinSet::new();
     for number in 0..100 {
@@ -60,7 +60,7 @@ async fn of_a_hundred_callers_at_once_over_two_processes_as_many_as_allowed_are_
     }
     assert_eq!(let_in, 10);
     // Another life of the program knows it.
-    let three = desk::system(store.another_process(), Limits::default()).await;
+    let three = desk::system(store.another_process(), SystemOptions::default()).await;
     let client = served(three, rule).await;
     let path = "/api/v1/sessions/desk/t/turns";
     let refused = client.post(path, json!({ "text": "x" })).await;
@@ -72,7 +72,7 @@ async fn of_a_hundred_callers_at_once_over_two_processes_as_many_as_allowed_are_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_sent_again_costs_nothing_and_what_is_refused_takes_nothing() {
-    let desk = Desk::start(Limits::default(), |server, keys| {
+    let desk = Desk::start(SystemOptions::default(), |server, keys| {
         let server = server.quota(QuotaFor::Subject, quota("3/1h"));
         server.keys(keys.clone())
     })
@@ -332,7 +332,7 @@ async fn money_is_reserved_by_the_budget_settled_at_the_end_and_bounds_all_of_a_
 
 #[tokio::test]
 async fn a_quota_that_bounds_nobody_does_not_start() {
-    let system = crate::desk::system(InMemoryStore::new(), Limits::default()).await;
+    let system = crate::desk::system(InMemoryStore::new(), SystemOptions::default()).await;
     let server = Server::new(system).quota(QuotaFor::Tenant, quota("1/1h"));
     let error = server.check().unwrap_err().to_string();
     assert!(error.contains("no caller has a tenant"), "{error}");

@@ -1,6 +1,6 @@
 //! The JSON interface says turns, shows what became of them, and changes what is under way.
 
-use ghostlight_actors::{actor::Limits, vocabulary::Event};
+use ghostlight_actors::{actor::SystemOptions, vocabulary::Event};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, text_at};
@@ -331,8 +331,8 @@ async fn an_artifact_is_kept_by_a_browser_and_not_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_too_much_is_refused_with_the_time_to_try_again() {
-    let mut limits = Limits::default();
-    limits.live_runs = 1;
+    let mut limits = SystemOptions::default();
+    limits.max_live_runs = 1;
     let desk = Desk::start(limits, |server, _| server).await;
     desk.begin(&desk.client, "s", "hang").await;
     let refused = desk.say(&desk.client, "t", "well").await.is(503);

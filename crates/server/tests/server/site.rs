@@ -1,7 +1,7 @@
 //! Pages of other sites do not get in.
 
 use crate::desk::Desk;
-use ghostlight_actors::actor::Limits;
+use ghostlight_actors::actor::SystemOptions;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_keys_answers_under_the_names_of_this_machine_alone() {
@@ -30,7 +30,7 @@ async fn a_server_without_keys_answers_under_the_names_of_this_machine_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_other_sites_are_refused_but_for_those_that_are_let_in() {
-    let desk = Desk::start(Limits::default(), |server, _| {
+    let desk = Desk::start(SystemOptions::default(), |server, _| {
         server.origin("https://good.example")
     })
     .await;

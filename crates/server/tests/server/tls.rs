@@ -2,8 +2,8 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use ghostlight_actors::actor::Limits;
-use ghostlight_server::{Scope, ServerLimits};
+use ghostlight_actors::actor::SystemOptions;
+use ghostlight_server::{Scope, ServerOptions};
 use rcgen::{CertifiedKey, KeyPair};
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
@@ -61,7 +61,7 @@ async fn ask(connector: &TlsConnector, to: SocketAddr, request: &str) -> std::io
 async fn over_tls_requests_streams_and_cookies_are_served_and_in_clear_nothing_is() {
     let made = certificate();
     let config = serving(&made);
-    let desk = Desk::start(Limits::default(), |server, keys| {
+    let desk = Desk::start(SystemOptions::default(), |server, keys| {
         server.keys(keys.clone()).tls(config)
     })
     .await;
@@ -104,10 +104,10 @@ async fn over_tls_requests_streams_and_cookies_are_served_and_in_clear_nothing_i
 async fn a_client_that_never_ends_its_handshake_is_let_go_and_holds_up_nobody() {
     let made = certificate();
     let config = serving(&made);
-    let desk = Desk::start(Limits::default(), |server, _| {
-        let mut limits = ServerLimits::default();
+    let desk = Desk::start(SystemOptions::default(), |server, _| {
+        let mut limits = ServerOptions::default();
         limits.header_time = Duration::from_millis(200);
-        server.limits(limits).tls(config)
+        server.options(limits).tls(config)
     })
     .await;
     let mut silent = Vec::new();
@@ -131,7 +131,10 @@ async fn over_tls_http2_is_agreed_on_and_grpc_is_served() {
     use hyper_util::rt::{TokioExecutor, TokioIo};
 
     let made = certificate();
-    let desk = Desk::start(Limits::default(), |server, _| server.tls(serving(&made))).await;
+    let desk = Desk::start(SystemOptions::default(), |server, _| {
+        server.tls(serving(&made))
+    })
+    .await;
     let mut config = ClientConfig::clone(trusting(&made).config());
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let stream = TcpStream::connect(desk.client.to).await.unwrap();

@@ -10,7 +10,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use ghostlight_actors::actor::Limits;
+use ghostlight_actors::actor::SystemOptions;
 use ghostlight_server::{Issuer, QuotaFor, Scope};
 use parking_lot::Mutex;
 use ring::{
@@ -123,7 +123,7 @@ impl Provider {
     async fn desk(&self) -> Desk {
         let issuer = self.issuer();
         let quota = "2/1h".parse().unwrap();
-        Desk::start(Limits::default(), |server, _| {
+        Desk::start(SystemOptions::default(), |server, _| {
             server.issuer(issuer).quota(QuotaFor::Tenant, quota)
         })
         .await

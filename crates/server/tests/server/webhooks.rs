@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use ghostlight_actors::{
-    actor::Limits,
+    actor::SystemOptions,
     contract::RunFilter,
     definition::{Messenger, Webhook, WebhookSignature},
     run::Team,
@@ -126,7 +126,7 @@ async fn a_signed_request_is_a_turn_with_values_of_the_request_and_again_it_is_t
 async fn a_recorded_request_is_the_same_turn_after_a_restart_too() {
     let store = InMemoryStore::new();
     let locked = async |store| {
-        let locked = Desk::over(store, Limits::default(), |server, keys| {
+        let locked = Desk::over(store, SystemOptions::default(), |server, keys| {
             server.keys(keys.clone())
         });
         locked.await

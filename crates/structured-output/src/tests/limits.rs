@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::{
-    Limits, MAX_DEPTH, MAX_REPAIRS, ReadError, complete, parse, read, read_all, read_all_within,
-    read_within,
+    MAX_DEPTH, MAX_REPAIRS, ReadError, ReadOptions, complete, parse, read, read_all,
+    read_all_within, read_within,
 };
 use super::value;
 use crate::candidates;
@@ -15,9 +15,9 @@ fn steps_per_byte(text: &str) -> f64 {
     let mut cursor = Cursor::new(text, 0..text.len());
     let _ = candidates::find(
         &mut cursor,
-        &Limits {
+        &ReadOptions {
             depth: MAX_DEPTH,
-            ..Limits::default()
+            ..ReadOptions::default()
         },
     );
     (cursor.steps() as f64 - 500.0) / text.len().max(1) as f64
@@ -67,18 +67,18 @@ fn depth_is_what_the_limit_says() {
             limit: 128
         })
     );
-    let shallow = Limits {
+    let shallow = ReadOptions {
         depth: 3,
-        ..Limits::default()
+        ..ReadOptions::default()
     };
     assert!(read_within(&nested(3), &shallow).is_ok());
     assert_eq!(
         read_within(&nested(4), &shallow),
         Err(ReadError::TooDeep { at: 3, limit: 3 })
     );
-    let boundless = Limits {
+    let boundless = ReadOptions {
         depth: usize::MAX,
-        ..Limits::default()
+        ..ReadOptions::default()
     };
     assert!(read_within(&nested(MAX_DEPTH), &boundless).is_ok());
     assert!(read_within(&nested(MAX_DEPTH + 1), &boundless).is_err());
@@ -86,10 +86,10 @@ fn depth_is_what_the_limit_says() {
 
 #[test]
 fn length_and_number_of_values_are_limited() {
-    let limits = Limits {
+    let limits = ReadOptions {
         bytes: 10,
         values: 2,
-        ..Limits::default()
+        ..ReadOptions::default()
     };
     assert_eq!(
         read_within("[1234567890]", &limits),

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Number, Value};
 
-use super::super::{Limits, ReadError, RepairKind, complete, parse, read, read_all};
+use super::super::{ReadError, ReadOptions, RepairKind, complete, parse, read, read_all};
 use crate::candidates;
 use crate::cursor::Cursor;
 
@@ -60,7 +60,7 @@ fn hostile_text() -> impl Strategy<Value = String> {
 
 fn tolerant(text: &str) -> (Vec<candidates::Candidate>, u64) {
     let mut cursor = Cursor::new(text, 0..text.len());
-    let found = candidates::find(&mut cursor, &Limits::default()).unwrap_or_default();
+    let found = candidates::find(&mut cursor, &ReadOptions::default()).unwrap_or_default();
     (found, cursor.steps())
 }
 

@@ -23,7 +23,7 @@ pub(crate) use root::{Kind, Root};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct FileSettings {
+pub struct FilesSpec {
     /// The folder. It must exist.
     pub root: PathBuf,
     /// Whether files may be changed; they may not when left out.
@@ -42,7 +42,7 @@ pub struct FileSettings {
     pub keep_versions: usize,
 }
 
-impl Default for FileSettings {
+impl Default for FilesSpec {
     fn default() -> Self {
         Self {
             root: PathBuf::new(),
@@ -56,7 +56,7 @@ impl Default for FileSettings {
     }
 }
 
-impl FileSettings {
+impl FilesSpec {
     /// Settings for reading the files of a folder.
     pub fn reading(root: impl Into<PathBuf>) -> Self {
         Self {
@@ -98,10 +98,10 @@ pub enum FilesError {
 /// before the file is replaced atomically, so a call that is repeated after a crash finds its own change.
 ///
 /// ```
-/// use ghostlight_tools::{FileSettings, Files};
+/// use ghostlight_tools::{FilesSpec, Files};
 /// use ghostlight_actors::contract::Toolset;
 ///
-/// let files = Files::open(FileSettings::reading("."))?;
+/// let files = Files::open(FilesSpec::reading("."))?;
 /// let tools = files.tools().unwrap_or_default();
 /// assert!(tools.iter().any(|tool| tool.definition().name == "read_file"));
 /// # Ok::<(), ghostlight_tools::FilesError>(())
@@ -115,7 +115,7 @@ pub struct Files {
 #[derive(Debug)]
 struct Folder {
     root: Root,
-    settings: FileSettings,
+    settings: FilesSpec,
     /// Held while a file is changed.
     changing: Mutex<()>,
 }
@@ -125,7 +125,7 @@ impl Files {
     ///
     /// # Errors
     /// The folder cannot be opened, or a pattern cannot be read.
-    pub fn open(settings: FileSettings) -> Result<Self, FilesError> {
+    pub fn open(settings: FilesSpec) -> Result<Self, FilesError> {
         let root = Root::open(&settings.root, &settings.exclude)?;
         let write = settings.write;
         let folder = Arc::new(Folder {

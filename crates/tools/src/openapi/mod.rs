@@ -23,11 +23,11 @@ use parking_lot::Mutex;
 use reqwest::{Method, header::HeaderMap};
 
 pub use error::OpenApiError;
-pub use settings::OpenApiSettings;
+pub use settings::OpenApiSpec;
 
 use crate::{
     typed::blocking,
-    web::{Ask, Client, Resolver, SystemResolver, WebSettings},
+    web::{Ask, Client, Resolver, SystemResolver, WebSpec},
 };
 use call::{Api, OperationTool};
 use document::{DOCUMENT_BYTES, Document};
@@ -41,7 +41,7 @@ const OPERATIONS: usize = 2_000;
 ///
 /// ```
 /// use ghostlight_actors::{contract::Toolset, vocabulary::Effect};
-/// use ghostlight_tools::{OpenApi, OpenApiSettings};
+/// use ghostlight_tools::{OpenApi, OpenApiSpec};
 ///
 /// let document = r#"{
 ///     "openapi": "3.1.0",
@@ -51,7 +51,7 @@ const OPERATIONS: usize = 2_000;
 ///         "parameters": [{ "name": "number", "in": "path", "required": true, "schema": { "type": "integer" } }]
 ///     } } }
 /// }"#;
-/// let settings = OpenApiSettings::new("").base_url("https://parcels.example/v1");
+/// let settings = OpenApiSpec::new("").base_url("https://parcels.example/v1");
 /// let parcels = OpenApi::read(document, settings)?;
 /// let tools = parcels.tools().map_err(|error| error.message)?;
 /// assert_eq!(tools[0].definition().name, "track");
@@ -59,7 +59,7 @@ const OPERATIONS: usize = 2_000;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct OpenApi {
-    settings: OpenApiSettings,
+    settings: OpenApiSpec,
     resolver: Arc<dyn Resolver>,
     /// The tools; none until the document was fetched.
     tools: Mutex<Option<Vec<ToolHandle>>>,
@@ -78,7 +78,7 @@ impl OpenApi {
     ///
     /// # Errors
     /// The document cannot be read, or a setting is invalid.
-    pub fn open(settings: OpenApiSettings) -> Result<Self, OpenApiError> {
+    pub fn open(settings: OpenApiSpec) -> Result<Self, OpenApiError> {
         Self::with_resolver(settings, SystemResolver)
     }
 
@@ -87,7 +87,7 @@ impl OpenApi {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn with_resolver(
-        settings: OpenApiSettings,
+        settings: OpenApiSpec,
         resolver: impl Resolver,
     ) -> Result<Self, OpenApiError> {
         let fetched = ["https://", "http://"];
@@ -109,13 +109,13 @@ impl OpenApi {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn read(document: &str, settings: OpenApiSettings) -> Result<Self, OpenApiError> {
+    pub fn read(document: &str, settings: OpenApiSpec) -> Result<Self, OpenApiError> {
         Self::of(document, settings, Arc::new(SystemResolver))
     }
 
     fn of(
         text: &str,
-        settings: OpenApiSettings,
+        settings: OpenApiSpec,
         resolver: Arc<dyn Resolver>,
     ) -> Result<Self, OpenApiError> {
         let tools = tools(text, &settings, resolver.clone())?;
@@ -129,7 +129,7 @@ impl OpenApi {
     async fn fetch(&self) -> Result<(), OpenApiError> {
         let url = address(&self.settings.document)?;
         let client = Client::new(
-            &WebSettings {
+            &WebSpec {
                 max_bytes: DOCUMENT_BYTES + 1,
                 ..self.settings.web(&url)
             },
@@ -200,7 +200,7 @@ fn file(path: &Path) -> Result<String, OpenApiError> {
 /// The tools of a document.
 fn tools(
     text: &str,
-    settings: &OpenApiSettings,
+    settings: &OpenApiSpec,
     resolver: Arc<dyn Resolver>,
 ) -> Result<Vec<ToolHandle>, OpenApiError> {
     let document = Document::read(text)?;

@@ -8,13 +8,13 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
 use super::{OpenApiError, document::Document};
-use crate::web::WebSettings;
+use crate::web::WebSpec;
 
 /// The settings of an OpenAPI document's tools: the document, and how to call its API.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct OpenApiSettings {
+pub struct OpenApiSpec {
     /// The document: a file, or an `https` address, from which it is read when the System starts.
     pub document: String,
     /// The address of the API. When left out it is the address of the document's first server, and then neither
@@ -62,18 +62,18 @@ impl std::fmt::Debug for Reveal {
 }
 
 fn max_bytes() -> usize {
-    WebSettings::default().max_bytes
+    WebSpec::default().max_bytes
 }
 
 fn max_output() -> usize {
-    WebSettings::default().max_output
+    WebSpec::default().max_output
 }
 
 fn timeout_s() -> f64 {
-    WebSettings::default().timeout_s
+    WebSpec::default().timeout_s
 }
 
-impl OpenApiSettings {
+impl OpenApiSpec {
     /// Settings for this document, with defaults for the rest.
     pub fn new(document: impl Into<String>) -> Self {
         Self {
@@ -134,7 +134,7 @@ impl OpenApiSettings {
     }
 }
 
-impl OpenApiSettings {
+impl OpenApiSpec {
     /// The address of the API. The document's own address is used only if no secrets are sent there.
     pub(super) fn base(&self, document: &Document) -> Result<Url, OpenApiError> {
         if let Some(given) = &self.base_url {
@@ -184,8 +184,8 @@ impl OpenApiSettings {
     }
 
     /// The web settings that allow this address and no other.
-    pub(super) fn web(&self, url: &Url) -> WebSettings {
-        WebSettings {
+    pub(super) fn web(&self, url: &Url) -> WebSpec {
+        WebSpec {
             schemes: vec![url.scheme().to_owned()],
             hosts: url.host_str().map(|host| vec![host.to_owned()]),
             ports: url.port_or_known_default().into_iter().collect(),
@@ -193,7 +193,7 @@ impl OpenApiSettings {
             max_bytes: self.max_bytes,
             max_output: self.max_output,
             timeout_s: self.timeout_s,
-            ..WebSettings::default()
+            ..WebSpec::default()
         }
     }
 

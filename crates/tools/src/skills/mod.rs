@@ -42,12 +42,12 @@ const OFFERED: usize = 32 << 10;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct SkillSettings {
+pub struct SkillsSpec {
     /// Folders of skills, each skill in a folder of its own; or folders that are a skill themselves.
     pub folders: Vec<PathBuf>,
 }
 
-impl SkillSettings {
+impl SkillsSpec {
     /// The skills of these folders.
     pub fn of<P: Into<PathBuf>>(folders: impl IntoIterator<Item = P>) -> Self {
         Self {
@@ -233,7 +233,7 @@ impl Skills {
     ///
     /// # Errors
     /// A folder cannot be read, or two skills have one name.
-    pub fn open(settings: &SkillSettings) -> Result<Self, SkillsError> {
+    pub fn open(settings: &SkillsSpec) -> Result<Self, SkillsError> {
         let mut skills = Vec::new();
         for folder in &settings.folders {
             let root = Arc::new(Root::open(folder, &[".git".to_owned()])?);

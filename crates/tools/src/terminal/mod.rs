@@ -77,7 +77,7 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full"];
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct TerminalSettings {
+pub struct TerminalSpec {
     /// The folder in which commands run, and the only one that they may change. It must exist.
     pub root: PathBuf,
     /// The commands that may run, by their names; no other may.
@@ -124,7 +124,7 @@ pub enum Demand {
     Off,
 }
 
-impl Default for TerminalSettings {
+impl Default for TerminalSpec {
     fn default() -> Self {
         Self {
             root: PathBuf::new(),
@@ -145,7 +145,7 @@ impl Default for TerminalSettings {
     }
 }
 
-impl TerminalSettings {
+impl TerminalSpec {
     /// Settings for running these commands, with any safe arguments, in a folder.
     pub fn running<N: Into<String>>(
         root: impl Into<PathBuf>,
@@ -196,7 +196,7 @@ pub struct Terminal {
 
 #[derive(Debug)]
 struct Shared {
-    settings: TerminalSettings,
+    settings: TerminalSpec,
     /// The folder's path, with links resolved.
     root: PathBuf,
     launcher: Option<(PathBuf, [String; 2])>,
@@ -224,7 +224,7 @@ impl Terminal {
     ///
     /// # Errors
     /// The folder or a setting is invalid, or the machine lacks the demanded confinement.
-    pub fn open(settings: TerminalSettings) -> Result<Self, TerminalError> {
+    pub fn open(settings: TerminalSpec) -> Result<Self, TerminalError> {
         let failed = |source| TerminalError::Root {
             root: settings.root.clone(),
             source,
@@ -273,7 +273,7 @@ impl Toolset for Terminal {
 
 /// All variables that a command sees.
 fn environment(
-    settings: &TerminalSettings,
+    settings: &TerminalSpec,
     home: &Path,
     temporary: &Path,
 ) -> Result<Vec<(String, String)>, TerminalError> {
@@ -306,7 +306,7 @@ fn environment(
 type Launcher = Option<(PathBuf, [String; 2])>;
 
 fn find_launcher(
-    settings: &TerminalSettings,
+    settings: &TerminalSpec,
     root: &Path,
 ) -> Result<(Launcher, Confinement), TerminalError> {
     if settings.confinement == Demand::Off {

@@ -22,7 +22,7 @@ use reqwest::{
 };
 use rustls_platform_verifier::BuilderVerifierExt;
 
-use super::{WebError, WebSettings, address::is_public};
+use super::{WebError, WebSpec, address::is_public};
 
 /// Resolves the addresses of a host.
 pub trait Resolver: Send + Sync + 'static {
@@ -56,7 +56,7 @@ impl Resolver for SystemResolver {
 /// The rules for addresses.
 #[derive(Debug)]
 struct Rules {
-    settings: WebSettings,
+    settings: WebSpec,
     /// Networks that are not public but allowed.
     networks: Vec<IpNet>,
 }
@@ -201,10 +201,7 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    pub(crate) fn new(
-        settings: &WebSettings,
-        resolver: Arc<dyn Resolver>,
-    ) -> Result<Self, WebError> {
+    pub(crate) fn new(settings: &WebSpec, resolver: Arc<dyn Resolver>) -> Result<Self, WebError> {
         let networks = settings.allow_addresses.iter().map(|text| {
             let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
             network.map_err(|_| WebError::Setting(format!("`allow_addresses` holds {text:?}, which is no address or network such as 10.0.0.0/8")))
@@ -339,7 +336,7 @@ fn validator(etag: &str, modified: &str) -> Option<String> {
 }
 
 /// A client without automatic redirects, with time limits, and without a proxy, which would resolve names itself.
-pub(super) fn http_client(settings: &WebSettings) -> Result<reqwest::ClientBuilder, WebError> {
+pub(super) fn http_client(settings: &WebSpec) -> Result<reqwest::ClientBuilder, WebError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls =
         rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

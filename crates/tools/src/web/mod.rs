@@ -33,7 +33,7 @@ use serde::Deserialize;
 pub use client::{Resolver, SystemResolver};
 pub use poster::{PostError, Poster};
 pub use reading::{PageError, PageReader, ReadPage};
-pub use search::{Brave, SearXng, SearchHit, SearchProvider, SearchSettings};
+pub use search::{Brave, SearXng, SearchHit, SearchProvider, SearchSpec};
 
 use crate::typed::{blocking, typed};
 pub(crate) use client::{Ask, Client, Page};
@@ -48,7 +48,7 @@ const REMEMBERED: Duration = Duration::from_secs(3_600);
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct WebSettings {
+pub struct WebSpec {
     /// The allowed schemes: `https` when left out; `http` may be added.
     pub schemes: Vec<String>,
     /// The allowed hosts, such as `docs.rs` or `*.example.org`; all when left out.
@@ -72,10 +72,10 @@ pub struct WebSettings {
     /// Whether `web_fetch` obeys `robots.txt`; it does when left out.
     pub robots: bool,
     /// The search provider of `web_search`; there is no such tool when left out.
-    pub search: Option<SearchSettings>,
+    pub search: Option<SearchSpec>,
 }
 
-impl Default for WebSettings {
+impl Default for WebSpec {
     fn default() -> Self {
         Self {
             schemes: vec!["https".to_owned()],
@@ -112,7 +112,7 @@ pub struct Web {
 
 #[derive(Debug)]
 struct Shared {
-    settings: WebSettings,
+    settings: WebSpec,
     client: Client,
     robots: Mutex<HashMap<String, (Instant, Robots)>>,
 }
@@ -150,7 +150,7 @@ impl Web {
     ///
     /// # Errors
     /// A setting is invalid.
-    pub fn open(settings: WebSettings) -> Result<Self, WebError> {
+    pub fn open(settings: WebSpec) -> Result<Self, WebError> {
         Self::with_resolver(settings, SystemResolver)
     }
 
@@ -158,7 +158,7 @@ impl Web {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn with_resolver(settings: WebSettings, resolver: impl Resolver) -> Result<Self, WebError> {
+    pub fn with_resolver(settings: WebSpec, resolver: impl Resolver) -> Result<Self, WebError> {
         check_schemes(&settings)?;
         check_hosts("hosts", settings.hosts.iter().flatten())?;
         check_hosts("deny_hosts", &settings.deny_hosts)?;
@@ -195,7 +195,7 @@ impl Toolset for Web {
     }
 }
 
-fn check_schemes(settings: &WebSettings) -> Result<(), WebError> {
+fn check_schemes(settings: &WebSpec) -> Result<(), WebError> {
     let is_known = |scheme: &&String| matches!(scheme.as_str(), "http" | "https");
     match settings.schemes.iter().find(|scheme| !is_known(scheme)) {
         Some(scheme) => Err(WebError::Setting(format!(

@@ -5,7 +5,7 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
-use super::{Ask, Client, Resolver, SystemResolver, WebError, WebSettings};
+use super::{Ask, Client, Resolver, SystemResolver, WebError, WebSpec};
 
 /// The most bytes of a receiver's response that are read. Nothing is made of them.
 const MAX_RESPONSE: usize = 16 << 10;
@@ -32,7 +32,7 @@ impl Poster {
     ///
     /// # Errors
     /// A setting that is invalid.
-    pub fn new(settings: WebSettings) -> Result<Self, WebError> {
+    pub fn new(settings: WebSpec) -> Result<Self, WebError> {
         Self::with_resolver(settings, SystemResolver)
     }
 
@@ -40,10 +40,7 @@ impl Poster {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn with_resolver(
-        mut settings: WebSettings,
-        resolver: impl Resolver,
-    ) -> Result<Self, WebError> {
+    pub fn with_resolver(mut settings: WebSpec, resolver: impl Resolver) -> Result<Self, WebError> {
         settings.max_redirects = 0;
         settings.max_bytes = MAX_RESPONSE;
         Client::new(&settings, std::sync::Arc::new(resolver)).map(Self)

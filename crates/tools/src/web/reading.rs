@@ -10,13 +10,13 @@ use reqwest::{
 };
 
 use super::{
-    Client, Resolver, Shared, SystemResolver, WebError, WebSettings, address, check_schemes, get,
+    Client, Resolver, Shared, SystemResolver, WebError, WebSpec, address, check_schemes, get,
 };
 
 /// The most bytes of a validator that is kept.
 const MAX_VALIDATOR_BYTES: usize = 1_024;
 
-/// Reads pages of the web again and again: with the rules and bounds of [`WebSettings`], and only where they have
+/// Reads pages of the web again and again: with the rules and bounds of [`WebSpec`], and only where they have
 /// changed. Addresses that are not public are refused, also after a redirect.
 #[derive(Clone, Debug)]
 pub struct PageReader(Arc<Shared>);
@@ -58,7 +58,7 @@ impl PageReader {
     ///
     /// # Errors
     /// A setting is invalid.
-    pub fn open(settings: WebSettings) -> Result<Self, WebError> {
+    pub fn open(settings: WebSpec) -> Result<Self, WebError> {
         Self::with_resolver(settings, SystemResolver)
     }
 
@@ -66,7 +66,7 @@ impl PageReader {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn with_resolver(settings: WebSettings, resolver: impl Resolver) -> Result<Self, WebError> {
+    pub fn with_resolver(settings: WebSpec, resolver: impl Resolver) -> Result<Self, WebError> {
         check_schemes(&settings)?;
         Ok(Self(Arc::new(Shared {
             client: Client::new(&settings, Arc::new(resolver))?,

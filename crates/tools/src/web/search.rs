@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-use super::{WebError, WebSettings, client::http_client};
+use super::{WebError, WebSpec, client::http_client};
 use crate::typed::typed;
 
 /// How many bytes of a response are read.
@@ -46,7 +46,7 @@ pub trait SearchProvider: Send + Sync + 'static {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "provider", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
-pub enum SearchSettings {
+pub enum SearchSpec {
     /// A SearXNG server, whose settings must allow the format JSON.
     Searxng {
         /// Its address, such as `http://localhost:8080`.
@@ -70,7 +70,7 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    fn new(url: &str, settings: &WebSettings) -> Result<Self, WebError> {
+    fn new(url: &str, settings: &WebSpec) -> Result<Self, WebError> {
         let fault = |error: &dyn std::fmt::Display| {
             WebError::Setting(format!("the address of the search cannot be used: {error}"))
         };
@@ -127,7 +127,7 @@ impl SearXng {
     /// # Errors
     /// The address is invalid.
     pub fn new(url: &str) -> Result<Self, WebError> {
-        Endpoint::new(url, &WebSettings::default()).map(Self)
+        Endpoint::new(url, &WebSpec::default()).map(Self)
     }
 }
 
@@ -162,11 +162,11 @@ impl Brave {
         Self::at(
             "https://api.search.brave.com/res/v1",
             key,
-            &WebSettings::default(),
+            &WebSpec::default(),
         )
     }
 
-    fn at(url: &str, key: SecretString, settings: &WebSettings) -> Result<Self, WebError> {
+    fn at(url: &str, key: SecretString, settings: &WebSpec) -> Result<Self, WebError> {
         let endpoint = Endpoint::new(url, settings)?;
         Ok(Self { endpoint, key })
     }
@@ -258,10 +258,10 @@ fn eight() -> usize {
 }
 
 impl Searching {
-    pub(super) fn of(search: &SearchSettings, settings: &WebSettings) -> Result<Self, WebError> {
+    pub(super) fn of(search: &SearchSpec, settings: &WebSpec) -> Result<Self, WebError> {
         Ok(match search {
-            SearchSettings::Searxng { url } => Self::with(SearXng(Endpoint::new(url, settings)?)),
-            SearchSettings::Brave { api_key, url } => {
+            SearchSpec::Searxng { url } => Self::with(SearXng(Endpoint::new(url, settings)?)),
+            SearchSpec::Brave { api_key, url } => {
                 let url = url
                     .as_deref()
                     .unwrap_or("https://api.search.brave.com/res/v1");

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use ghostlight_tools::{FileSettings, Files};
+use ghostlight_tools::{Files, FilesSpec};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -69,7 +69,7 @@ impl Stage {
     }
 
     fn files(&self) -> Files {
-        Files::open(FileSettings::writing(&self.root)).unwrap()
+        Files::open(FilesSpec::writing(&self.root)).unwrap()
     }
 
     /// Nothing outside was changed, and nothing was added.
@@ -446,7 +446,7 @@ async fn nothing_makes_a_call_wait_or_fill_memory() {
 #[tokio::test]
 async fn a_folder_that_is_only_read_has_no_tool_that_writes() {
     let stage = Stage::new();
-    let files = Files::open(FileSettings::reading(&stage.root)).unwrap();
+    let files = Files::open(FilesSpec::reading(&stage.root)).unwrap();
     let tools = ghostlight_actors::contract::Toolset::tools(&files).unwrap();
     for tool in tools {
         let definition = tool.definition();
@@ -457,7 +457,7 @@ async fn a_folder_that_is_only_read_has_no_tool_that_writes() {
             definition.name
         );
     }
-    let mut settings = FileSettings::writing(&stage.root);
+    let mut settings = FilesSpec::writing(&stage.root);
     settings.extensions = Some(vec!["md".into()]);
     let only = Files::open(settings).unwrap();
     for path in ["x.sh", "md", "x.md.sh", ".md/x"] {
@@ -474,7 +474,7 @@ async fn a_folder_that_is_only_read_has_no_tool_that_writes() {
     )
     .await
     .unwrap();
-    assert!(Files::open(FileSettings::reading(Path::new("/does/not/exist"))).is_err());
+    assert!(Files::open(FilesSpec::reading(Path::new("/does/not/exist"))).is_err());
 }
 
 #[tokio::test]
@@ -560,7 +560,7 @@ async fn a_change_is_made_once_and_can_be_undone() {
 #[tokio::test]
 async fn former_contents_are_bounded() {
     let stage = Stage::new();
-    let mut settings = FileSettings::writing(&stage.root);
+    let mut settings = FilesSpec::writing(&stage.root);
     settings.keep_versions = 3;
     let files = Files::open(settings).unwrap();
     for number in 0..20 {

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use ghostlight_tools::{Terminal, TerminalSettings};
+use ghostlight_tools::{Terminal, TerminalSpec};
 use serde_json::json;
 
 use super::{
@@ -148,7 +148,7 @@ print('OWN METADATA')
 "#;
 
 /// The settings of commands that are started in one of the ways; `None` where this machine has it not.
-fn settings(stage: &Stage, wrappers: &[&str]) -> Option<TerminalSettings> {
+fn settings(stage: &Stage, wrappers: &[&str]) -> Option<TerminalSpec> {
     let all = stage.root.parent().unwrap();
     let secret = all.join("secret.txt");
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ghostlight_tools::{FileSettings, Files};
+use ghostlight_tools::{Files, FilesSpec};
 use serde_json::json;
 
 use super::{call_as, tool};
@@ -14,7 +14,7 @@ use super::{call_as, tool};
 #[tokio::test]
 async fn what_is_rewritten_keeps_who_reads_it_and_no_rights_of_its_owner() {
     let root = tempfile::tempdir().unwrap();
-    let files = Files::open(FileSettings::writing(root.path())).unwrap();
+    let files = Files::open(FilesSpec::writing(root.path())).unwrap();
     let write = tool(&files, "write_file");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     let path = root.path().join("a.txt");

@@ -8,7 +8,7 @@ use std::{
 };
 
 use ghostlight_actors::contract::{ToolContext, Toolset};
-use ghostlight_tools::{Demand, Terminal, TerminalError, TerminalSettings};
+use ghostlight_tools::{Demand, Terminal, TerminalError, TerminalSpec};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -42,7 +42,7 @@ impl Stage {
     }
 
     /// Commands of these rules, confined as a user has it.
-    pub(super) fn settings(&self, commands: Value) -> TerminalSettings {
+    pub(super) fn settings(&self, commands: Value) -> TerminalSpec {
         serde_json::from_value(json!({
             "root": self.root,
             "commands": commands,

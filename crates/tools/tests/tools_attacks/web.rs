@@ -10,7 +10,7 @@ use std::{
 };
 
 use ghostlight_tools::{
-    Web, WebSettings,
+    Web, WebSpec,
     web::{Resolver, SearXng, SearchProvider},
 };
 use parking_lot::Mutex;
@@ -179,7 +179,7 @@ fn names() -> Names {
     }
 }
 
-fn settings(more: Value) -> WebSettings {
+fn settings(more: Value) -> WebSpec {
     let mut all = json!({
         "schemes": ["http", "https"], "ports": [], "allow_addresses": ["127.0.0.1"],
         "timeout_s": 3, "robots": false, "max_bytes": 100_000,

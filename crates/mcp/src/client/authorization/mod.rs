@@ -46,7 +46,7 @@ const CLIENT_NAME: &str = "Ghostlight";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct OAuthSettings {
+pub struct OAuthSpec {
     /// The id of a client that is registered with the authorization server already.
     pub client_id: Option<String>,
     /// The secret of that id.
@@ -106,7 +106,7 @@ impl IdentityProvider {
     }
 }
 
-impl OAuthSettings {
+impl OAuthSpec {
     /// A client that is registered with the authorization server already.
     pub fn client(id: impl Into<String>, secret: Option<String>) -> Self {
         Self {
@@ -191,7 +191,7 @@ impl OAuthSettings {
 /// The authorization at one server.
 pub(super) struct Authorization {
     url: String,
-    settings: OAuthSettings,
+    settings: OAuthSpec,
     tokens: Tokens,
     asked: Mutex<Asked>,
 }
@@ -206,7 +206,7 @@ struct Asked {
 }
 
 impl Authorization {
-    pub(super) fn new(url: &str, settings: &OAuthSettings, tokens: Option<&Path>) -> Self {
+    pub(super) fn new(url: &str, settings: &OAuthSpec, tokens: Option<&Path>) -> Self {
         Self {
             url: url.to_owned(),
             settings: settings.clone(),
@@ -270,7 +270,7 @@ impl Authorization {
     /// Refuses an authorization server that the MCP server names and nobody here: it would be sent a secret.
     fn check_issuer(
         &self,
-        settings: &OAuthSettings,
+        settings: &OAuthSpec,
         resolved: &AuthorizationMetadataResolution,
     ) -> Result<(), AuthorizationError> {
         let metadata = &resolved.metadata;
@@ -414,7 +414,7 @@ impl Authorization {
     /// the server's own documents.
     async fn scopes(
         &self,
-        settings: &OAuthSettings,
+        settings: &OAuthSpec,
         manager: &AuthorizationManager,
         metadata: &AuthorizationMetadata,
         challenge: Option<&str>,

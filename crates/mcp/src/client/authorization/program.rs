@@ -28,7 +28,7 @@ use rmcp::transport::auth::{AuthorizationMetadata, OAuthTokenResponse, StoredCre
 use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use serde_json::{Map, Value, json};
 
-use super::{AuthorizationError, IdentityProvider, OAuthSettings, choose_provider};
+use super::{AuthorizationError, IdentityProvider, OAuthSpec, choose_provider};
 
 /// The largest file of a key or a token, and the largest answer, in bytes.
 const MAX_BYTES: usize = 64 << 10;
@@ -51,7 +51,7 @@ pub(super) enum Proof<'s> {
 }
 
 impl<'s> Proof<'s> {
-    pub(super) fn of(settings: &'s OAuthSettings) -> Option<Self> {
+    pub(super) fn of(settings: &'s OAuthSpec) -> Option<Self> {
         let key = settings.private_key_file.as_deref().map(Self::Key);
         let platform = settings.platform_token_file.as_deref().map(Self::Platform);
         let organisation = settings.identity_provider.as_ref().map(Self::Organisation);
@@ -64,7 +64,7 @@ type Parameters = Vec<(&'static str, String)>;
 /// Gets a token for the MCP server `resource`.
 pub(super) async fn authorize(
     proof: Proof<'_>,
-    settings: &OAuthSettings,
+    settings: &OAuthSpec,
     metadata: &AuthorizationMetadata,
     resource: &str,
 ) -> Result<StoredCredentials, AuthorizationError> {

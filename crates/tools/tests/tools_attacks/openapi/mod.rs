@@ -7,7 +7,7 @@ use ghostlight_actors::{
     contract::{ToolHandle, Toolset, ToolsetHandle},
     vocabulary::Effect,
 };
-use ghostlight_tools::{OpenApi, OpenApiError, OpenApiSettings, web::Resolver};
+use ghostlight_tools::{OpenApi, OpenApiError, OpenApiSpec, web::Resolver};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
@@ -27,8 +27,8 @@ fn base(server: &Server) -> String {
     format!("http://127.0.0.1:{}/v1", server.port)
 }
 
-fn settings(server: &Server) -> OpenApiSettings {
-    OpenApiSettings::new("")
+fn settings(server: &Server) -> OpenApiSpec {
+    OpenApiSpec::new("")
         .base_url(base(server))
         .allow_address("127.0.0.1")
 }
@@ -155,8 +155,8 @@ fn shop() -> Value {
     })
 }
 
-fn secret() -> OpenApiSettings {
-    OpenApiSettings::new("")
+fn secret() -> OpenApiSpec {
+    OpenApiSpec::new("")
         .base_url("https://shop.example/v1")
         .credential("key", "k-3141592")
 }
@@ -403,8 +403,8 @@ fn schemas_are_trees_of_what_a_caller_may_say() {
     );
 }
 
-fn secret_less() -> OpenApiSettings {
-    OpenApiSettings::new("").base_url("https://shop.example")
+fn secret_less() -> OpenApiSpec {
+    OpenApiSpec::new("").base_url("https://shop.example")
 }
 
 #[tokio::test]
@@ -482,10 +482,10 @@ async fn credentials_go_to_the_api_alone_and_no_model_reads_them() {
     // A document does not decide where they go.
     let error = OpenApi::read(
         &shop_text(),
-        OpenApiSettings::new("").credential("key", "k-3141592"),
+        OpenApiSpec::new("").credential("key", "k-3141592"),
     );
     assert!(error.unwrap_err().to_string().contains("base_url"));
-    OpenApi::read(&shop_text(), OpenApiSettings::new("")).unwrap();
+    OpenApi::read(&shop_text(), OpenApiSpec::new("")).unwrap();
     let error = OpenApi::read(&shop_text(), secret().credential("nobody", "x"));
     let error = error.unwrap_err();
     assert!(
@@ -520,7 +520,7 @@ async fn private_addresses_are_asked_only_where_the_team_allows_it() {
         "2130706433",
         "169.254.169.254",
     ] {
-        let settings = OpenApiSettings::new(file.to_str().unwrap())
+        let settings = OpenApiSpec::new(file.to_str().unwrap())
             .base_url(format!("http://{host}:{}/v1", server.port));
         let shop = OpenApi::with_resolver(settings, Here).unwrap();
         call(
@@ -534,14 +534,14 @@ async fn private_addresses_are_asked_only_where_the_team_allows_it() {
 
     // So it is with the document, which is fetched when the System starts.
     let address = format!("http://public.test:{}/document.json", server.port);
-    let fetched = |settings: OpenApiSettings| {
+    let fetched = |settings: OpenApiSpec| {
         OpenApi::with_resolver(settings.base_url(base(&server)), Here).unwrap()
     };
-    let refused = fetched(OpenApiSettings::new(&address));
+    let refused = fetched(OpenApiSpec::new(&address));
     refused.tools().unwrap_err();
     Toolset::open(&refused).await.unwrap_err();
     assert!(server.asked().is_empty());
-    let allowed = fetched(OpenApiSettings::new(&address).allow_address("127.0.0.1"));
+    let allowed = fetched(OpenApiSpec::new(&address).allow_address("127.0.0.1"));
     let before = allowed.revision();
     Toolset::open(&allowed).await.unwrap();
     assert_ne!(allowed.revision(), before);

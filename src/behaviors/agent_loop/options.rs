@@ -5,7 +5,7 @@ use ghostlight_actors::run::RunContext;
 /// The limits of an [`AgentLoop`](super::AgentLoop). A loop that reaches one stops with a typed
 /// reason and its partial answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoopLimits {
+pub struct LoopOptions {
     /// The most steps: model calls with their tool calls.
     pub steps: u32,
     /// The most turns in a row without progress: empty turns, and turns without the finishing tool
@@ -17,7 +17,7 @@ pub struct LoopLimits {
     pub repairs: u32,
 }
 
-impl LoopLimits {
+impl LoopOptions {
     /// The default limit on steps.
     pub const DEFAULT_STEPS: u32 = 40;
 
@@ -37,7 +37,7 @@ impl LoopLimits {
     }
 }
 
-impl Default for LoopLimits {
+impl Default for LoopOptions {
     fn default() -> Self {
         Self {
             steps: Self::DEFAULT_STEPS,

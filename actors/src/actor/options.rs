@@ -10,33 +10,33 @@ use super::{
 /// The bounds of a System.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct SystemOptions {
     /// How many turns may be on their way into sessions at once; past it `send` answers
     /// [`SystemError::Overloaded`](crate::actor::SystemError::Overloaded) at once.
-    pub admissions: usize,
+    pub max_admissions: usize,
     /// How many turns wait in one session.
-    pub queued_turns: usize,
+    pub max_queued_turns: usize,
     /// How many root runs are live at once; past it new turns are refused, and interrupted runs are left to other
     /// processes, or wait until others have ended.
-    pub live_runs: usize,
+    pub max_live_runs: usize,
     /// How long a run that waits for the outside stays in memory before it sleeps.
     pub linger: Duration,
     /// How long a session without anything to do stays in memory; 10 milliseconds at the least.
     pub passivate_after: Duration,
     /// How many sessions without anything to do stay in memory; past it those that have rested longest leave it.
     /// Their next turn reads them from the store.
-    pub idle_sessions: usize,
+    pub max_idle_sessions: usize,
     /// How often the System looks for messages that other processes posted to its runs. Messages of
     /// this process are seen at once. A store that hears of messages ([`Store::news`](crate::contract::Store::news))
     /// has the System look at once, and otherwise only every second, or less often if this is longer.
-    pub look: Duration,
+    pub poll_interval: Duration,
     /// The bound on a run's journal, in entries; past it operations fail as over budget.
     pub max_entries: u64,
     /// How often a run's function may crash without recording anything in between before its
     /// input counts as poison: a message that it received last is quarantined, a run that was
     /// delegated fails with [`AgentError::Crashed`](crate::vocabulary::AgentError::Crashed), any
     /// other run is parked with it. The count is durable; 0 is without bound.
-    pub poison_after: u32,
+    pub quarantine_after: u32,
     /// How many processes in a row may end with a run under way that records nothing in between before its input
     /// counts as poison, with the same consequences. From the third on it goes on after a random pause that grows to
     /// a minute at the most, so that the runs beside it get further meanwhile and are not taken for the cause. The count is
@@ -57,18 +57,18 @@ pub struct Limits {
     pub executor: ExecutorOptions,
 }
 
-impl Default for Limits {
+impl Default for SystemOptions {
     fn default() -> Self {
         Self {
-            admissions: 4096,
-            queued_turns: 64,
-            live_runs: 100_000,
+            max_admissions: 4096,
+            max_queued_turns: 64,
+            max_live_runs: 100_000,
             linger: Duration::from_secs(30),
             passivate_after: Duration::from_secs(300),
-            idle_sessions: 1_000,
-            look: Duration::from_millis(25),
+            max_idle_sessions: 1_000,
+            poll_interval: Duration::from_millis(25),
             max_entries: 100_000,
-            poison_after: 3,
+            quarantine_after: 3,
             fatal_after: 10,
             run_restarts: Intensity::new(10, Duration::from_secs(60)),
             run_backoff: Backoff::exponential(Duration::from_millis(50), Duration::from_secs(5)),
