@@ -191,7 +191,7 @@ mod tests {
         ],
         &["agent", "launch", "posting", "run_actor", "shared"],
         &[
-            "limits",
+            "options",
             "model_gateway",
             "services",
             "tool_call",

@@ -17,6 +17,7 @@ mod reach;
 mod rooms;
 mod sources;
 mod tokio_features;
+mod words;
 
 /// Fails with all findings at once: a developer wants the list, not the first of it.
 #[track_caller]
