@@ -9,6 +9,8 @@ mod deletion;
 mod fault;
 mod identity;
 mod inventory;
+#[cfg(target_os = "linux")]
+mod notices;
 mod opening;
 mod owner;
 mod reader;
@@ -17,6 +19,8 @@ mod schema;
 mod verification;
 mod writer;
 
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -24,6 +28,8 @@ use std::{
     time::Duration,
 };
 
+#[cfg(target_os = "linux")]
+use ghostlight_actors::contract::{BoxFuture, Notice};
 use ghostlight_actors::{
     contract::{
         Batch, Claim, Committed, Deleted, Expiry, Inventory, MailboxItem, RunFilter, RunRow,
@@ -96,6 +102,9 @@ struct Inner {
     readers: Arc<Readers>,
     /// The committer, or the reason why nothing can be written.
     committer: Result<Committer, StoreError>,
+    /// Tells of commits, from the first time that somebody waits for one; `None` where the kernel gives no watch.
+    #[cfg(target_os = "linux")]
+    notices: OnceLock<Option<notices::Notices>>,
 }
 
 impl SqliteStore {
@@ -180,6 +189,8 @@ impl SqliteStore {
                 health,
                 readers: Arc::new(readers),
                 committer,
+                #[cfg(target_os = "linux")]
+                notices: OnceLock::new(),
             }),
         }
     }
@@ -373,6 +384,22 @@ impl Store for SqliteStore {
 
     async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
         self.inner.readers.posted(after)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {
+        if of != Notice::Posted {
+            return None;
+        }
+        let notices = self.inner.notices.get_or_init(|| {
+            notices::Notices::watch(&self.inner.path)
+                .inspect_err(|error| {
+                    let store = self.inner.path.display();
+                    tracing::debug!(%store, %error, "the store's log is not watched, so the store is polled");
+                })
+                .ok()
+        });
+        notices.as_ref().map(notices::Notices::next)
     }
 
     async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
