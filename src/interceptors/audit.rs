@@ -160,6 +160,9 @@ fn line(at: u64, what: Value, run: String, operation: String, origin: Option<&Or
         line["session"] = json!(origin.session.as_ref().map(ToString::to_string));
         line["user"] = json!(origin.user);
         line["agent"] = json!(origin.agent);
+        if !origin.makers.is_empty() {
+            line["makers"] = json!(origin.makers);
+        }
         if let Some(approval) = &origin.approval {
             line["approver"] = json!(approval.by);
             line["decision"] = json!(approval.decision);

@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint};
 
-/// Decides which agents may call which tools. A forbidden call is not made: the model reads that it
+/// Decides which agents may call which tools. What is said of an agent holds for the agents that it makes too, whatever
+/// they are called. A forbidden call is not made: the model reads that it
 /// was denied, and observers get a [`GuardDecision`].
 ///
 /// Names are patterns, in which `*` stands for any characters and `?` for one. A blocked tool stays
@@ -83,19 +84,34 @@ impl Authorization {
         names.as_ref().map_err(Clone::clone)
     }
 
-    /// Why a call may not be made.
-    fn refusal(&self, agent: &str, tool: &str, effect: Effect) -> Option<String> {
+    /// Why a call may not be made by an agent with these names, of which the first is its own.
+    fn refusal<'a>(
+        &self,
+        mut agents: impl Iterator<Item = &'a str> + Clone,
+        tool: &str,
+        effect: Effect,
+    ) -> Option<String> {
         let names = match self.names() {
             Ok(names) => names,
             Err(fault) => return Some(format!("nothing may be called: {fault}")),
         };
-        if !self.agents.is_empty() && !names.agents.is_match(agent) {
+        if !self.agents.is_empty() && !agents.clone().any(|agent| names.agents.is_match(agent)) {
             return None;
         }
         let allowed = self.allowed.is_empty() || names.allowed.is_match(tool);
         let effective = self.effects.is_empty() || self.effects.contains(&effect);
         let may = allowed && effective && !names.blocked.is_match(tool);
-        (!may).then(|| format!("the agent {agent} is not authorised to call {tool}"))
+        (!may).then(|| {
+            let agent = agents.next().unwrap_or_default();
+            let made_by: Vec<&str> = agents.collect();
+            match made_by.is_empty() {
+                true => format!("the agent {agent} is not authorised to call {tool}"),
+                false => format!(
+                    "the agent {agent}, which {} made, is not authorised to call {tool}",
+                    made_by.join(" and ")
+                ),
+            }
+        })
     }
 }
 
@@ -116,7 +132,7 @@ impl Interceptor for Authorization {
         next: NextTool<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let definition = next.definition();
-        match self.refusal(cx.agent(), &definition.name, definition.effect) {
+        match self.refusal(cx.agents(), &definition.name, definition.effect) {
             Some(reason) => {
                 let (at, did) = (GuardedPoint::Arguments, GuardAction::Refused);
                 let decision = GuardDecision::new("authorization", at, did, &*reason);
@@ -138,7 +154,11 @@ mod tests {
             .agents(["desk*"])
             .allow(["read_*", "file.?"])
             .block(["*_admin"]);
-        let may = |agent, tool| rules.refusal(agent, tool, Effect::Read).is_none();
+        let may = |agent, tool| {
+            rules
+                .refusal([agent].into_iter(), tool, Effect::Read)
+                .is_none()
+        };
         for (agent, tool, expected) in [
             ("desk", "read_mail", true),
             ("desk", "file.a", true),
@@ -151,7 +171,15 @@ mod tests {
             assert_eq!(may(agent, tool), expected, "{agent} {tool}");
         }
         let readers = Authorization::new().effects([Effect::Read, Effect::Idempotent]);
-        assert!(readers.refusal("a", "x", Effect::Once).is_some());
-        assert!(readers.refusal("a", "x", Effect::Idempotent).is_none());
+        assert!(
+            readers
+                .refusal(["a"].into_iter(), "x", Effect::Once)
+                .is_some()
+        );
+        assert!(
+            readers
+                .refusal(["a"].into_iter(), "x", Effect::Idempotent)
+                .is_none()
+        );
     }
 }

@@ -18,6 +18,20 @@ pub struct Origin {
     pub user: Option<String>,
     /// The agent whose function makes the call.
     pub agent: String,
+    /// The agents that made this agent, from the agent of the team on, and those above it that were made with it; nobody
+    /// where the team has the agent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub makers: Vec<String>,
     /// The decision about a tool call that needed approval.
     pub approval: Option<Approved>,
+}
+
+impl Origin {
+    /// The names by which rules hold for the call: the agent's own, and those of its makers. A model chooses the name of an
+    /// agent that it makes, so whoever looks at the agent's own name alone is escaped by making one.
+    pub fn agents(&self) -> impl Iterator<Item = &str> + Clone {
+        std::iter::once(&self.agent)
+            .chain(&self.makers)
+            .map(String::as_str)
+    }
 }

@@ -353,9 +353,16 @@ impl ToolContext {
         self.operation
     }
 
-    /// The agent that calls.
+    /// The agent that calls. A rule by names looks at [`agents`](Self::agents).
     pub fn agent(&self) -> &str {
         &self.agent
+    }
+
+    /// The names by which rules hold for the call: the calling agent's own, and those of the agents that made it. See
+    /// [`Origin::agents`].
+    pub fn agents(&self) -> impl Iterator<Item = &str> + Clone {
+        let makers = self.origin.iter().flat_map(|origin| &origin.makers);
+        std::iter::once(&*self.agent).chain(makers.map(String::as_str))
     }
 
     /// The key under which an `idempotent` effect may be repeated: the same for every attempt

@@ -32,6 +32,10 @@ pub struct Pinned {
     /// What belongs to them belongs to this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<String>,
+    /// For an agent that is in no team: the agents that made it, each by the one before it, from the agent of the team
+    /// on. What a rule says of one of them by its name it says of this agent too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub makers: Vec<String>,
     /// The agents, shared by their runs. Each is built when it is first needed.
     #[serde(skip)]
     agents: Mutex<BTreeMap<AgentIn, Arc<PinnedAgent>>>,
@@ -40,7 +44,8 @@ pub struct Pinned {
 impl PartialEq for Pinned {
     fn eq(&self, other: &Self) -> bool {
         (&self.team, &self.tools, &self.own_tools) == (&other.team, &other.tools, &other.own_tools)
-            && (&self.made_by, &self.places) == (&other.made_by, &other.places)
+            && (&self.made_by, &self.places, &self.makers)
+                == (&other.made_by, &other.places, &other.makers)
     }
 }
 
@@ -53,6 +58,7 @@ impl Pinned {
             own_tools: BTreeMap::new(),
             made_by: None,
             places: Vec::new(),
+            makers: Vec::new(),
             agents: Mutex::default(),
         }
     }
@@ -135,6 +141,7 @@ impl Pinned {
             Some(maker) if self.places.is_empty() => vec![maker.clone()],
             Some(_) => self.places.clone(),
         };
+        let makers = self.makers_of(&path);
         Some(PinnedAgent {
             name: spec.name.as_str().into(),
             instructions: instructions.join("\n\n").into(),
@@ -144,10 +151,33 @@ impl Pinned {
             offered,
             path,
             places,
+            makers,
             spec,
             model,
             tools,
         })
+    }
+
+    /// The makers of the last agent of this path; nobody's for an agent of the team.
+    fn makers_of(&self, path: &[String]) -> Vec<String> {
+        let Some(maker) = &self.made_by else {
+            return Vec::new();
+        };
+        // Definitions that were stored before there were makers name the first and the last one elsewhere.
+        let mut makers = match self.makers.is_empty() {
+            true => self
+                .places
+                .last()
+                .into_iter()
+                .chain([maker])
+                .cloned()
+                .collect(),
+            false => self.makers.clone(),
+        };
+        let above = path.split_last().map_or(&[][..], |(_, above)| above);
+        makers.extend_from_slice(above);
+        makers.dedup();
+        makers
     }
 }
 
@@ -162,6 +192,9 @@ pub struct PinnedAgent {
     /// The agents of the team from the root's on: the path of this agent, or of the agent that made it. Names of this
     /// agent are resolved at the last one.
     pub places: Vec<String>,
+    /// The agents whose rules hold for it beside those of its own name, from the agent of the team on: those that made it,
+    /// and those above it that were made with it. Empty for an agent of the team.
+    pub makers: Vec<String>,
     /// The agent.
     pub spec: Arc<AgentSpec>,
     /// The registered name of its model.

@@ -245,6 +245,7 @@ impl Leg {
             root: Some(start.root),
             user: start.owner.clone(),
             agent: agent.name.to_string(),
+            makers: agent.makers.clone(),
             approval: None,
         };
         Self {

@@ -458,17 +458,26 @@ impl Registry {
         pinned
     }
 
-    /// Has those of these policies that are inherited watch over an agent and all below it, before
-    /// its own. One that cannot be made is kept too: it is refused with the agent.
-    pub(crate) fn inherit(&self, agent: &mut AgentSpec, policies: &[PolicySpec], path: &[String]) {
+    /// Gives an agent that is made, and all below it, the rules of its maker: the policies that are inherited, before its
+    /// own, and, where it has none itself, the approval of each tool and the bounds on calls and rejections. A policy that
+    /// cannot be made is kept too: it is refused with the agent.
+    pub(crate) fn inherit(&self, agent: &mut AgentSpec, (pinned, maker): (&Pinned, &PinnedAgent)) {
+        // The team's own policies apply to the agent anyway, as it belongs to the same team.
+        let policies = maker.spec.policies.iter().skip(pinned.team.policies.len());
         let inherited = |policy: &&PolicySpec| {
-            let made = self.make_policy(policy, path, String::new);
+            let made = self.make_policy(policy, &maker.places, String::new);
             made.map_or(true, |(_, policy)| policy.is_inherited())
         };
-        let inherited: Vec<PolicySpec> = policies.iter().filter(inherited).cloned().collect();
+        let inherited: Vec<PolicySpec> = policies.filter(inherited).cloned().collect();
         let mut open = vec![agent];
         while let Some(agent) = open.pop() {
             agent.policies.splice(..0, inherited.iter().cloned());
+            agent.max_calls = agent.max_calls.or(maker.spec.max_calls);
+            agent.max_rejections = agent.max_rejections.or(maker.spec.max_rejections);
+            for (tool, rule) in &maker.spec.approval {
+                let own = agent.approval.entry(tool.clone());
+                own.or_insert_with(|| rule.clone());
+            }
             open.extend(agent.agents.iter_mut());
         }
     }
@@ -502,6 +511,8 @@ impl Registry {
         let mut made = self.pin_in(&team, Some(&creator.places));
         made.made_by = Some(creator.spec.name.clone());
         made.places.clone_from(&creator.places);
+        made.makers.clone_from(&creator.makers);
+        made.makers.push(creator.spec.name.clone());
         for (name, tool) in &mut made.tools {
             if let Some(pinned) = pinned.tool(&creator.spec.name, name) {
                 tool.clone_from(pinned);

@@ -35,9 +35,12 @@ pub enum Assignee {
     /// definition is stored when the agent's run begins, and that run is pinned to it. The agent
     /// has the team's instructions and, if it names no model, its maker's model. It is alone in its
     /// team: it hands the conversation only to agents of its own.
+    ///
+    /// It has the rules of its maker: the policies that are inherited, the approval of each tool for which it has no rule
+    /// of its own, and what interceptors say of the maker by its name.
     Made(Box<AgentSpec>),
-    /// An agent that a model makes for this task, with the tool `create_agent`. The inherited
-    /// policies of its maker watch over it too.
+    /// An agent that a model makes for this task, with the tool `create_agent`. It has the rules of its maker, and the
+    /// bound on its maker's requests.
     MadeByModel(Box<AgentSpec>),
 }
 
@@ -69,11 +72,8 @@ impl Assignee {
             Self::Named(_) => return Ok((leg.pinned.clone(), None)),
             Self::Made(agent) | Self::MadeByModel(agent) => AgentSpec::clone(agent),
         };
+        leg.registry.inherit(&mut agent, (&leg.pinned, &leg.agent));
         if matches!(self, Self::MadeByModel(_)) {
-            // The team's own policies apply to the agent anyway, as it belongs to the same team.
-            let of_team = leg.pinned.team.policies.len();
-            let own = leg.agent.spec.policies.get(of_team..).unwrap_or_default();
-            leg.registry.inherit(&mut agent, own, &leg.agent.places);
             bound_requests(&mut agent, leg.agent.spec.context.as_ref());
         }
         let name = agent.name.clone();
