@@ -11,8 +11,9 @@ pub struct Turn {
     /// The caller's id of the turn: a turn that is sent twice under one id is one run. Without one
     /// the turn gets a fresh id.
     pub id: Option<String>,
-    /// The user who sends it. A session belongs to the first owner that a turn names; turns with
-    /// another owner, or without one, are refused.
+    /// The user who sends it. A session belongs to the owner that its first turn names; turns with
+    /// another owner, or without one, are refused. A session whose first turn names none belongs to
+    /// nobody, also later: everybody may speak in it, and the run of each turn is its speaker's.
     pub owner: Option<String>,
     /// The bounds of this turn's run, beyond the team's.
     pub budget: Budget,

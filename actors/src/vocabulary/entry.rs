@@ -544,7 +544,7 @@ pub struct SessionTurn {
     pub run: RunId,
     /// What was said.
     pub message: Arc<Message>,
-    /// The owner of the session.
+    /// The owner of the session, which the first turn names; nobody in a session that began without one.
     pub owner: Option<String>,
 }
 

@@ -270,3 +270,60 @@ async fn a_reader_of_a_tenant_sees_what_is_its_owners_and_changes_nothing() {
     assert_eq!(reader.runs(RunFilter::default()).await.unwrap().len(), 2);
     assert_eq!(reader.open_questions().await.unwrap().len(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_was_begun_without_an_owner_is_taken_over_by_nobody() {
+    let stage = Stage::new();
+    let system = stage.start(asker()).await;
+    let session = system.session("a", "s");
+    outcome(&session.send("quick").await.unwrap()).await;
+    // All may speak in what belongs to nobody, each for themselves, and it stays nobody's.
+    let hers = session.send(Turn::text("quick").owner("eve")).await;
+    let hers = hers.unwrap();
+    outcome(&hers).await;
+    let bobs = system.acting_for("bob").session("a", "s");
+    assert_eq!(bobs.log().await.unwrap().owner, None);
+    outcome(&bobs.send("quick").await.unwrap()).await;
+    outcome(&session.send("quick").await.unwrap()).await;
+    // The run of a turn is its speaker's.
+    assert!(foreign(
+        system.acting_for("bob").run(hers.id()).status().await
+    ));
+    // So it stays over rewinding, branching, export and import, and in the next process.
+    bobs.rewind(1).await.unwrap();
+    outcome(
+        &session
+            .send(Turn::text("quick").owner("eve"))
+            .await
+            .unwrap(),
+    )
+    .await;
+    bobs.rewind(0).await.unwrap();
+    outcome(
+        &session
+            .send(Turn::text("quick").owner("eve"))
+            .await
+            .unwrap(),
+    )
+    .await;
+    let branch = bobs.fork(0, "branch").await.unwrap();
+    let document = system.sessions().export(session.id()).await.unwrap();
+    let mut id = session.id().clone();
+    id.key = "imported".to_owned();
+    system.sessions().import(&document, id).await.unwrap();
+    let mut stage = stage;
+    stage.crash(&system).await;
+    let system = stage.start(asker()).await;
+    for key in ["s", branch.id().key.as_str(), "imported"] {
+        let session = system.session("a", key);
+        outcome(
+            &session
+                .send(Turn::text("quick").owner("eve"))
+                .await
+                .unwrap(),
+        )
+        .await;
+        let log = system.acting_for("bob").session("a", key).log().await;
+        assert_eq!(log.unwrap().owner, None, "{key}");
+    }
+}

@@ -235,7 +235,9 @@ impl AgentState {
         let now = services.clock.now();
         let start = first_start(run, &turn, &team, fold, id, now);
         let mut said = SessionTurn::new(turn_id, run, turn.message);
-        said.owner = turn.owner;
+        said.owner = turn
+            .owner
+            .filter(|_| fold.entries == 0 || fold.owner.is_some());
         let row = row_of(run, &start, team.pinned.team.version);
         let turn_started = Line::encode(now, &Entry::TurnStarted(Box::new(said.clone())));
         let run_started = Line::encode(now, &Entry::RunStarted(Box::new(start.clone())));

@@ -12,8 +12,8 @@ use crate::{
 };
 
 /// The party for which handles act. A session, its runs and its contents belong to the owner that
-/// the first turn names ([`Turn::owner`](crate::session::Turn::owner)); all methods and servers
-/// keep to one rule.
+/// the first turn names ([`Turn::owner`](crate::session::Turn::owner)), and for good to nobody where
+/// it names none; all methods and servers keep to one rule.
 ///
 /// | a handle of | what belongs to an owner | what belongs to nobody |
 /// |---|---|---|
