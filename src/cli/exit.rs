@@ -84,6 +84,7 @@ impl Failure {
                 | SystemError::SessionExists { .. }
                 | SystemError::UnknownSession { .. }
                 | SystemError::NoSuchTurn { .. }
+                | SystemError::OtherTurn { .. }
                 | SystemError::Document(_)
                 | SystemError::Foreign { .. } => Exit::Usage,
                 _ => Exit::Failed,

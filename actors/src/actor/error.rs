@@ -144,6 +144,19 @@ pub enum SystemError {
         /// The session.
         session: String,
     },
+    /// A turn has the id of another one, which was sent before with another message.
+    #[error(
+        "the turn {turn:?} was sent to session {session} before, with another message, as run {run}: \
+         send this one under an id of its own"
+    )]
+    OtherTurn {
+        /// The session.
+        session: String,
+        /// The id of both.
+        turn: String,
+        /// The run of the turn that was sent first.
+        run: RunId,
+    },
     /// The session's run waits for a person's answer.
     #[error("run {run} waits for an answer: answer it, or cancel it, and say this again")]
     Asking {

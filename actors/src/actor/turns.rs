@@ -125,9 +125,19 @@ impl Shared {
             return Ok(None);
         }
         let (fold, _) = folded(&self.services.store, session, u64::MAX).await?;
+        let session = session.to_string();
         if fold.owner.is_some() && fold.owner != turn.owner {
-            let session = session.to_string();
             return Err(SystemError::Foreign { session });
+        }
+        let sent = turn
+            .id
+            .as_ref()
+            .and_then(|id| Some((id, fold.turns.get(id)?)));
+        if let Some((id, known)) = sent
+            && !known.says(&turn.message)
+        {
+            let turn = id.clone();
+            return Err(SystemError::OtherTurn { session, turn, run });
         }
         Ok(Some(run))
     }

@@ -8,12 +8,12 @@ use std::{
 use bincode::config;
 use serde::{Deserialize, Serialize};
 
-use super::SessionFold;
+use super::{KnownTurn, SessionFold};
 use crate::vocabulary::{self, Digest, Message, RunId, Spent};
 
 const MAGIC: &[u8; 4] = b"GLCK";
 /// Raised with every change of [`Checkpoint`]; older checkpoints are dropped and rebuilt.
-const FORMAT: u32 = 7;
+const FORMAT: u32 = 8;
 /// The least growth, in entries, before a session gets a new checkpoint: the entries of two turns.
 const LEAST: u64 = 4;
 const HEADER: usize = MAGIC.len() + 4 + 4 + 32;
@@ -26,7 +26,7 @@ struct Checkpoint {
     entries: u64,
     messages: Vec<Arc<Message>>,
     active_agent: Option<String>,
-    turns: BTreeMap<String, RunId>,
+    turns: BTreeMap<String, KnownTurn>,
     owner: Option<String>,
     open: Option<RunId>,
     origin: Option<RunId>,

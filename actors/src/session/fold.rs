@@ -3,10 +3,14 @@ use std::{
     sync::Arc,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     contract::{EntryError, StoreError, StoredLine},
     safety::cut,
-    vocabulary::{Entry, Message, RunId, SessionTurn, Spent, Transcript, TurnEnd},
+    vocabulary::{
+        Digest, Entry, Message, RunId, SessionTurn, Spent, Transcript, TurnEnd, canonical,
+    },
 };
 
 /// The state to which a session's journal is folded: the conversation, the agent that answers next,
@@ -20,8 +24,8 @@ pub struct SessionFold {
     pub transcript: Transcript,
     /// The agent that answers the next turn; the team's root before the first.
     pub active_agent: Option<String>,
-    /// The runs of the turns, by the callers' ids.
-    pub turns: BTreeMap<String, RunId>,
+    /// The turns, by the callers' ids.
+    pub turns: BTreeMap<String, KnownTurn>,
     /// The owner of the session.
     pub owner: Option<String>,
     /// The run of the turn that has begun and not ended.
@@ -34,6 +38,27 @@ pub struct SessionFold {
     pub spent: Spent,
     /// The first characters of each turn that counts.
     pub titles: Vec<String>,
+}
+
+/// A turn that was sent to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct KnownTurn {
+    /// Its run.
+    pub run: RunId,
+    /// What tells its message from others; `None` for a turn that was said to a run under way.
+    pub said: Option<u64>,
+}
+
+impl KnownTurn {
+    /// Whether this is its message, as far as is known.
+    pub(crate) fn says(&self, message: &Message) -> bool {
+        self.said.is_none_or(|said| said == told_apart(message))
+    }
+}
+
+fn told_apart(message: &Message) -> u64 {
+    Digest::of(&canonical::to_vec(message)).short()
 }
 
 /// How many characters a turn's title has at most.
@@ -104,7 +129,8 @@ impl SessionFold {
         self.open = Some(turn.run);
         let said = turn.message.content();
         self.titles.push(cut(&said, TITLE).into_owned());
-        self.turns.insert(turn.turn, turn.run);
+        let (run, said) = (turn.run, Some(told_apart(&turn.message)));
+        self.turns.insert(turn.turn, KnownTurn { run, said });
         if self.owner.is_none() {
             self.owner = turn.owner;
         }
@@ -120,7 +146,9 @@ impl SessionFold {
 
     /// Notes turns that were said to a run under way. Sent again, they are the same turns.
     fn heard(&mut self, turns: Vec<String>, run: RunId) {
-        self.turns.extend(turns.into_iter().map(|turn| (turn, run)));
+        let known = KnownTurn { run, said: None };
+        self.turns
+            .extend(turns.into_iter().map(|turn| (turn, known)));
     }
 
     fn said(&mut self, messages: Vec<Arc<Message>>) {

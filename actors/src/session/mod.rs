@@ -10,7 +10,7 @@ mod turn;
 mod turn_queue;
 
 pub use checkpoint::{checkpoint_is_due, decode_checkpoint, encode_checkpoint};
-pub use fold::SessionFold;
+pub use fold::{KnownTurn, SessionFold};
 pub use log::{LoggedTurn, SessionLog};
 pub use turn::Turn;
 pub(crate) use turn_queue::{Admission, TurnQueue};

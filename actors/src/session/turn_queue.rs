@@ -29,6 +29,8 @@ pub(crate) enum Admission<T> {
     Overloaded(T),
     /// The session belongs to another owner.
     Foreign(T),
+    /// Another message was sent before under the turn's id, which this is; that turn's run.
+    Other(String, RunId, T),
 }
 
 impl<T> TurnQueue<T> {
@@ -83,9 +85,10 @@ impl<T> TurnQueue<T> {
         if is_foreign(fold, &turn) {
             return Admission::Foreign(reply);
         }
-        if let Some(run) = turn.id.as_ref().and_then(|id| fold.turns.get(id)) {
-            return Admission::Known(*run, reply);
-        }
+        let reply = match known(fold, &turn, reply) {
+            Ok(admission) => return admission,
+            Err(reply) => reply,
+        };
         if !self.busy {
             self.busy = true;
             return Admission::Begin(turn, reply);
@@ -109,19 +112,19 @@ impl<T> TurnQueue<T> {
 
     /// Takes out the waiting turns whose id has a run by now: they were sent twice, and their
     /// callers need not wait for another turn's end.
-    pub(crate) fn known(&mut self, fold: &SessionFold) -> Vec<(RunId, T)> {
-        let run_of = |turn: &Turn| {
-            let id = turn.id.as_ref().filter(|_| !is_foreign(fold, turn))?;
-            fold.turns.get(id).copied()
-        };
-        let (known, waiting) = std::mem::take(&mut self.waiting)
-            .into_iter()
-            .partition::<VecDeque<_>, _>(|(turn, _)| run_of(turn).is_some());
-        self.waiting = waiting;
-        let known = known.into_iter();
-        known
-            .filter_map(|(turn, reply)| Some((run_of(&turn)?, reply)))
-            .collect()
+    pub(crate) fn known(&mut self, fold: &SessionFold) -> Vec<Admission<T>> {
+        let mut found = Vec::new();
+        for (turn, reply) in std::mem::take(&mut self.waiting) {
+            if is_foreign(fold, &turn) {
+                self.waiting.push_back((turn, reply));
+                continue;
+            }
+            match known(fold, &turn, reply) {
+                Ok(admission) => found.push(admission),
+                Err(reply) => self.waiting.push_back((turn, reply)),
+            }
+        }
+        found
     }
 
     /// Whether turns wait.
@@ -132,6 +135,19 @@ impl<T> TurnQueue<T> {
     /// Removes all turns that wait, and returns their replies.
     pub(crate) fn clear(&mut self) -> impl Iterator<Item = T> + '_ {
         self.waiting.drain(..).map(|(_, reply)| reply)
+    }
+}
+
+/// The decision about a turn whose id was sent before; the reply is given back where it was not.
+fn known<T>(fold: &SessionFold, turn: &Turn, reply: T) -> Result<Admission<T>, T> {
+    let sent = turn
+        .id
+        .as_ref()
+        .and_then(|id| Some((id, fold.turns.get(id)?)));
+    match sent {
+        None => Err(reply),
+        Some((_, known)) if known.says(&turn.message) => Ok(Admission::Known(known.run, reply)),
+        Some((id, known)) => Ok(Admission::Other(id.clone(), known.run, reply)),
     }
 }
 
@@ -178,7 +194,9 @@ mod tests {
         let (mut fold, stranger) = (SessionFold::default(), Turn::text("b").owner("eve"));
         fold.owner = Some("ada".to_owned());
         let run = RunId::from_random(1);
-        fold.turns.insert("known".to_owned(), run);
+        let mut turn = SessionTurn::new("known", run, Message::user("c"));
+        turn.owner = Some("ada".to_owned());
+        fold.add(Entry::TurnStarted(Box::new(turn)));
         let own = |text: &str| Turn::text(text).owner("ada");
         for rule in [WhileBusy::Queue, WhileBusy::Refuse, WhileBusy::Steer] {
             let mut turn_queue = TurnQueue::new(9).while_busy(rule);
@@ -196,6 +214,8 @@ mod tests {
             );
             let again = turn_queue.offer(&fold, own("c").id("known"), 4);
             assert_eq!(again, Admission::Known(run, 4));
+            let other = turn_queue.offer(&fold, own("d").id("known"), 6);
+            assert_eq!(other, Admission::Other("known".to_owned(), run, 6));
             assert_eq!(
                 turn_queue.queue(&fold, own("d"), 5),
                 Admission::Queued,
@@ -219,7 +239,7 @@ mod tests {
         let run = RunId::from_random(1);
         let turn = SessionTurn::new("b", run, Message::user("x"));
         fold.add(Entry::TurnStarted(Box::new(turn)));
-        assert_eq!(turn_queue.known(&fold), [(run, 2)]);
+        assert_eq!(turn_queue.known(&fold), [Admission::Known(run, 2)]);
         turn_queue.set_busy(false);
         assert!(matches!(
             turn_queue.next(&fold),

@@ -254,3 +254,50 @@ async fn a_turn_that_comes_while_a_run_that_asks_is_recovered_is_told_that_it_as
         "{refused}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn another_turn_under_a_known_id_is_refused_and_the_same_one_is_the_same_run() {
+    let mut stage = Stage::new();
+    let first = system(&stage, WhileBusy::Queue).await;
+    let session = first.session("worker", "s");
+    let run = session.send(Turn::text("one").id("T1")).await.unwrap();
+    // Two wait under one id; the other text learns at once that it is none of them.
+    let waits = |text: &str| {
+        let (session, turn) = (session.clone(), Turn::text(text).id("T2"));
+        tokio::spawn(async move { session.send(turn).await })
+    };
+    let (waiting, again, other) = (waits("two"), waits("two"), waits("three"));
+    let refused = |said: Result<Run, SystemError>, id: &str, run: &Run| {
+        let said = said.map(|run| run.id()).unwrap_err().to_string();
+        let expected = format!(
+            "the turn {id:?} was sent to session worker/s before, with another message, as run {}: \
+             send this one under an id of its own",
+            run.id()
+        );
+        assert_eq!(said, expected);
+    };
+    refused(session.send(Turn::text("two").id("T1")).await, "T1", &run);
+    assert_eq!(text(&run).await, "one");
+    let second = waiting.await.unwrap().unwrap();
+    assert_eq!(again.await.unwrap().unwrap().id(), second.id());
+    refused(other.await.unwrap(), "T2", &second);
+    outcome(&second).await;
+    // So it is for other processes, and for the next.
+    let elsewhere = System::builder(stage.store.another_process())
+        .team(worker().into_team().unwrap())
+        .recover(false)
+        .start()
+        .await
+        .unwrap();
+    let there = elsewhere.session("worker", "s");
+    let same = there.send(Turn::text("one").id("T1")).await.unwrap();
+    assert_eq!(same.id(), run.id());
+    refused(there.send(Turn::text("two").id("T1")).await, "T1", &run);
+    elsewhere.stop().await.unwrap();
+    stage.crash(&first).await;
+    let next = system(&stage, WhileBusy::Queue).await;
+    let session = next.session("worker", "s");
+    let same = session.send(Turn::text("one").id("T1")).await.unwrap();
+    assert_eq!(same.id(), run.id());
+    refused(session.send(Turn::text("two").id("T1")).await, "T1", &run);
+}

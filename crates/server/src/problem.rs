@@ -135,6 +135,7 @@ impl From<SystemError> for Problem {
             SystemError::Asking { .. }
             | SystemError::Ended(_)
             | SystemError::UnderWay { .. }
+            | SystemError::OtherTurn { .. }
             | SystemError::SessionExists { .. }
             | SystemError::Refused { .. }
             | SystemError::OutOfReach { .. }

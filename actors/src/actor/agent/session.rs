@@ -105,6 +105,10 @@ impl AgentState {
                 let bound = self.shared.limits.max_queued_turns;
                 let _ = reply.send(Err(SystemError::Overloaded { what, bound }));
             }
+            Admission::Other(turn, run, reply) => {
+                let session = session.id.to_string();
+                let _ = reply.send(Err(SystemError::OtherTurn { session, turn, run }));
+            }
             Admission::Foreign(reply) => {
                 let session = session.id.to_string();
                 let _ = reply.send(Err(SystemError::Foreign { session }));
@@ -323,15 +327,21 @@ impl AgentState {
 
     /// Answers the callers of turns that have begun by now. The others wait for the run that is open now.
     fn answer_known(&mut self) {
-        if let Some(session) = &mut self.session
-            && let Some((fold, _)) = &session.loaded
-        {
-            for (run, reply) in session.turns.known(fold) {
-                let _ = reply.send(Ok(run));
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let Some((fold, _)) = &session.loaded else {
+            return;
+        };
+        let (known, waits) = (session.turns.known(fold), session.turns.has_waiting());
+        for admission in known {
+            match admission {
+                Admission::Known(run, reply) => drop(reply.send(Ok(run))),
+                other => self.admit(other),
             }
-            if session.turns.has_waiting() {
-                self.look_for_questions(Some(false));
-            }
+        }
+        if waits {
+            self.look_for_questions(Some(false));
         }
     }
 

@@ -297,7 +297,12 @@ async fn say(shared: Arc<Shared>, (key, mut kept, version): Record) -> String {
         turn.owner.clone_from(&schedule.owner);
         let session = System(shared.clone(), Acting::default())
             .session(team_of(&key), schedule.session_key());
-        if let Err(error) = session.send(turn).await {
+        let said = match session.send(turn).await {
+            // It was said before its text was changed.
+            Err(SystemError::OtherTurn { .. }) => Ok(()),
+            said => said.map(drop),
+        };
+        if let Err(error) = said {
             tracing::warn!(schedule = key, %error, "a turn could not be said; it is tried again");
             clock.sleep(RETRY).await;
             return key;

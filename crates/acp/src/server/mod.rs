@@ -321,7 +321,7 @@ fn not_open(session: &str) -> RpcError {
 
 fn failed(error: SystemError) -> RpcError {
     match &error {
-        SystemError::EmptyTurn => RpcError::invalid_params(error),
+        SystemError::EmptyTurn | SystemError::OtherTurn { .. } => RpcError::invalid_params(error),
         SystemError::UnknownSession { .. } | SystemError::Foreign { .. } => {
             RpcError::new(RpcError::NOT_FOUND, error.to_string())
         }
