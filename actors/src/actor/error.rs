@@ -132,6 +132,18 @@ pub enum SystemError {
         /// The error of its serialisation.
         error: String,
     },
+    /// The run's agent does not receive messages of this name.
+    #[error(
+        "run {run} receives no message {message:?}, so nothing was told; it receives: {received}"
+    )]
+    NotReceived {
+        /// The run.
+        run: RunId,
+        /// The name of the message.
+        message: String,
+        /// The names of those that it receives.
+        received: String,
+    },
     /// The turn says nothing.
     #[error("the turn says nothing: give it a text or a file")]
     EmptyTurn,

@@ -7,19 +7,26 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    EventStream, System, SystemError, TextStream, acting::Use, loaded::end_of,
-    observers::Subscription, poll_interval::PollInterval, recording::row_of,
+    EventStream, System, SystemError, TextStream,
+    acting::Use,
+    loaded::{end_of, pinned_team, start_of},
+    observers::Subscription,
+    poll_interval::PollInterval,
+    recording::row_of,
 };
 use crate::{
     contract::{
         ItemBody, MailboxItem, Notice, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
     },
+    definition::TeamSpec,
     run::{
         Recorded,
         operations::{self, AgentMessage, Allowance, TopicCounts},
     },
     session::Turn,
-    vocabulary::{AgentError, Answer, Message, Outcome, Part, RunEnd, RunId, SessionId, Spent},
+    vocabulary::{
+        AgentError, Answer, Message, Outcome, Part, RunEnd, RunId, SessionId, Spent, listed,
+    },
 };
 
 /// One lasting conversation with a team.
@@ -390,8 +397,9 @@ impl Run {
     /// Puts a typed message into the run's mailbox, for `RunContext::receive`.
     ///
     /// # Errors
-    /// [`SystemError::UnknownRun`] when the run has ended; [`SystemError::Foreign`]; what the store
-    /// fails with.
+    /// [`SystemError::UnknownRun`] when the run has ended; [`SystemError::Foreign`];
+    /// [`SystemError::NotReceived`] when its agent says which messages it receives, and this is none of them; what the
+    /// store fails with.
     pub async fn tell<M: AgentMessage>(&self, message: &M) -> Result<(), SystemError> {
         let value = serde_json::to_value(message).map_err(|error| SystemError::Unwritable {
             message: M::NAME,
@@ -401,16 +409,44 @@ impl Run {
     }
 
     /// Puts a message into the run's mailbox by the stable name of its type, for a program that does
-    /// not have the type. A value of another form is refused where it is received.
+    /// not have the type. A value of another form is set aside where it is received.
     ///
     /// # Errors
     /// As [`tell`](Self::tell).
     pub async fn tell_named(&self, name: &str, value: Value) -> Result<(), SystemError> {
         self.check(Use::Act).await?;
+        if let Some(received) = self.received().await?
+            && !received.iter().any(|received| received == name)
+        {
+            return Err(SystemError::NotReceived {
+                run: self.id,
+                message: name.to_owned(),
+                received: listed(received),
+            });
+        }
         let id = format!("tell/{}", self.system.shared().services.fresh_id());
         let name = name.to_owned();
         let body = ItemBody::Message { name, value };
         self.post(id, body).await.map(drop)
+    }
+
+    /// The names of the messages that the run's agent receives; `None` where it does not say.
+    async fn received(&self) -> Result<Option<Vec<String>>, SystemError> {
+        let shared = self.system.shared();
+        let Some(start) = start_of(&shared.services.store, self.id).await? else {
+            return Ok(None);
+        };
+        let known = shared.team(&start.team);
+        let names = |team: &TeamSpec| {
+            let received = team.received_by(&start.agent)?;
+            Some(received.into_iter().map(str::to_owned).collect())
+        };
+        Ok(
+            match known.filter(|known| known.digest == start.definition) {
+                Some(known) => names(&known.pinned.team),
+                None => names(&pinned_team(&shared.services.store, self.id).await?),
+            },
+        )
     }
 
     /// Tries a parked run again, with the code of this process.

@@ -57,6 +57,12 @@ pub struct AgentSpec {
     /// publisher's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub starts_on: Vec<String>,
+    /// The stable names of the messages that its function receives
+    /// ([`RunContext::receive`](crate::run::RunContext::receive)). Where there are any, whoever tells it a message of
+    /// another name hears which it receives. Any name is taken when left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub receives: Vec<String>,
     /// How many tool calls of one step run at once.
     pub parallel_tools: Option<u32>,
     /// How many tool calls of one answer are run, at least 1; 1,000 when left out. The model is told that the

@@ -219,6 +219,15 @@ impl TeamSpec {
         Ok(())
     }
 
+    /// The names of the messages that a run of this agent receives, itself or after it has handed its conversation on;
+    /// `None` where it does not say.
+    pub(crate) fn received_by(&self, agent: &str) -> Option<BTreeSet<&str>> {
+        let own = self.agent.find(agent)?;
+        let all = self.agent.walk();
+        let all = all.iter().flat_map(|(_, agent)| &agent.receives);
+        (!own.receives.is_empty()).then(|| all.map(String::as_str).collect())
+    }
+
     /// A topic whose events start an agent that publishes on it again, directly or through others.
     fn topic_that_feeds_itself(&self) -> Option<&str> {
         let mut feeds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

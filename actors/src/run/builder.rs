@@ -5,7 +5,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use super::{Behavior, BehaviorHandle, Intercept, Policy, PolicyHandle, Registry, RunContext};
+use super::{
+    Behavior, BehaviorHandle, Intercept, Policy, PolicyHandle, Registry, RunContext,
+    operations::AgentMessage,
+};
 use crate::{
     contract::{Model, ModelHandle, ToolHandle, ToolsetHandle},
     definition::{
@@ -360,6 +363,12 @@ impl Agent {
     /// Lets its model publish on these topics, with the tool `publish`.
     pub fn publishes<T: Into<String>>(self, topics: impl IntoIterator<Item = T>) -> Self {
         self.define(|spec| spec.publishes = topics.into_iter().map(Into::into).collect())
+    }
+
+    /// Says that its function receives messages of this type. Once it says so of one, a message of a name that it does not
+    /// receive is refused to whoever tells it.
+    pub fn receives<M: AgentMessage>(self) -> Self {
+        self.define(|spec| spec.receives.push(M::NAME.to_owned()))
     }
 
     /// Starts it for each event of these topics; the event is its task.

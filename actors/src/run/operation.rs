@@ -214,6 +214,9 @@ pub struct Wait<T> {
     pub wait_for: WaitFor,
     /// Makes the result from the arrival.
     pub finish: Box<dyn FnOnce(Arrival) -> Result<T, OperationError> + Send>,
+    /// For a message: whether it has the form that is waited for, or else why not. One that has not is set aside, and
+    /// the operation waits on.
+    pub(crate) reads: Option<fn(&Value) -> Result<(), String>>,
 }
 
 impl<T> Wait<T> {
@@ -222,8 +225,17 @@ impl<T> Wait<T> {
         wait_for: WaitFor,
         finish: impl FnOnce(Arrival) -> Result<T, OperationError> + Send + 'static,
     ) -> Self {
-        let finish = Box::new(finish);
-        Self { wait_for, finish }
+        Self {
+            wait_for,
+            finish: Box::new(finish),
+            reads: None,
+        }
+    }
+
+    /// Sets aside messages that this function cannot read.
+    pub(crate) fn reading(mut self, reads: fn(&Value) -> Result<(), String>) -> Self {
+        self.reads = Some(reads);
+        self
     }
 }
 
@@ -389,9 +401,11 @@ impl<T: 'static> Begin<T> {
                 gate: act.gate,
                 future: Box::pin(act.future.map(move |begin| begin.map(to))),
             }),
-            Self::Wait(wait) => Begin::Wait(Wait::new(wait.wait_for, move |arrival| {
-                (wait.finish)(arrival).map(to)
-            })),
+            Self::Wait(wait) => Begin::Wait(Wait {
+                wait_for: wait.wait_for,
+                finish: Box::new(move |arrival| (wait.finish)(arrival).map(to)),
+                reads: wait.reads,
+            }),
             Self::Write(write) => Begin::Write(write.map(to)),
             Self::Child(child) => Begin::Child(Child {
                 start: child.start,

@@ -192,13 +192,13 @@ pub enum Entry {
         /// Why.
         reason: AgentError,
     },
-    /// A message that the function had received is quarantined, because the function crashed on it
-    /// again and again: `receive` waits as if it had never come.
+    /// A message is quarantined: the function had received it and crashed on it again and again, or it does not have the
+    /// form that the function receives. `receive` waits as if it had never come.
     #[serde(alias = "set_aside")]
     Quarantined {
-        /// The operation that received it.
+        /// The operation that received it, or would have.
         op: OperationId,
-        /// How the function failed on the message.
+        /// How the function failed on the message, or what is wrong with its form.
         reason: AgentError,
     },
     /// The run is being cancelled. From here on its function is never run again.

@@ -257,11 +257,12 @@ pub enum Event {
         /// Why.
         reason: AgentError,
     },
-    /// A message is quarantined, because the function crashed on it again and again.
+    /// A message is quarantined, because the function crashed on it again and again, or because it does not have the
+    /// form that the function receives.
     MessageQuarantined {
-        /// The operation that had received it.
+        /// The operation that had received it, or would have.
         operation: OperationId,
-        /// How the function failed on the message.
+        /// How the function failed on the message, or what is wrong with its form.
         reason: AgentError,
     },
     /// The run is being cancelled.

@@ -1,15 +1,17 @@
 //! A message reaches the run that it is for, and no other.
 
 use ghostlight_actors::{
+    actor::System,
     run::{
         Agent, RunContext,
         operations::{AgentMessage, Spawned, Target},
     },
-    vocabulary::{AgentError, ErrorKind, Outcome},
+    vocabulary::{AgentError, ErrorKind, Event, Outcome},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use crate::stage::{Stage, ask, text};
+use crate::stage::{Stage, ask, pause, text};
 
 #[derive(Serialize, Deserialize)]
 struct Word(String);
@@ -100,4 +102,98 @@ async fn a_run_that_has_ended_is_told_nothing_and_the_teller_learns_that() {
     });
     let system = stage.start(above.agent(below)).await;
     assert_eq!(text(&ask(&system, "above", "go").await).await, "done");
+}
+
+#[derive(Serialize, Deserialize)]
+struct Number(u32);
+
+impl AgentMessage for Number {
+    const NAME: &'static str = "word";
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_the_wrong_form_is_set_aside_with_an_event_and_the_agent_goes_on() {
+    let agent = || {
+        Agent::from_fn("ear", |cx: RunContext| async move {
+            let (one, other) = (heard(&cx).await?, heard(&cx).await?);
+            Ok(Outcome::answer(format!("{one} {other}")))
+        })
+    };
+    let mut stage = Stage::new();
+    let system = stage.start(agent()).await;
+    let run = ask(&system, "ear", "listen").await;
+    // Some come before it waits, some while it does, and some in its next life.
+    run.tell(&Number(7)).await.unwrap();
+    run.tell(&Number(8)).await.unwrap();
+    run.tell(&word("first")).await.unwrap();
+    pause(1_000).await;
+    run.tell_named("word", json!({ "no": "word" }))
+        .await
+        .unwrap();
+    pause(1_000).await;
+    stage.crash(&system).await;
+    let system = stage.start(agent()).await;
+    let run = system.run(run.id());
+    run.tell(&Number(9)).await.unwrap();
+    run.tell(&word("second")).await.unwrap();
+    assert_eq!(text(&run).await, "first second");
+    let events = run.events().recorded().so_far().await.unwrap();
+    let aside = events.iter().filter_map(|record| match &record.event {
+        Event::MessageQuarantined { reason, .. } => Some(reason.to_string()),
+        _ => None,
+    });
+    let aside: Vec<String> = aside.collect();
+    assert_eq!(aside.len(), 4, "{aside:?}");
+    let told = "the message \"word\" does not have the form that is received: invalid type";
+    assert!(
+        aside.iter().all(|reason| reason.contains(told)),
+        "{aside:?}"
+    );
+}
+
+impl AgentMessage for Unit {
+    const NAME: &'static str = "unit";
+}
+
+#[derive(Serialize, Deserialize)]
+struct Unit;
+
+#[tokio::test(start_paused = true)]
+async fn whoever_tells_an_agent_what_it_does_not_receive_hears_what_it_receives() {
+    let stage = Stage::new();
+    let ear = Agent::from_fn("ear", |cx: RunContext| async move {
+        Ok(Outcome::answer(heard(&cx).await?))
+    });
+    let desk = Agent::from_fn("desk", |cx: RunContext| async move {
+        let child = cx.spawn("ear", "listen").await?;
+        let refused = cx.tell(&child, &Unit).await.unwrap_err();
+        cx.tell("ear", &word("heard")).await?;
+        // It does not say what it receives itself, so anything is taken.
+        cx.tell("desk", &Unit).await?;
+        let heard = cx.join(&child).await?.text;
+        cx.receive::<Unit>().await?;
+        Ok(Outcome::answer(format!("{heard}: {refused}")))
+    });
+    let system = stage
+        .start(desk.agent(ear.clone().receives::<Word>()))
+        .await;
+    let said = text(&ask(&system, "desk", "go").await).await;
+    let refused = "ear receives no message \"unit\", so nothing was told; it receives: word";
+    assert_eq!(said, format!("heard: {refused}"));
+
+    let stage = Stage::new();
+    let system = stage.start(ear.receives::<Word>()).await;
+    let run = ask(&system, "ear", "listen").await;
+    let elsewhere = System::builder(stage.store.another_process());
+    let elsewhere = elsewhere.recover(false).start().await.unwrap();
+    for run in [run.clone(), elsewhere.run(run.id())] {
+        let refused = run.tell_named("wrod", json!("hello")).await.unwrap_err();
+        let expected = format!(
+            "run {} receives no message \"wrod\", so nothing was told; it receives: word",
+            run.id()
+        );
+        assert_eq!(refused.to_string(), expected);
+    }
+    run.tell(&word("hello")).await.unwrap();
+    assert_eq!(text(&run).await, "hello");
 }

@@ -127,6 +127,7 @@ impl From<SystemError> for Problem {
             | SystemError::Fork(_)
             | SystemError::Definition(_)
             | SystemError::NotReloaded { .. }
+            | SystemError::NotReceived { .. }
             | SystemError::Unwritable { .. } => Self::invalid(detail()),
             SystemError::Answer { error, .. } => match error {
                 AnswerError::Unfit { .. } => Self::invalid(detail()),

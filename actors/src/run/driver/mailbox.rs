@@ -159,17 +159,25 @@ impl Driver {
         self.match_operation(leg, op)
     }
 
-    /// Gives the oldest message of this name to the first operation that waits for one.
+    /// Gives the oldest message of this name that has the right form to the first operation that waits for one.
     fn match_message(&mut self, leg: &Leg, name: &str) -> bool {
         let Some(op) = self.waits.receiver(name) else {
             return false;
         };
-        let Some((id, value)) = self.mailbox.message(name) else {
-            return false;
-        };
-        self.journal.acknowledge(id);
-        self.arrive(leg, op, Arrival::Message(value));
-        true
+        while let Some((id, value)) = self.mailbox.message(name) {
+            self.journal.acknowledge(id);
+            let Some(fault) = self.waits.misread(op, &value) else {
+                self.arrive(leg, op, Arrival::Message(value));
+                return true;
+            };
+            // Whoever sent it does not end an agent by it.
+            let fault = crate::safety::sanitize_line(&fault, 500);
+            let message =
+                format!("the message {name:?} does not have the form that is received: {fault}");
+            let reason = OperationError::new(ErrorKind::Malformed, message).into();
+            self.journal.append(&Entry::Quarantined { op, reason });
+        }
+        false
     }
 
     /// Gives an operation the items that came for it, if it waits. Items that do not end its

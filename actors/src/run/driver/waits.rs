@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use crate::{
     run::{
         WaitFor,
@@ -73,6 +75,12 @@ impl Waits {
     /// What an operation waits for.
     pub(super) fn of(&self, op: OperationId) -> Option<&WaitFor> {
         self.by_operation.get(&op).map(|(wait, _)| &wait.wait_for)
+    }
+
+    /// Why a message does not have the form for which this operation waits; `None` where it has.
+    pub(super) fn misread(&self, op: OperationId, message: &Value) -> Option<String> {
+        let (wait, _) = self.by_operation.get(&op)?;
+        (wait.reads?)(message).err()
     }
 
     /// The first operation that waits for a message of this name.

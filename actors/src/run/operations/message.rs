@@ -9,7 +9,7 @@ use crate::{
     run::{
         Arrival, Begin, Gate, Operation, OperationContext, Performing, RunContext, Wait, WaitFor,
     },
-    vocabulary::{Digest, ErrorKind, Message, OperationError, RunId, canonical},
+    vocabulary::{Digest, ErrorKind, Message, OperationError, RunId, canonical, listed},
 };
 
 /// A typed message to a running agent.
@@ -80,16 +80,17 @@ impl<M: AgentMessage> Operation for Receive<M> {
         if let Some(message) = self.at_once {
             return Begin::Ready(Ok(message()));
         }
-        Begin::Wait(Wait::new(
-            WaitFor::Message(self.name),
-            |arrival| match arrival {
-                Arrival::Message(value) => serde_json::from_value(value).map_err(|error| {
-                    let message = format!("a message {:?} does not read: {error}", M::NAME);
-                    OperationError::new(ErrorKind::Malformed, message)
-                }),
-                other => Err(unexpected(&other)),
-            },
-        ))
+        let wait = Wait::new(WaitFor::Message(self.name), |arrival| match arrival {
+            Arrival::Message(value) => serde_json::from_value(value).map_err(|error| {
+                let message = format!("a message {:?} does not read: {error}", M::NAME);
+                OperationError::new(ErrorKind::Malformed, message)
+            }),
+            other => Err(unexpected(&other)),
+        });
+        Begin::Wait(wait.reading(|value| match M::deserialize(value) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }))
     }
 }
 
@@ -180,11 +181,38 @@ impl Operation for Tell {
             let message = format!("nobody to tell: {:?} has no run in this tree", self.target);
             return Begin::failed(ErrorKind::NotFound, message);
         };
+        if let Some(agent) = agent_of(&cx, run)
+            && let Some(received) = cx.leg.pinned.team.received_by(&agent)
+            && !received.contains(self.name)
+        {
+            let message = format!(
+                "{agent} receives no message {:?}, so nothing was told; it receives: {}",
+                self.name,
+                listed(received)
+            );
+            return Begin::failed(ErrorKind::Malformed, message);
+        }
         match self.value {
             Ok(value) => post(&cx, run, self.name.to_owned(), value),
             Err(message) => Begin::failed(ErrorKind::Malformed, message),
         }
     }
+}
+
+/// The agent with which a run of the tree began, as far as this leg knows it.
+fn agent_of(cx: &OperationContext, run: RunId) -> Option<String> {
+    let start = cx.start();
+    let above = |steps: usize| start.path.iter().rev().nth(steps).cloned();
+    if run == cx.run {
+        return above(0);
+    }
+    if start.parent.is_some_and(|(parent, _)| parent == run) {
+        return above(1);
+    }
+    let books = cx.leg.books.lock();
+    let spawned = books.spawned.iter().find(|(_, spawned)| *spawned == run);
+    let root = || start.path.first().filter(|_| run == start.root).cloned();
+    spawned.map(|(name, _)| name.clone()).or_else(root)
 }
 
 /// Posts a message to a run.
@@ -197,7 +225,9 @@ pub(super) fn post(cx: &OperationContext, run: RunId, name: String, value: Value
 }
 
 impl RunContext {
-    /// Waits for the next message of this type from the run's mailbox.
+    /// Waits for the next message of this type from the run's mailbox. A message of this name that does not read as the
+    /// type is set aside: it leaves an event ([`Event::MessageQuarantined`](crate::vocabulary::Event::MessageQuarantined)),
+    /// and the run waits on.
     pub fn receive<M: AgentMessage>(&self) -> Performing<Receive<M>> {
         self.perform(Receive {
             name: Cow::Borrowed(M::NAME),
@@ -208,7 +238,8 @@ impl RunContext {
     /// Puts a message into the mailbox of another run of the tree, durably.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when the target has no run.
+    /// [`ErrorKind::NotFound`] when the target has no run; [`ErrorKind::Malformed`] when its agent says which messages it
+    /// receives ([`Agent::receives`](crate::run::Agent::receives)), and this is none of them.
     pub fn tell<M: AgentMessage>(
         &self,
         target: impl Into<Target>,
