@@ -1,7 +1,7 @@
 //! A chain of tools, without a model.
 
 use ghostlight_actors::{
-    definition::{AgentSpec, DELEGATE_PREFIX},
+    definition::{AgentSpec, DELEGATE_PREFIX, delegate_tool},
     run::{Behavior, RunContext},
     vocabulary::{AgentError, Outcome, ToolCall},
 };
@@ -83,10 +83,16 @@ impl ToolStep {
             }
             None => match serde_json::from_str(previous) {
                 Ok(Value::Object(object)) => Value::Object(object),
-                _ => json!({ first_argument(cx, &self.tool): previous }),
+                _ => json!({ first_argument(cx, &self.offered()): previous }),
             },
         };
-        ToolCall::new(format!("step-{number}"), self.tool.as_str(), arguments)
+        ToolCall::new(format!("step-{number}"), self.offered(), arguments)
+    }
+
+    /// The name under which the tool is offered: that of an agent may be too long for one.
+    fn offered(&self) -> String {
+        let agent = self.tool.strip_prefix(DELEGATE_PREFIX);
+        agent.map_or_else(|| self.tool.clone(), delegate_tool)
     }
 }
 

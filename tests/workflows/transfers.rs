@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ghostlight::{behaviors, tools::tool_fn};
 use ghostlight_actors::{
     actor::{Session, System, SystemBuilder, recording},
-    definition::{OnHandoff, Sees, TransferRules},
+    definition::{OnHandoff, Reach, Sees, TransferRules},
     run::{Agent, Registry, RunContext, replay},
     testing::{
         CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, check_transcript,
@@ -482,4 +482,44 @@ fn kind(part: &Part) -> &'static str {
         Part::Data(_) => "data",
         _ => "other",
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn agents_of_the_longest_names_are_reached_by_tools_that_every_provider_takes() {
+    let long = |name: &str| format!("{name}-{}", "x".repeat(63 - name.len()));
+    let (below, beside) = (long("below"), long("beside"));
+    let one = |name: &str| {
+        let told = format!("You are {name}.");
+        Agent::new(name).instructions(told).reach(Reach::Both)
+    };
+    let desk = Agent::new("desk").agent(one(&below)).agent(one(&beside));
+    let model = ScriptedModel::from_reply_fn(|request, _| {
+        let to = |prefix: &str, name: &str, argument: &str| {
+            let of = |tool: &&Arc<ToolDefinition>| {
+                tool.name.starts_with(prefix) && tool.description.contains(&format!(" {name}-x"))
+            };
+            let tool = request.tools.iter().find(of).unwrap();
+            acts([(tool.name.as_str(), json!({ argument: "go on" }))])
+        };
+        let messages = request.conversation.messages();
+        let mut results = messages.iter().flat_map(|message| message.tool_results());
+        match &request.instructions {
+            told if told.starts_with("You are below") => "did it".into(),
+            told if told.starts_with("You are beside") => "did it all".into(),
+            _ if results.any(|result| result.text == "did it") => {
+                to("transfer_to_", "beside", "request")
+            }
+            _ => to("delegate_to_", "below", "task"),
+        }
+    });
+    let (outcome, legs) = run(desk, model.clone(), None).await;
+    assert_eq!(outcome, Outcome::answer("did it all"));
+    assert_eq!(legs.last(), Some(&beside), "{legs:?}");
+    let names: Vec<String> = model.requests()[0]
+        .tools
+        .iter()
+        .map(|tool| tool.name.clone())
+        .collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    assert!(names.iter().all(|name| name.len() <= 64), "{names:?}");
 }

@@ -36,7 +36,8 @@ pub use notification::{Notification, RunNews};
 pub use on_handoff::{OnHandoff, Sees};
 pub(crate) use pinned::is_engine_tool;
 pub use pinned::{
-    CLARIFY, DELEGATE_PREFIX, GIVEN_BACK, PUBLISH, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX,
+    CLARIFY, DELEGATE_PREFIX, GIVEN_BACK, PUBLISH, Pinned, PinnedAgent, TAKEN_OVER,
+    TRANSFER_PREFIX, delegate_tool, transfer_tool,
 };
 pub use schedule::{Missed, Schedule};
 pub use team::{Durability, ModelSpec, TeamSpec, ToolSpec};

@@ -124,9 +124,9 @@ impl Pinned {
             .iter()
             .filter_map(|tool| self.tool(name, tool).cloned());
         let tools: ToolSet = tools.collect();
-        let offered = offered(&lineage, top, &tools);
+        let (offered, shortened) = offered(&lineage, top, &tools);
         let output = spec.output.clone().map(|schema| {
-            let name = format!("{}_answer", spec.name).replace('-', "_");
+            let name = shortened_name(format!("{}_answer", spec.name).replace('-', "_"));
             Arc::new(OutputSchema {
                 name,
                 schema,
@@ -149,6 +149,7 @@ impl Pinned {
             settings: Arc::new(spec.settings.clone()),
             output,
             offered,
+            shortened,
             path,
             places,
             makers,
@@ -203,6 +204,8 @@ pub struct PinnedAgent {
     pub tools: ToolSet,
     /// Its own tools, and those that reach other agents.
     pub offered: ToolSet,
+    /// The agents whose names are too long to stand whole in the names of the tools that reach them, by these tools.
+    pub(crate) shortened: BTreeMap<String, String>,
     /// The team's instructions and its own.
     pub instructions: Arc<str>,
     /// The team's instructions alone.
@@ -214,6 +217,21 @@ pub struct PinnedAgent {
 }
 
 impl PinnedAgent {
+    /// The agent that a tool of this name hands the conversation to. Whether it is offered is not looked at.
+    pub(crate) fn transfers_to<'a>(&'a self, tool: &'a str) -> Option<&'a str> {
+        self.reached(TRANSFER_PREFIX, tool)
+    }
+
+    /// The agent that a tool of this name gives a task to. Whether it is offered is not looked at.
+    pub(crate) fn delegates_to<'a>(&'a self, tool: &'a str) -> Option<&'a str> {
+        self.reached(DELEGATE_PREFIX, tool)
+    }
+
+    fn reached<'a>(&'a self, prefix: &str, tool: &'a str) -> Option<&'a str> {
+        let agent = tool.strip_prefix(prefix)?;
+        Some(self.shortened.get(tool).map_or(agent, String::as_str))
+    }
+
     /// The rule by which somebody is asked before this tool is called; `None` when nobody is.
     pub fn approval_of(&self, tool: &ToolDefinition) -> Option<ApprovalRule> {
         let own = match &tool.approval {
@@ -245,27 +263,59 @@ pub const TAKEN_OVER: &str = "[You have taken over this conversation.";
 /// The beginning of the engine's note to an agent that gets a conversation back. The giver and the reason follow.
 pub const GIVEN_BACK: &str = "[You have this conversation again.";
 
+/// The most characters that providers take in the name of a tool, or of a schema.
+const LONGEST_NAME: usize = 64;
+
+/// The name of the tool that hands the conversation to this agent: the prefix [`TRANSFER_PREFIX`] and the agent's name. A
+/// name that providers would refuse for its length is cut, and ends in a digest of the whole.
+pub fn transfer_tool(agent: &str) -> String {
+    shortened_name(format!("{TRANSFER_PREFIX}{agent}"))
+}
+
+/// The name of the tool that gives a task to this agent: the prefix [`DELEGATE_PREFIX`] and the agent's name, cut as
+/// [`transfer_tool`] says.
+pub fn delegate_tool(agent: &str) -> String {
+    shortened_name(format!("{DELEGATE_PREFIX}{agent}"))
+}
+
+fn shortened_name(name: String) -> String {
+    if name.chars().count() <= LONGEST_NAME {
+        return name;
+    }
+    let digest = Digest::of(name.as_bytes()).to_string();
+    let digest = digest.get(..8).unwrap_or_default();
+    let kept: String = name.chars().take(LONGEST_NAME - 1 - digest.len()).collect();
+    format!("{kept}_{digest}")
+}
+
 /// Whether the engine gives the last agent of a lineage a tool of this name. An agent may have thousands beside it, so
 /// the tools themselves are not made.
 pub(crate) fn is_engine_tool(lineage: &[&AgentSpec], name: &str) -> bool {
     let Some(agent) = lineage.last() else {
         return false;
     };
-    if let Some(to) = name.strip_prefix(TRANSFER_PREFIX) {
-        return transfers(lineage, None)
-            .iter()
-            .any(|agent| agent.name == to);
+    if name.starts_with(TRANSFER_PREFIX) {
+        let mut reached = transfers(lineage, None).into_iter();
+        return reached.any(|agent| transfer_tool(&agent.name) == name);
     }
-    if let Some(to) = name.strip_prefix(DELEGATE_PREFIX) {
+    if name.starts_with(DELEGATE_PREFIX) {
         let mut below = agent.agents.iter();
-        return below.any(|child| child.name == to && child.reach.delegates());
+        return below.any(|child| child.reach.delegates() && delegate_tool(&child.name) == name);
     }
     given(agent).any(|tool| tool.name == name)
 }
 
-/// The tools that the last agent of a lineage is offered.
-fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet {
-    let reach = |prefix: &str, agent: &AgentSpec, what: &str, argument: &str, about: &str| {
+/// The tools that the last agent of a lineage is offered, and the agents whose names had to be cut, by their tools.
+fn offered(
+    lineage: &[&AgentSpec],
+    top: Option<&str>,
+    own: &ToolSet,
+) -> (ToolSet, BTreeMap<String, String>) {
+    let mut shortened = BTreeMap::new();
+    let mut reach = |name: String, agent: &AgentSpec, what: &str, argument: &str, about: &str| {
+        if !name.ends_with(&agent.name) {
+            shortened.insert(name.clone(), agent.name.clone());
+        }
         let description = format!("{what} {}: {}", agent.name, agent.description);
         let parameters = serde_json::json!({
             "type": "object",
@@ -273,39 +323,32 @@ fn offered(lineage: &[&AgentSpec], top: Option<&str>, own: &ToolSet) -> ToolSet 
             "required": [argument],
             "additionalProperties": false,
         });
-        let tool = ToolDefinition::new(format!("{prefix}{}", agent.name), description.trim_end());
+        let tool = ToolDefinition::new(name, description.trim_end());
         Arc::new(tool.parameters(parameters).effect(Effect::Read))
     };
-    let transfers = transfers(lineage, top).into_iter().map(|agent| {
+    let mut reached: Vec<Arc<ToolDefinition>> = Vec::new();
+    for agent in transfers(lineage, top) {
         let what = "Hands the whole conversation to the agent";
-        reach(
-            TRANSFER_PREFIX,
-            agent,
-            what,
-            "request",
-            "What the agent is to do.",
-        )
-    });
+        let (name, about) = (transfer_tool(&agent.name), "What the agent is to do.");
+        reached.push(reach(name, agent, what, "request", about));
+    }
     let agent = lineage.last();
-    let delegates = agent
-        .map_or(&[][..], |agent| &agent.agents)
-        .iter()
-        .filter(|child| child.reach.delegates())
-        .map(|agent| {
-            let what = "Gives a task to the agent and returns its answer. The agent";
-            let about = "The task, complete: the agent sees nothing else.";
-            let tool = reach(DELEGATE_PREFIX, agent, what, "task", about);
-            match &agent.input {
-                Some(schema) => {
-                    let tool = ToolDefinition::clone(&tool);
-                    Arc::new(tool.parameters(schema.clone()))
-                }
-                None => tool,
+    let below = agent.map_or(&[][..], |agent| &agent.agents);
+    for child in below.iter().filter(|child| child.reach.delegates()) {
+        let what = "Gives a task to the agent and returns its answer. The agent";
+        let about = "The task, complete: the agent sees nothing else.";
+        let tool = reach(delegate_tool(&child.name), child, what, "task", about);
+        reached.push(match &child.input {
+            Some(schema) => {
+                let tool = ToolDefinition::clone(&tool);
+                Arc::new(tool.parameters(schema.clone()))
             }
+            None => tool,
         });
+    }
     let given = agent.into_iter().flat_map(|agent| given(agent));
-    let reached = transfers.chain(delegates);
-    own.iter().cloned().chain(reached).chain(given).collect()
+    let offered = own.iter().cloned().chain(reached).chain(given).collect();
+    (offered, shortened)
 }
 
 /// The tools that the engine gives an agent, but for those that reach other agents.

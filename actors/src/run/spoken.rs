@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::{ChildResult, Leg, operations, read_end, read_result};
 use crate::{
     contract::{StoreError, StoredLine},
-    definition::{CREATE_AGENT, DELEGATE_PREFIX},
+    definition::{CREATE_AGENT, delegate_tool},
     vocabulary::{
         CallDigest, Entry, Family, Message, ModelResponse, OperationError, Part, Role, ToolCall,
         ToolResult, ToolStatus,
@@ -61,7 +61,7 @@ pub(crate) fn spoken(
             }
             Family::Delegate => {
                 if let Some(end) = read_end(&ended.result) {
-                    let name = format!("{DELEGATE_PREFIX}{}", ended.name);
+                    let name = delegate_tool(&ended.name);
                     let end = end.map_or_else(CallEnd::failed, in_words);
                     take_end(&mut said, (&name, ended.digest), end);
                 }

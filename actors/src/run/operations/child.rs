@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::{Assignee, tool::unexpected};
 use crate::{
-    definition::{AgentSpec, DELEGATE_PREFIX},
+    definition::AgentSpec,
     run::{
         Arrival, Begin, Child, ChildResult, ChildStart, Composed, Gate, Leg, Operation,
         OperationContext, RunContext, Task, Wait, WaitFor,
@@ -162,7 +162,7 @@ impl Delegate {
 /// The digest of the delegation that a model requests with this call. `None` if the call requests
 /// none.
 pub(crate) fn delegation_digest(leg: &Leg, call: &ToolCall) -> Option<Digest> {
-    if let Some(agent) = call.name.strip_prefix(DELEGATE_PREFIX) {
+    if let Some(agent) = leg.agent.delegates_to(&call.name) {
         let (task, agent) = (super::toolset::task_of(leg, agent, call), agent.into());
         return Some(Delegate { agent, task }.digest());
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     contract::BoxFuture,
-    definition::{AGENT_RESULT, CLARIFY, CREATE_AGENT, DELEGATE_PREFIX, PUBLISH, TRANSFER_PREFIX},
+    definition::{AGENT_RESULT, CLARIFY, CREATE_AGENT, PUBLISH, TRANSFER_PREFIX},
     run::{Leg, RunContext, Task},
     vocabulary::{
         AgentError, AnsweredBy, Approved, Effect, ErrorKind, TRANSFERS_FIT_THEIR_SCHEMA, ToolCall,
@@ -52,7 +52,7 @@ impl RunContext {
     /// The transfer that this call asks for, if the agent may make it and the arguments fit the
     /// schema that its model was shown.
     pub fn transfer_of(&self, call: &ToolCall) -> Option<Transfer> {
-        let agent = call.name.strip_prefix(TRANSFER_PREFIX)?;
+        let agent = self.agent().transfers_to(&call.name)?;
         self.fits_transfer(call)?.ok()?;
         let mut transfer = Transfer::to(agent);
         transfer.request = argument(call, "request");
@@ -124,7 +124,7 @@ impl RunContext {
             let by = |result| Answered::by(AnsweredBy::Person(None), result);
             return Some(self.clarify_call(call.clone()).map_ok(by).boxed());
         }
-        if let Some(agent) = call.name.strip_prefix(DELEGATE_PREFIX) {
+        if let Some(agent) = self.agent().delegates_to(&call.name) {
             return Some(self.delegate_call(agent.to_owned(), call.clone()));
         }
         if call.name == PUBLISH && !self.spec().publishes.is_empty() {

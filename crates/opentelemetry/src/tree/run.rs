@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use ghostlight_actors::{
-    definition::{CREATE_AGENT, DELEGATE_PREFIX},
+    definition::{CREATE_AGENT, delegate_tool},
     vocabulary::{
         Begun, Effect, Entry, OperationId, RunId, RunStart, Timestamp, ToolCall, ToolDefinition,
     },
@@ -156,7 +156,7 @@ impl RunSoFar {
     /// Whether a model's call asked for this task to an agent.
     pub(super) fn delegates(&mut self, agent: &str, op: OperationId, at: Timestamp) -> bool {
         let asks = |call: &&mut Asked| {
-            let is_named = call.tool.strip_prefix(DELEGATE_PREFIX) == Some(agent);
+            let is_named = call.tool == delegate_tool(agent);
             call.delegation.is_none() && (is_named || call.tool == CREATE_AGENT)
         };
         let call = self.calls.iter_mut().find(asks);
