@@ -41,6 +41,15 @@ pub enum AnswerError {
         /// The operation.
         operation: OperationId,
     },
+    /// The time of the run that asks is over: it ends, whatever is answered.
+    #[error(
+        "the answer to {operation} comes too late: the time of its run is over, and what it asks about is not done; \
+         resumed, the run ends"
+    )]
+    TooLate {
+        /// The operation.
+        operation: OperationId,
+    },
     /// The value is no answer to this question.
     #[error("{reason}")]
     Unfit {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{
     AnswerError, Run, System, SystemError,
     acting::Use,
+    loaded::start_of,
     open_questions::{Open, note, open_questions, unanswered},
 };
 use crate::{
@@ -118,7 +119,7 @@ impl Run {
     /// should name it.
     ///
     /// # Errors
-    /// [`SystemError::Answer`] when the run does not ask this, the question has expired, two
+    /// [`SystemError::Answer`] when the run does not ask this, the question or the run's time has expired, two
     /// runs below it ask under this operation, the value names another digest than the question's, or
     /// is no answer to it; [`SystemError::Foreign`]; what the store fails with.
     pub async fn answer(&self, operation: OperationId, value: Value) -> Result<(), SystemError> {
@@ -153,6 +154,11 @@ impl Run {
         let now = self.system.shared().services.clock.now();
         if question.expires.is_some_and(|expires| expires <= now) {
             return Err(refuse(AnswerError::Expired { operation }));
+        }
+        let start = start_of(self.system.store(), run).await?;
+        let ends_by = start.and_then(|start| start.ends_by());
+        if ends_by.is_some_and(|ends_by| ends_by <= now) {
+            return Err(refuse(AnswerError::TooLate { operation }));
         }
         let asking = self.system.run(run);
         let value = bound(&question, value).map_err(|digest| {

@@ -14,8 +14,8 @@ use crate::{
     contract::{StoreError, StoredLine},
     definition::{CREATE_AGENT, delegate_tool},
     vocabulary::{
-        CallDigest, Entry, Family, Message, ModelResponse, OperationError, Part, Role, ToolCall,
-        ToolResult, ToolStatus,
+        CallDigest, Entry, ErrorKind, Family, Message, ModelResponse, OperationError, Part, Role,
+        ToolCall, ToolResult, ToolStatus,
     },
 };
 
@@ -54,7 +54,8 @@ pub(crate) fn spoken(
                 }
             }
             Family::Tool => {
-                if let Some(end) = read_end(&ended.result) {
+                // A part of a call that goes on is no end of the call.
+                if let Some(end) = read_end(&ended.result).filter(|end| !goes_on(end)) {
                     let end = end.map_or_else(CallEnd::failed, CallEnd::Of);
                     take_end(&mut said, (&ended.name, ended.digest), end);
                 }
@@ -224,6 +225,11 @@ fn take_end(said: &mut [Said], (name, digest): (&str, CallDigest), end: CallEnd)
             return;
         }
     }
+}
+
+fn goes_on(end: &Result<Box<ToolResult>, OperationError>) -> bool {
+    let error = end.as_ref().err();
+    error.is_some_and(|error| error.kind == ErrorKind::Continues)
 }
 
 /// The end of a call.

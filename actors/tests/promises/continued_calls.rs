@@ -1,17 +1,23 @@
 //! A call that goes on in parts: which of them are made again after a crash.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering::SeqCst},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
 };
 
 use ghostlight_actors::{
     contract::{Tool, ToolContext, ToolError, ToolOutput},
     run::{Agent, RunContext},
-    vocabulary::{Arguments, Continuation, Effect, Outcome, ToolDefinition},
+    testing::ScriptedModel,
+    vocabulary::{
+        Arguments, Continuation, Effect, Message, ModelResponse, Outcome, Part, ToolDefinition,
+    },
 };
 
-use crate::stage::{Stage, ask, call, pause, text};
+use crate::stage::{Stage, ask, call, outcome, pause, text};
 
 /// Pays in parts of a second each. The process may die in a part that only reads, or in one that may not be repeated.
 #[derive(Clone)]
@@ -85,5 +91,59 @@ async fn of_a_call_that_must_not_be_made_twice_the_parts_that_only_read_are_made
         let place = format!("{effect:?} {reads:?}");
         assert_eq!(told, end, "{place}");
         assert_eq!(pays.begun.load(SeqCst), begun, "{place}");
+    }
+}
+
+/// Pays after a second.
+struct PaysLater;
+
+impl Tool for PaysLater {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new("pay", "pays")
+    }
+
+    async fn call(&self, _: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(match cx.continued() {
+            Some(_) => ToolOutput::text("paid"),
+            None => {
+                let later = Continuation::of("later").after(Duration::from_secs(1));
+                ToolOutput::goes_on(later.repeatable())
+            }
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_cut_off_while_it_goes_on_reads_as_interrupted_and_one_that_ended_as_it_ended()
+ {
+    for (cancelled_after, expected) in [
+        (500, "Interrupted: this call has no recorded result."),
+        (1_500, "paid"),
+    ] {
+        let stage = Stage::new();
+        let model = ScriptedModel::from_reply_fn(|_, _| {
+            let mut message = Message::assistant("I pay.");
+            message.parts.push(Part::ToolCall(call("1", "pay")));
+            ModelResponse::new(message).into()
+        });
+        let agent = Agent::from_fn("a", |cx: RunContext| async move {
+            let answer = cx.model(cx.model_request(cx.conversation())).await?;
+            cx.tools(answer.calls()).await?;
+            cx.sleep(Duration::from_secs(60)).await?;
+            Ok(Outcome::answer("done"))
+        });
+        let system = stage.start_with(agent.tool(PaysLater), model).await;
+        let run = ask(&system, "a", "go").await;
+        pause(cancelled_after).await;
+        run.cancel("enough").await.unwrap();
+        outcome(&run).await;
+        let session = system.session("a", "s");
+        let said = session.transcript().await.unwrap().messages();
+        let results: Vec<String> = said
+            .iter()
+            .flat_map(|message| message.tool_results())
+            .map(|result| result.text.clone())
+            .collect();
+        assert_eq!(results, [expected]);
     }
 }

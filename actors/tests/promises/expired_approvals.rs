@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
-    contract::SystemClock,
+    contract::{Clock, SystemClock},
     definition::{ApprovalRule, OnExpiry},
-    vocabulary::ToolStatus,
+    run::{Agent, RunContext},
+    session::Turn,
+    vocabulary::{Outcome, ToolStatus},
 };
 use serde_json::json;
 
@@ -68,5 +70,49 @@ async fn an_answer_counts_when_it_was_given_in_time_wherever_it_is_read() {
         pause(5000).await;
         system.resume(run.id(), false).await.unwrap();
         assert_eq!(results(&run).await[0].status, status, "after {seconds} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_not_approved_whose_turn_s_time_has_passed() {
+    for below in [false, true] {
+        let mut stage = Stage::new();
+        let clock = SystemClock::new();
+        let builder = |stage: &Stage| {
+            let agent = caller(vec![call("1", json!({ "path": "x" }))])
+                .tool(stage.log.tool(wipe(), Duration::ZERO))
+                .approval("*", ApprovalRule::required());
+            let agent = match below {
+                false => agent,
+                true => Agent::from_fn("desk", |cx: RunContext| async move {
+                    Ok(Outcome::answer(cx.delegate("a", "go").await?.text))
+                })
+                .agent(agent),
+            };
+            let name = agent.spec().name.clone();
+            let builder = System::builder(stage.store.clone())
+                .clock(clock.clone())
+                .model("default", silent())
+                .team(agent.into_team().unwrap());
+            (name, builder)
+        };
+        let (team, started) = builder(&stage);
+        let system = started.start().await.unwrap();
+        let turn = Turn::text("go").deadline(clock.now().after(Duration::from_secs(60)));
+        let run = system.session(team, "s").send(turn).await.unwrap();
+        let (operation, _) = questions(&run).await.remove(0);
+        stage.crash(&system).await;
+        pause(61_000).await;
+        // Nobody carries the run, as where a command only answers.
+        let system = builder(&stage).1.recover(false).start().await.unwrap();
+        let run = system.run(run.id());
+        let told = run.answer(operation, json!(true)).await.unwrap_err();
+        let expected =
+            "comes too late: the time of its run is over, and what it asks about is not done";
+        assert!(told.to_string().contains(expected), "{told}");
+        system.resume(run.id(), false).await.unwrap();
+        let outcome = run.outcome().await.unwrap();
+        assert!(outcome.stop_reason().is_some(), "{outcome:?}");
+        assert_eq!(stage.log.count("wipe"), 0);
     }
 }
