@@ -401,3 +401,21 @@ mod docs_search {
         assert!(nonsense.unwrap_err().contains("at character 6"));
     }
 }
+
+/// Repeats a word.
+#[tool(effect = "read")]
+fn repeat(word: String, #[default(2)] times: u32, share: f64) -> String {
+    format!("{} {share}", word.repeat(times as usize))
+}
+
+#[tokio::test]
+async fn a_whole_number_counts_as_an_integer_however_it_is_written() {
+    let said = run(repeat, json!({"word": "ab", "times": 3.0, "share": 1}));
+    assert_eq!(said.await.unwrap(), "ababab 1");
+    let said = run(repeat, json!({"word": "ab", "times": 3e0, "share": 2.5}));
+    assert_eq!(said.await.unwrap(), "ababab 2.5");
+    let said = run(repeat, json!({"word": "ab", "times": 2.5, "share": 1}));
+    assert!(said.await.unwrap_err().contains("2.5"));
+    let said = run(repeat, json!({"word": "ab", "times": -1.0, "share": 1}));
+    assert!(said.await.unwrap_err().contains("-1"));
+}

@@ -281,6 +281,13 @@ fn implementation(
                 #convert
             }
 
+            fn reads(
+                &self,
+                arguments: &::ghostlight::__private::Arguments,
+            ) -> ::core::result::Result<(), ::ghostlight::__private::ToolError> {
+                ::ghostlight::__private::arguments::<__Arguments>(arguments).map(|_| ())
+            }
+
             #reconcile
         }
     }

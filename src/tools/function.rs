@@ -82,4 +82,8 @@ where
     async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         (self.run)(generated_code::arguments(&arguments)?, cx).await
     }
+
+    fn reads(&self, arguments: &Arguments) -> Result<(), ToolError> {
+        generated_code::arguments::<A>(arguments).map(drop)
+    }
 }

@@ -1,6 +1,7 @@
 //! The small tools, by their names in a team file: notes, and waiting.
 
 use ghostlight::{
+    definition::ApprovalRule,
     prelude::*,
     testing::{CrashOptions, Scenario, crash_everywhere},
     vocabulary::{ToolCall, ToolStatus},
@@ -145,5 +146,41 @@ async fn a_wait_goes_on_where_it_was_in_whatever_life() {
         report.outcomes[0].contains("40 seconds have passed."),
         "{:?}",
         report.outcomes
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_a_person_approved_is_made_however_its_numbers_are_written() {
+    let keeper = keeper().approval("*", ApprovalRule::required());
+    let keeper = keeper.tool_named("load_artifact");
+    let system = System::builder(InMemoryStore::new())
+        .registry(ghostlight::builtin())
+        .team(keeper.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let asked = vec![
+        ("wait", json!({ "seconds": 2.0 })),
+        (
+            "load_artifact",
+            json!({ "name": "x", "version": 1.0, "from": null, "length": 9.0 }),
+        ),
+    ];
+    let turn = serde_json::to_string(&asked).unwrap();
+    let run = system.session("keeper", "s").send(turn).await.unwrap();
+    for _ in 0..asked.len() {
+        let operation = loop {
+            match run.questions().await.unwrap().pop() {
+                Some((_, operation, _)) => break operation,
+                None => tokio::time::sleep(std::time::Duration::from_millis(100)).await,
+            }
+        };
+        run.answer(operation, json!(true)).await.unwrap();
+    }
+    let said: Vec<String> = serde_json::from_str(run.outcome().await.unwrap().text()).unwrap();
+    assert_eq!(said[0], "2 seconds have passed.");
+    assert!(
+        said[1].contains("there is no artifact \"x\" with a version 1"),
+        "{said:?}"
     );
 }

@@ -23,15 +23,12 @@ use crate::{
         BoxFuture, Change, Credential, Entropy, InterceptorHandle, NextTool, Reconciled, Telling,
         ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
     },
-    run::{Called, ToolCode, ToolEnd, ToolInvocation, Tries, operations::schema_fault},
+    run::{Called, ToolCode, ToolEnd, ToolInvocation, Tries, operations::fit},
     safety,
     vocabulary::{
         Arguments, Effect, Preview, ToolDefinition, ToolResult, ToolStatus, key_of_engine,
     },
 };
-
-/// How many faults of a call's arguments the model is told at once.
-const TOLD_FAULTS: usize = 8;
 
 /// How many compiled schemas are kept for tools of one name.
 const VALIDATORS: usize = 8;
@@ -68,9 +65,12 @@ impl ToolCaller {
                 return ToolEnd::Result(result).into();
             }
         };
-        if let Err(fault) = self.check_arguments(&invocation.definition, &call.arguments) {
-            return ToolEnd::Result(ToolResult::new(call, ToolStatus::Error, fault)).into();
-        }
+        let arguments = match self.fitting(&invocation.definition, &call.arguments) {
+            Ok(arguments) => arguments,
+            Err(fault) => {
+                return ToolEnd::Result(ToolResult::new(call, ToolStatus::Error, fault)).into();
+            }
+        };
         let operation = invocation.operation;
         self.previews
             .preview(invocation.run, || Preview::ToolStarted {
@@ -81,11 +81,13 @@ impl ToolCaller {
         let telling = Telling::default();
         let began = self.previews.clock.monotonic();
         let (output, attempts) = if chain.is_empty() {
-            let arguments = call.arguments.clone();
             (self.attempt(invocation, tool, arguments, cx).await, 1)
         } else {
             let (around, made) = ((&**chain, &telling), AtomicU32::new(0));
-            let output = self.intercepted(invocation, tool, around, &made, cx).await;
+            let calling = (tool, arguments);
+            let output = self
+                .intercepted(invocation, calling, around, &made, cx)
+                .await;
             (output, made.into_inner())
         };
         let took = self.previews.clock.monotonic().since(began).as_millis();
@@ -101,7 +103,7 @@ impl ToolCaller {
     async fn intercepted(
         &self,
         invocation: &ToolInvocation,
-        tool: &ToolHandle,
+        (tool, fitting): (&ToolHandle, Arguments),
         (chain, telling): (&[InterceptorHandle], &Telling),
         made: &AtomicU32,
         cx: ToolContext,
@@ -110,13 +112,14 @@ impl ToolCaller {
         let once = definition.effect == Effect::Once;
         // Whether the attempt that began last has come to no known end.
         let under_way = AtomicBool::new(false);
-        let real = |arguments: Arguments, cx| -> BoxFuture<'_, _> {
+        let given = fitting.text();
+        let real = |mut arguments: Arguments, cx| -> BoxFuture<'_, _> {
             let under_way = &under_way;
             Box::pin(async move {
                 // Arguments that an interceptor changed must fit as well.
-                if arguments.text() != invocation.call.arguments.text() {
-                    self.check_arguments(definition, &arguments)
-                        .map_err(ToolError::new)?;
+                if arguments.text() != given {
+                    let fitting = self.fitting(definition, &arguments);
+                    arguments = fitting.map_err(ToolError::new)?;
                 }
                 if once && made.load(Ordering::Relaxed) > 0 {
                     let name = &definition.name;
@@ -137,7 +140,7 @@ impl ToolCaller {
         };
         let clock = &self.previews.clock;
         let next = NextTool::new(chain, &real, definition, clock, &self.entropy).telling(telling);
-        let output = AssertUnwindSafe(next.call(invocation.call.arguments.clone(), cx))
+        let output = AssertUnwindSafe(next.call(fitting.clone(), cx))
             .catch_unwind()
             .await;
         match output {
@@ -246,36 +249,16 @@ impl ToolCaller {
             .previews(self.previews.sink(run))
     }
 
-    /// Checks the arguments against the schema, in words for the model.
-    fn check_arguments(
+    /// The arguments as the tool gets them, if they fit its schema, or why not, in words for the model.
+    fn fitting(
         &self,
         definition: &Arc<ToolDefinition>,
         arguments: &Arguments,
-    ) -> Result<(), String> {
-        let value = arguments.value().map_err(|fault| {
-            format!("The arguments are not valid JSON ({fault}). Send the call again.")
-        })?;
-        let validator = self.validator(definition)?;
-        if validator.is_valid(value) {
-            return Ok(());
-        }
-        let faults: Vec<String> = validator
-            .iter_errors(value)
-            .take(TOLD_FAULTS)
-            .map(|fault| {
-                let place = fault.instance_path().to_string();
-                let place = if place.is_empty() {
-                    "the arguments"
-                } else {
-                    &place
-                };
-                format!("{place}: {}", schema_fault(&fault))
-            })
-            .collect();
-        Err(format!(
-            "The arguments do not fit the tool: {}. Send the call again.",
-            faults.join("; ")
-        ))
+    ) -> Result<Arguments, String> {
+        let fitting = self
+            .validator(definition)
+            .and_then(|validator| fit(&validator, arguments));
+        fitting.map_err(|fault| format!("{fault} Send the call again."))
     }
 
     fn validator(&self, definition: &Arc<ToolDefinition>) -> Result<Arc<Validator>, String> {
@@ -286,7 +269,7 @@ impl ToolCaller {
             return Ok(validator.clone());
         }
         let validator = jsonschema::validator_for(&definition.parameters)
-            .map_err(|error| format!("The schema of {} is wrong: {error}", definition.name))?;
+            .map_err(|error| format!("The schema of {} is wrong: {error}.", definition.name))?;
         let compiled = Arc::new(validator);
         let known = validators.entry(definition.name.clone()).or_default();
         if known.len() >= VALIDATORS {

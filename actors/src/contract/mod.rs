@@ -28,6 +28,7 @@ mod store;
 mod store_error;
 mod store_handle;
 mod tool;
+mod tool_pace;
 mod tool_state;
 mod toolset;
 
@@ -59,10 +60,10 @@ pub use state::{Expected, StateSlot, StateValue, StateWrite};
 pub use store::{Append, Batch, CarriedTeam, Claim, Committed, Store, StoredLine, TreeLine};
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;
-pub(crate) use tool::ToolPace;
 pub use tool::{
     Reconciled, Ticket, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
 };
+pub(crate) use tool_pace::ToolPace;
 pub use tool_state::{Change, ToolState};
 pub use toolset::{Toolset, ToolsetHandle};
 

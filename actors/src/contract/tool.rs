@@ -1,18 +1,11 @@
 //! Tools, which the models of agents call.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc};
 
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{BoxFuture, Change, Credential, Origin, PreviewSink, ToolState};
+use super::{BoxFuture, Change, Credential, Origin, PreviewSink, ToolPace, ToolState};
 use crate::vocabulary::{
     Arguments, Continuation, Continued, Data, OperationId, Preview, RunId, Timestamp, ToolCall,
     ToolDefinition,
@@ -33,6 +26,16 @@ pub trait Tool: Send + Sync + 'static {
         arguments: Arguments,
         cx: ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
+
+    /// Whether a call could read these arguments, which fit the schema: a tool whose type of arguments is stricter than
+    /// its schema says it here, so that no person is asked about a call that is refused afterwards. It has no effect.
+    ///
+    /// # Errors
+    /// What the call would say.
+    fn reads(&self, arguments: &Arguments) -> Result<(), ToolError> {
+        let _ = arguments;
+        Ok(())
+    }
 
     /// Finds out whether a `once` call in doubt happened. It must not have an effect itself. It is asked only when no
     /// process that carried the run before can begin the call any more; a request that such a process had sent may still
@@ -71,6 +74,10 @@ where
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send {
         let tool = self();
         async move { tool.call(arguments, cx).await }
+    }
+
+    fn reads(&self, arguments: &Arguments) -> Result<(), ToolError> {
+        self().reads(arguments)
     }
 
     fn reconcile(
@@ -141,6 +148,14 @@ impl ToolHandle {
         self.tool.call(arguments, cx)
     }
 
+    /// Whether a call could read these arguments. See [`Tool::reads`].
+    ///
+    /// # Errors
+    /// What the call would say.
+    pub fn reads(&self, arguments: &Arguments) -> Result<(), ToolError> {
+        self.tool.reads(arguments)
+    }
+
     /// Finds out whether a call in doubt happened. See [`Tool::reconcile`].
     pub fn reconcile<'a>(
         &'a self,
@@ -168,48 +183,13 @@ impl fmt::Debug for ToolHandle {
     }
 }
 
-/// How quickly a tool's code has given its thread back so far.
-#[derive(Debug, Default)]
-pub(crate) struct ToolPace(AtomicU32);
-
-impl ToolPace {
-    /// A tool counts as quick after this many quick calls in a row.
-    const TRIED: u32 = 8;
-    /// The mark of a tool that once blocked its thread.
-    const BLOCKS: u32 = u32::MAX;
-    /// Code is quick if it keeps its thread no longer than this.
-    const QUICK: Duration = Duration::from_millis(5);
-    /// Code blocks its thread if it keeps it this long.
-    pub(crate) const BLOCKING: Duration = Duration::from_millis(100);
-
-    /// Whether the tool's calls need no task of their own: the last calls were all quick, and no call ever blocked
-    /// its thread.
-    pub(crate) fn is_quick(&self) -> bool {
-        (Self::TRIED..Self::BLOCKS).contains(&self.0.load(Ordering::Relaxed))
-    }
-
-    /// Counts a call; `longest` is the longest time for which it kept its thread.
-    pub(crate) fn kept(&self, longest: Duration) {
-        let next = |quick: u32| match longest {
-            _ if quick == Self::BLOCKS || longest >= Self::BLOCKING => Self::BLOCKS,
-            _ if longest > Self::QUICK => 0,
-            _ => (quick + 1).min(Self::TRIED),
-        };
-        // The closure always gives a value, so the update cannot fail.
-        let _ = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |quick| {
-                Some(next(quick))
-            });
-    }
-}
-
 trait ErasedTool: Send + Sync {
     fn call(
         &self,
         arguments: Arguments,
         cx: ToolContext,
     ) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
+    fn reads(&self, arguments: &Arguments) -> Result<(), ToolError>;
     fn reconcile<'a>(&'a self, call: &'a ToolCall, cx: ToolContext) -> BoxFuture<'a, Reconciled>;
     fn secrets(&self) -> Vec<Credential>;
 }
@@ -221,6 +201,10 @@ impl<T: Tool> ErasedTool for T {
         cx: ToolContext,
     ) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
         Box::pin(Tool::call(self, arguments, cx))
+    }
+
+    fn reads(&self, arguments: &Arguments) -> Result<(), ToolError> {
+        Tool::reads(self, arguments)
     }
 
     fn reconcile<'a>(&'a self, call: &'a ToolCall, cx: ToolContext) -> BoxFuture<'a, Reconciled> {

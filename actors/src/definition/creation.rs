@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{AgentSpec, BehaviorSpec, PinnedAgent, Reach};
-use crate::vocabulary::{Budget, Effect, ToolDefinition};
+use crate::vocabulary::{Arguments, Budget, Effect, ToolDefinition};
 
 /// The name of the tool by which a model makes an agent.
 pub const CREATE_AGENT: &str = "create_agent";
@@ -244,9 +244,9 @@ impl CreateAgentSpec {
     pub(crate) fn make(
         &self,
         creator: &PinnedAgent,
-        arguments: &Value,
+        arguments: &Arguments,
     ) -> Result<Creation, String> {
-        let wanted = Wanted::deserialize(arguments).map_err(|fault| fault.to_string())?;
+        let wanted: Wanted = arguments.parse().map_err(|fault| fault.to_string())?;
         let max_steps = wanted.max_steps.unwrap_or(self.max_steps);
         let plain = |name: String, tools: Vec<String>| AgentSpec {
             tools,

@@ -18,7 +18,7 @@ use crate::{
     definition::{AgentSpec, PinnedAgent},
     vocabulary::{
         AgentError, Entry, ErrorKind, Message, ModelRequest, OperationError, OperationId, RunId,
-        RunStart, SessionId, ToolCall, ToolDefinition, ToolSet, Transcript,
+        RunStart, SessionId, ToolCall, ToolDefinition, ToolSet, Transcript, typed_text,
     },
 };
 
@@ -176,7 +176,7 @@ impl RunContext {
     /// # Errors
     /// [`ErrorKind::Malformed`] when it is none of this type.
     pub fn input_as<T: DeserializeOwned>(&self) -> Result<T, AgentError> {
-        serde_json::from_str(&self.input().content()).map_err(|fault| {
+        typed_text(&self.input().content()).map_err(|fault| {
             let message = format!("the task of {} does not read: {fault}", self.spec().name);
             OperationError::new(ErrorKind::Malformed, message).into()
         })

@@ -13,7 +13,7 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::{Digest, UnknownPart, canonical};
+use super::{Digest, UnknownPart, canonical, whole_numbers::typed};
 use crate::safety;
 
 /// The role of a message's author.
@@ -279,13 +279,13 @@ impl Arguments {
         parsed.as_ref().map_err(String::as_str)
     }
 
-    /// The arguments as a type.
+    /// The arguments as a type. A whole number counts as an integer however it is written (`2.0`), as JSON Schema has it.
     ///
     /// # Errors
     /// What is wrong with the text, or which field does not fit.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         let value = self.value().map_err(serde_json::Error::custom)?;
-        T::deserialize(value)
+        typed(value)
     }
 }
 

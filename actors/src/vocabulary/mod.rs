@@ -36,6 +36,7 @@ mod tool;
 mod tool_filter;
 mod transcript;
 mod usage;
+mod whole_numbers;
 mod words;
 
 pub use artifact::{Artifact, ArtifactInfo};
@@ -77,4 +78,5 @@ pub(crate) use tool_filter::wildcard;
 pub use tool_filter::{CallSpec, ToolFilter};
 pub use transcript::Transcript;
 pub use usage::Usage;
+pub(crate) use whole_numbers::typed_text;
 pub(crate) use words::{as_text, listed};

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::{Message, Resource};
+use super::{Message, Resource, typed_text};
 
 /// What an agent's function returns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,7 +88,7 @@ impl Outcome {
     /// Why there is no answer, or why the answer does not fit the type.
     pub fn into_value<T: DeserializeOwned>(self) -> Result<T, NoAnswer> {
         let answer = self.into_answer()?;
-        serde_json::from_str(&answer.text).map_err(|error| NoAnswer::Unfit {
+        typed_text(&answer.text).map_err(|error| NoAnswer::Unfit {
             wanted: std::any::type_name::<T>(),
             fault: error.to_string(),
             answer: Box::new(answer),
@@ -100,7 +100,7 @@ impl Outcome {
     /// # Errors
     /// What does not fit, or that there is no answer.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(self.text())
+        typed_text(self.text())
     }
 
     /// The conversation's new messages.

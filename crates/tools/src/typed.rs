@@ -40,12 +40,18 @@ where
     }
 
     async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        // The executor has checked the arguments against the schema; the Rust type may be stricter.
-        let arguments = arguments
-            .parse()
-            .map_err(|fault| ToolError::new(format!("the arguments do not fit: {fault}")))?;
-        (self.run)(arguments, cx).await
+        (self.run)(read(&arguments)?, cx).await
     }
+
+    fn reads(&self, arguments: &Arguments) -> Result<(), ToolError> {
+        read::<A>(arguments).map(drop)
+    }
+}
+
+/// The arguments as a type, which may be stricter than the schema against which the executor has checked them.
+fn read<A: DeserializeOwned>(arguments: &Arguments) -> Result<A, ToolError> {
+    let read = arguments.parse();
+    read.map_err(|fault| ToolError::new(format!("the arguments do not fit: {fault}")))
 }
 
 /// Runs blocking code on a thread for such code.

@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jsonschema::ValidationError;
 use serde_json::{Value, json};
 
-use super::{Ask, CallTool, Decision, toolset::Answered};
+use super::{Ask, CallTool, Decision, fitting::is_readable, toolset::Answered};
 use crate::{
+    contract::ToolHandle,
     definition::{ApprovalRule, OnExpiry},
     run::{OperationContext, RunContext, answers},
     safety::{self, deciding},
@@ -157,14 +157,16 @@ impl RunContext {
         definition: Arc<ToolDefinition>,
     ) -> Result<Asked, AgentError> {
         // A call that cannot be read is not run, and nobody is asked to approve it.
-        if let Err(fault) = fits(&definition, &call.arguments) {
+        let code = self.leg().registry.tool_of(self.agent(), &call.name);
+        let called = (&*definition, code.as_ref().ok().map(|code| &code.tool));
+        if let Err(fault) = is_readable(called, &call.arguments) {
             let text = format!("{fault} Send the call again.");
             let result = ToolResult::new(&call, ToolStatus::Error, text);
             return Ok(Asked::Answered(Answered::by(AnsweredBy::Engine, result)));
         }
         let mut making = CallTool::new(call.clone(), definition.clone());
         if let Some(rule) = rule {
-            let answered = match self.verdict(&rule, &call, &definition).await {
+            let answered = match self.verdict(&rule, &call, called).await {
                 Ok(CallVerdict::Approved(arguments, by)) => {
                     (making.call.arguments, making.approval) = (arguments, Some(by));
                     None
@@ -201,11 +203,12 @@ impl RunContext {
         &self,
         rule: &ApprovalRule,
         call: &ToolCall,
-        definition: &ToolDefinition,
+        called: (&ToolDefinition, Option<&ToolHandle>),
     ) -> Result<CallVerdict, AgentError> {
+        let (definition, _) = called;
         let final_verdict = |decision: Decision| {
             let by = decision.by.clone();
-            let verdict = read(decision, rule, call, definition);
+            let verdict = read(decision, rule, call, called);
             verdict.unwrap_or_else(|reason| CallVerdict::denied(reason, by))
         };
         if rule.remember
@@ -239,7 +242,7 @@ impl RunContext {
             let decision = Decision::from(self.perform(ask).await?);
             by.clone_from(&decision.by);
             let remember = decision.remember.clone().filter(|_| rule.remember);
-            match read(decision.clone(), rule, call, definition) {
+            match read(decision.clone(), rule, call, called) {
                 Ok(verdict) => {
                     // The grant follows from the decision, not from the question. A supplied value
                     // was for this call alone.
@@ -313,7 +316,7 @@ fn read(
     decision: Decision,
     rule: &ApprovalRule,
     call: &ToolCall,
-    definition: &ToolDefinition,
+    called: (&ToolDefinition, Option<&ToolHandle>),
 ) -> Result<CallVerdict, Option<String>> {
     if !decision.approved {
         return Ok(CallVerdict::denied(decision.reason, decision.by));
@@ -330,45 +333,13 @@ fn read(
     let original = call.arguments.value().cloned().unwrap_or_default();
     let shown = deciding::show(&original, &rule.reveal);
     let arguments = Arguments::from(shown.meant(&edited));
-    match fits(definition, &arguments) {
+    match is_readable(called, &arguments) {
         Ok(()) => {
             let by = Approved::new(decision.by, ApprovalDecision::Edited);
             Ok(CallVerdict::Approved(arguments, by))
         }
         Err(fault) => Err(Some(fault)),
     }
-}
-
-/// Whether arguments are JSON that fits the tool's schema, or why not.
-pub(super) fn fits(definition: &ToolDefinition, arguments: &Arguments) -> Result<(), String> {
-    let value = arguments
-        .value()
-        .map_err(|fault| format!("The arguments are not valid JSON ({fault})."))?;
-    match misfit(&definition.parameters, value) {
-        None => Ok(()),
-        Some(fault) => Err(format!("The arguments do not fit the tool: {fault}.")),
-    }
-}
-
-/// Why a value does not fit a schema, in words that a model and a person may read.
-pub(super) fn misfit(schema: &Value, value: &Value) -> Option<String> {
-    let validator = match jsonschema::validator_for(schema) {
-        Ok(validator) => validator,
-        Err(fault) => return Some(format!("the schema is wrong: {fault}")),
-    };
-    let fault = validator.iter_errors(value).next()?;
-    Some(safety::sanitize_line(&schema_fault(&fault), REASON))
-}
-
-/// The fault of a value. The value itself is left out if it stands under the name of a secret.
-pub(crate) fn schema_fault(fault: &ValidationError<'_>) -> String {
-    let place = fault.instance_path().to_string();
-    let is_secret = place.split('/').any(safety::is_secret_key);
-    let fault = match is_secret {
-        true => fault.masked().to_string(),
-        false => fault.to_string(),
-    };
-    safety::redact_text(&fault).into_owned()
 }
 
 pub(super) fn denied(call: &ToolCall, who: &str, reason: Option<&str>) -> ToolResult {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Ask,
-    approval::fits,
+    fitting::fits,
     tool::would_call,
     toolset::{Answered, CallEnd, as_result, ready},
 };
@@ -29,15 +29,19 @@ impl RunContext {
 
     /// Asks the caller for the result of a call of its tool.
     pub(super) fn ask_caller(&self, call: ToolCall, tool: &ToolDefinition) -> CallEnd {
-        if let Err(fault) = fits(tool, &call.arguments) {
-            return ready(ToolResult::new(&call, ToolStatus::Error, fault));
-        }
+        let arguments = match fits(tool, &call.arguments) {
+            Ok(arguments) => arguments,
+            Err(fault) => return ready(ToolResult::new(&call, ToolStatus::Error, fault)),
+        };
         if self.start().dry_run && tool.effect != Effect::Read {
             return ready(would_call(&call));
         }
         let mut question = Question::new(format!("What is the result of {}?", call.name));
         question.kind = QuestionKind::ToolResult;
-        question.call = Some(call.clone());
+        question.call = Some(ToolCall {
+            arguments,
+            ..call.clone()
+        });
         let answer = self.perform(Ask::new(question));
         let most = tool.output_limit as usize;
         Box::pin(async move {

@@ -178,7 +178,7 @@ fn check_input(agent: &AgentSpec, task: &Message) -> Result<(), OperationError> 
     let text = task.content();
     let fault = match safety::unambiguous_json(&text) {
         Err(fault) => Some(format!("it is no JSON ({fault})")),
-        Ok(value) => super::approval::misfit(schema, &value),
+        Ok(value) => super::fitting::misfit(schema, &value),
     };
     match fault {
         None => Ok(()),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Assignee, Delegated, Spawned,
-    approval::fits,
+    fitting::fits,
     toolset::{Answered, CallEnd, as_result, ready, told},
 };
 use crate::{
@@ -286,9 +286,8 @@ pub(super) fn wanted(leg: &Leg, call: &ToolCall) -> Option<Result<Wanted, String
         return None;
     }
     let make = || {
-        fits(definition, &call.arguments)?;
-        let arguments = call.arguments.value().map_err(|fault| fault.to_string())?;
-        let creation = create.make(&leg.agent, arguments)?;
+        let arguments = fits(definition, &call.arguments)?;
+        let creation = create.make(&leg.agent, &arguments)?;
         let name = &creation.agent.name;
         if leg.pinned.team.find(name).is_some() {
             return Err(format!("Not made: there is an agent {name:?} already."));

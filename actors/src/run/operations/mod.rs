@@ -15,6 +15,7 @@ mod child;
 mod clarify;
 mod continuing;
 mod create;
+mod fitting;
 mod grants;
 mod message;
 mod model;
@@ -51,12 +52,12 @@ pub use topic::{
 
 pub use crate::vocabulary::Scope;
 
-pub(crate) use approval::schema_fault;
 pub(crate) use artifact::{LOAD as LOAD_ARTIFACT, content_of, writes as artifact_writes};
 pub(crate) use changes::{recorded_change, recorded_change_of};
 pub(crate) use child::delegation_digest;
 pub(crate) use create::{InBackground, MadeAgent};
 pub use create::{MadeResult, MadeStatus};
+pub(crate) use fitting::{fit, schema_fault};
 pub(crate) use grants::is_grant;
 pub(crate) use message::outlasts_journal;
 pub(crate) use state::{run_scope, session_scope};

@@ -1,9 +1,6 @@
 use futures_util::{FutureExt, TryFutureExt};
 
-use super::{
-    CallTool, Delegated,
-    approval::{Asked, fits},
-};
+use super::{CallTool, Delegated, approval::Asked, fitting::fits};
 use crate::{
     contract::BoxFuture,
     definition::{AGENT_RESULT, CLARIFY, CREATE_AGENT, PUBLISH, TRANSFER_PREFIX},
@@ -71,7 +68,7 @@ impl RunContext {
         // What an earlier version let through is recorded, and stays.
         let is_held = self.start().format >= TRANSFERS_FIT_THEIR_SCHEMA;
         Some(match is_held {
-            true => fits(offered, &call.arguments),
+            true => fits(offered, &call.arguments).map(drop),
             false => Ok(()),
         })
     }

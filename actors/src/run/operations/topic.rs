@@ -10,13 +10,13 @@ use std::{fmt, marker::PhantomData, time::Duration};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{AgentMessage, Receive, Scope, Spawned, approval::fits, toolset::as_result};
+use super::{AgentMessage, Receive, Scope, Spawned, fitting::fits, toolset::as_result};
 use crate::{
     definition::PUBLISH,
     run::{RunContext, Task},
     vocabulary::{
-        AgentError, ErrorKind, OperationError, OperationId, ParentPolicy, RunId, ToolCall,
-        ToolResult, ToolStatus, as_text,
+        AgentError, Arguments, ErrorKind, OperationError, OperationId, ParentPolicy, RunId,
+        ToolCall, ToolResult, ToolStatus, as_text,
     },
 };
 
@@ -177,15 +177,14 @@ impl RunContext {
             priority: i32,
         }
         let offered = self.tools_offered();
-        let fault = offered
-            .get(PUBLISH)
-            .and_then(|tool| fits(tool, &call.arguments).err());
-        let wanted = match (fault, call.arguments.parse::<Wanted>()) {
-            (None, Ok(wanted)) => wanted,
-            (Some(fault), _) => return Ok(ToolResult::new(&call, ToolStatus::Error, fault)),
-            (None, Err(fault)) => {
-                return Ok(ToolResult::new(&call, ToolStatus::Error, fault.to_string()));
-            }
+        let arguments = match offered.get(PUBLISH) {
+            Some(tool) => fits(tool, &call.arguments),
+            None => Ok(call.arguments.clone()),
+        };
+        let read = |arguments: Arguments| arguments.parse().map_err(|fault| fault.to_string());
+        let wanted: Wanted = match arguments.and_then(read) {
+            Ok(wanted) => wanted,
+            Err(fault) => return Ok(ToolResult::new(&call, ToolStatus::Error, fault)),
         };
         let topic = self.topic::<String>(wanted.topic);
         let published = topic.publish_with_priority(&wanted.event, wanted.priority);

@@ -1,0 +1,107 @@
+//! The one check of arguments, before anybody is asked about a call and before it is made.
+
+use jsonschema::{ValidationError, Validator};
+use serde_json::Value;
+
+use crate::{
+    contract::ToolHandle,
+    safety,
+    vocabulary::{Arguments, ToolDefinition},
+};
+
+/// How many faults of its arguments a model is told.
+const TOLD_FAULTS: usize = 8;
+/// How many characters of the faults a model or a person reads.
+const TOLD: usize = 2_000;
+
+/// The arguments as the tool gets them, if they are JSON that fits its schema, or why they do not fit.
+pub(crate) fn fits(
+    definition: &ToolDefinition,
+    arguments: &Arguments,
+) -> Result<Arguments, String> {
+    let validator = jsonschema::validator_for(&definition.parameters)
+        .map_err(|fault| format!("The schema of {} is wrong: {fault}.", definition.name))?;
+    fit(&validator, arguments)
+}
+
+/// Whether the arguments fit the schema, and the tool's code can read them: nobody is asked about a call that would be
+/// refused afterwards. A tool that is not there is told of when the call is made.
+pub(super) fn is_readable(
+    (definition, tool): (&ToolDefinition, Option<&ToolHandle>),
+    arguments: &Arguments,
+) -> Result<(), String> {
+    let arguments = fits(definition, arguments)?;
+    let read = tool.map_or(Ok(()), |tool| tool.reads(&arguments));
+    read.map_err(|fault| told(&format!("The arguments do not fit the tool: {fault}.")))
+}
+
+/// The same as [`fits`], by the tool's compiled schema. `null` for what may be left out, and must not be `null`, counts as
+/// left out: models write it for arguments that they do not want to give.
+pub(crate) fn fit(validator: &Validator, arguments: &Arguments) -> Result<Arguments, String> {
+    let value = arguments
+        .value()
+        .map_err(|fault| format!("The arguments are not valid JSON ({fault})."))?;
+    if validator.is_valid(value) {
+        return Ok(arguments.clone());
+    }
+    if let Some(fitting) = without_nulls(validator, value) {
+        return Ok(Arguments::from(fitting));
+    }
+    let faults = validator.iter_errors(value).take(TOLD_FAULTS);
+    let faults: Vec<String> = faults
+        .map(|fault| {
+            let place = fault.instance_path().to_string();
+            let place = match place.as_str() {
+                "" => "the arguments",
+                place => place,
+            };
+            format!("{place}: {}", schema_fault(&fault))
+        })
+        .collect();
+    let faults = faults.join("; ");
+    Err(told(&format!(
+        "The arguments do not fit the tool: {faults}."
+    )))
+}
+
+/// The value without the members that are `null` and may not be, if it fits then.
+fn without_nulls(validator: &Validator, value: &Value) -> Option<Value> {
+    let mut without = value.clone();
+    for fault in validator.iter_errors(value) {
+        let place = fault.instance_path().to_string();
+        if value.pointer(&place).is_none_or(|found| !found.is_null()) {
+            continue;
+        }
+        let (above, name) = place.rsplit_once('/')?;
+        let name = name.replace("~1", "/").replace("~0", "~");
+        if let Some(Value::Object(members)) = without.pointer_mut(above) {
+            members.remove(&name);
+        }
+    }
+    validator.is_valid(&without).then_some(without)
+}
+
+fn told(faults: &str) -> String {
+    safety::sanitize_line(faults, TOLD)
+}
+
+/// Why a value does not fit a schema, in words that a model and a person may read.
+pub(super) fn misfit(schema: &Value, value: &Value) -> Option<String> {
+    let validator = match jsonschema::validator_for(schema) {
+        Ok(validator) => validator,
+        Err(fault) => return Some(format!("the schema is wrong: {fault}")),
+    };
+    let fault = validator.iter_errors(value).next()?;
+    Some(told(&schema_fault(&fault)))
+}
+
+/// The fault of a value. The value itself is left out if it stands under the name of a secret.
+pub(crate) fn schema_fault(fault: &ValidationError<'_>) -> String {
+    let place = fault.instance_path().to_string();
+    let is_secret = place.split('/').any(safety::is_secret_key);
+    let fault = match is_secret {
+        true => fault.masked().to_string(),
+        false => fault.to_string(),
+    };
+    safety::redact_text(&fault).into_owned()
+}
