@@ -46,12 +46,18 @@ struct OperationLane {
     number: u32,
     name: Arc<str>,
     next: AtomicU32,
+    /// How often it listened to what people say to the run.
+    listened: AtomicU32,
 }
 
 impl OperationLane {
     fn new(number: u32, name: Arc<str>) -> Arc<Self> {
-        let next = AtomicU32::new(0);
-        Arc::new(Self { number, name, next })
+        Arc::new(Self {
+            number,
+            name,
+            next: AtomicU32::new(0),
+            listened: AtomicU32::new(0),
+        })
     }
 }
 
@@ -125,11 +131,36 @@ impl RunContext {
         let mut books = self.leg.books.lock();
         let number = books.lanes;
         books.lanes += 1;
+        if self.leg.words.is_deaf(self.lane.number) {
+            self.leg.words.deafen(number);
+        }
         Self {
             leg: self.leg.clone(),
             lane: OperationLane::new(number, name.into()),
             watch: self.watch.as_ref().map(Watch::beside),
         }
+    }
+
+    /// A lane for work that is not the function's own. It does not hear what people say to the run.
+    pub(crate) fn aside(&self, name: impl Into<Arc<str>>) -> Self {
+        let aside = self.lane(name);
+        self.leg.words.deafen(aside.lane.number);
+        aside
+    }
+
+    /// Takes what people have said to the run by now (`Run::steer`, and turns that come while it is
+    /// at work, where the team lets them steer), in its order. It belongs at the end of the
+    /// conversation, after all results of calls. Whoever builds a model request takes it first, so
+    /// that the model reads it at once; behaviors do. What nobody takes this way comes with the next
+    /// model answer ([`ModelResponse::steering`]).
+    ///
+    /// What is taken is recorded. A message is taken once, by the lane that asks first, and a
+    /// policy's context takes none.
+    ///
+    /// [`ModelResponse::steering`]: crate::vocabulary::ModelResponse::steering
+    pub fn hear(&self) -> Vec<Arc<Message>> {
+        let place = self.lane.listened.fetch_add(1, Ordering::Relaxed);
+        self.leg.hear(self.next_id(), place)
     }
 
     pub(crate) fn watch(&self) -> Option<&Watch> {

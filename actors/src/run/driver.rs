@@ -282,6 +282,7 @@ impl Driver {
                 // then, before the function can yield to that call.
                 step_back().await;
             }
+            leg.words.add(&mut self.mailbox.said);
             if let Polled::Returned(returned) = function.poll() {
                 return self.returned(leg, returned);
             }
@@ -361,6 +362,7 @@ impl Driver {
                 Entry::CallAnswered { op, result, call } => {
                     leg.tell_unattempted(self.journal.now(), *op, result, call);
                 }
+                Entry::Heard { op, .. } => self.acknowledge_heard(leg, *op, true),
                 _ => {}
             }
             self.journal.append(&note);

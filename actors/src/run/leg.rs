@@ -18,6 +18,7 @@ use super::{
     notes::{RecordedNote, Versions},
     operation::{ErasedOperation, Operation, erase},
     operations::{self, InBackground, MadeAgent, Temp},
+    words::Words,
 };
 use crate::{
     contract::{Emission, Origin},
@@ -59,14 +60,8 @@ pub(crate) struct Leg {
     /// What the engine told the agent when it got the conversation.
     note: Option<Arc<Message>>,
     pub(crate) books: Mutex<Books>,
-    /// Messages of people to the run that no model call has taken along yet.
-    pub(crate) steering: Mutex<Vec<Steering>>,
-    /// Messages of people that came with model answers which the function dropped unread. The next
-    /// answer brings these messages.
-    unheard: Mutex<Vec<Message>>,
-    /// The messages that came with the model answer which is being recorded. The commit of that
-    /// answer strikes them off the mailbox.
-    taken: Mutex<Vec<Steering>>,
+    /// What people say to the run, on its way to the function.
+    pub(crate) words: Words,
     /// What is to be recorded with the ends of calls.
     about: Mutex<OperationMap<About>>,
     /// Messages of people that the run's loops have heard: in earlier legs, and in this one.
@@ -80,16 +75,6 @@ pub(crate) struct Leg {
     pub(crate) contents: Mutex<OperationMap<Arc<[u8]>>>,
     /// The channel to which children report.
     pub(crate) sender: RunSender,
-}
-
-/// A message of a person to a run that is under way.
-#[derive(Clone, Debug)]
-pub(crate) struct Steering {
-    /// Its id in the mailbox.
-    pub(crate) item: String,
-    /// The turn that the message makes, where it was sent to the session.
-    pub(crate) turn: Option<String>,
-    pub(crate) message: Message,
 }
 
 /// What is recorded with the end of a call.
@@ -265,9 +250,7 @@ impl Leg {
             returned_by: at.returned_by,
             note,
             books: Mutex::new(books),
-            steering: Mutex::default(),
-            unheard: Mutex::default(),
-            taken: Mutex::default(),
+            words: Words::recorded(std::mem::take(&mut recorded.words)),
             about: Mutex::default(),
             heard,
             temp: recorded.temp.clone(),
@@ -450,19 +433,6 @@ impl Leg {
         about.map_or_else(Vec::new, |about| std::mem::take(&mut about.told))
     }
 
-    /// Takes the messages of people to the run, for a result that is being recorded.
-    pub(crate) fn hear(&self) -> Vec<Message> {
-        let said = std::mem::take(&mut *self.steering.lock());
-        let messages = said.iter().map(|said| said.message.clone()).collect();
-        *self.taken.lock() = said;
-        messages
-    }
-
-    /// Takes the messages that the result just made brings.
-    pub(crate) fn take_heard(&self) -> Vec<Steering> {
-        std::mem::take(&mut *self.taken.lock())
-    }
-
     /// Applies an entry's change of the run's temporary state.
     pub(crate) fn remember(&self, entry: Entry) {
         if let Entry::Changed { changed, .. } = entry {
@@ -509,14 +479,9 @@ impl Leg {
             drop(books);
             // Old journals replay as they were recorded.
             if self.start.format >= TELLS_OF_CALLS {
-                self.unheard.lock().extend(operations::words_in(slot));
+                self.words.unheard(operations::words_in(slot));
             }
         }
-    }
-
-    /// Takes the messages of people that came with answers which the function dropped unread.
-    pub(crate) fn take_unheard(&self) -> Vec<Message> {
-        std::mem::take(&mut *self.unheard.lock())
     }
 
     /// Ends every further operation with this error.

@@ -10,6 +10,7 @@ use super::{
     notes::{RecordedNote, Versions},
     operations::{Allowance, Temp, recorded_change_of},
     recorded_result::{is_error, read_result},
+    words::HeardAt,
 };
 use crate::{
     contract::{StoreError, StoredLine},
@@ -40,6 +41,8 @@ pub struct Recorded {
     pub(crate) deliveries: VecDeque<RecordedDelivery>,
     pub(crate) calls: OperationMap<RecordedCall>,
     pub(crate) noted: OperationMap<RecordedNote>,
+    /// What people said that the leg's function heard before a model request.
+    pub(crate) words: HeardAt,
     /// Children of all legs whose end this journal does not know.
     pub(crate) children: Vec<RecordedChild>,
     /// Children whose operation the function dropped, and whose end this journal does not know.
@@ -168,6 +171,11 @@ impl Recorded {
                 self.deliveries.clear();
                 self.calls.clear();
                 self.noted.clear();
+                self.words.clear();
+            }
+            Entry::Heard { op, place, message } => {
+                let here = self.words.entry((op.lane, place)).or_default();
+                here.push(*message);
             }
             Entry::TurnHeard { turn, .. } => self.heard.push(turn),
             Entry::Started {

@@ -35,6 +35,7 @@ mod steps;
 mod task;
 mod tool_names;
 mod toolsets;
+mod words;
 
 pub(crate) use behavior::{AgentFunction, Returned};
 pub use behavior::{Behavior, BehaviorHandle};

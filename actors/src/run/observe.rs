@@ -186,6 +186,7 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
         Entry::RunEnded(end) => ended(end),
         Entry::UndoRegistered { .. }
         | Entry::VersionChosen { .. }
+        | Entry::Heard { .. }
         | Entry::TurnHeard { .. }
         | Entry::Granted { .. }
         | Entry::Settled { .. }

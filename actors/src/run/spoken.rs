@@ -3,7 +3,8 @@
 //! A function that is cancelled or fails is dropped with the conversation in its variables. Its session
 //! keeps a conversation that is read from the journal, by one rule, whether the process survived or not:
 //! it has the messages of the models and the results of their calls, and a call without a recorded result
-//! is told as interrupted. Of several texts in a row the last stays.
+//! is told as interrupted. Of several texts in a row the last stays. What people said stands where the
+//! function heard it.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -45,7 +46,18 @@ pub(crate) fn spoken(
     before: Vec<Arc<Message>>,
 ) -> Result<Vec<Arc<Message>>, StoreError> {
     let mut said: Vec<Said> = Vec::new();
-    for ended in ended(lines, leg)? {
+    let mut before = before;
+    for past in past(lines, leg)? {
+        let ended = match past {
+            Past::Ended(ended) => ended,
+            Past::Heard(message) => {
+                match said.last_mut() {
+                    Some(last) => last.steering.push(message),
+                    None => before.push(Arc::new(message)),
+                }
+                continue;
+            }
+        };
         match ended.family {
             Family::Model => {
                 if let Some(response) = read_result(&ended.result) {
@@ -82,7 +94,8 @@ pub(crate) fn spoken(
 pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, StoreError> {
     let mut made: Vec<(Option<String>, String)> = Vec::new();
     let mut has_calls = false;
-    for ended in ended(lines, leg)? {
+    for past in past(lines, leg)? {
+        let Past::Ended(ended) = past else { continue };
         let (by, text) = match ended.family {
             Family::Model => {
                 let said = read_result::<ModelResponse>(&ended.result);
@@ -132,30 +145,39 @@ struct Ended {
     result: Box<RawValue>,
 }
 
-/// The operations of this leg that have ended, in the order of their ends.
-fn ended(lines: &[StoredLine], leg: &Leg) -> Result<Vec<Ended>, StoreError> {
-    let mut ended = Vec::new();
+/// What is recorded of a leg.
+enum Past {
+    /// An operation ended.
+    Ended(Ended),
+    /// The function heard what a person said.
+    Heard(Message),
+}
+
+/// The operations of this leg that have ended, and what its function heard between them, in order.
+fn past(lines: &[StoredLine], leg: &Leg) -> Result<Vec<Past>, StoreError> {
+    let mut past = Vec::new();
     for stored in lines {
-        if let Entry::Completed {
-            op,
-            kind,
-            name,
-            digest,
-            result,
-            ..
-        } = stored.decode(&leg.run.into())?
-            && op.leg == leg.number
-        {
-            let family = Family::of(&kind);
-            ended.push(Ended {
-                family,
+        match stored.decode(&leg.run.into())? {
+            Entry::Completed {
+                op,
+                kind,
                 name,
                 digest,
                 result,
-            });
+                ..
+            } if op.leg == leg.number => past.push(Past::Ended(Ended {
+                family: Family::of(&kind),
+                name,
+                digest,
+                result,
+            })),
+            Entry::Heard { op, message, .. } if op.leg == leg.number => {
+                past.push(Past::Heard(*message));
+            }
+            _ => {}
         }
     }
-    Ok(ended)
+    Ok(past)
 }
 
 /// Ends a conversation with a note, as a message of the agent's.
@@ -260,14 +282,17 @@ fn in_words(child: ChildResult) -> CallEnd {
 
 fn conversation(said: Vec<Said>, before: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
     let mut messages = before;
-    let mut said: VecDeque<Said> = said.into_iter().filter(Said::says_something).collect();
+    let matters = |said: &Said| said.says_something() || !said.steering.is_empty();
+    let mut said: VecDeque<Said> = said.into_iter().filter(matters).collect();
     while let Some(next) = said.pop_front() {
         let asks = !next.calls.is_empty();
         let superseded = !asks && next.steering.is_empty() && !said.is_empty();
         if superseded {
             continue;
         }
-        messages.push(Arc::new(next.message));
+        if next.says_something() {
+            messages.push(Arc::new(next.message));
+        }
         if asks {
             let results = next
                 .calls

@@ -339,7 +339,7 @@ impl Carrier {
                 Ok(leg) => leg,
                 Err(error) => return self.park(error).await,
             };
-            *leg.steering.lock() = std::mem::take(&mut unheard);
+            leg.words.give_back(std::mem::take(&mut unheard));
             self.before_leg(&leg).await?;
             if let Some(stop) = self.cancelling() {
                 return self.close(&leg, stop).await;
@@ -360,7 +360,7 @@ impl Carrier {
             let end = self.driver.drive(&leg, function).await;
             at = leg.next(self.leg_ended(&leg, end).await?);
             // Messages that this agent did not hear are for the next one.
-            unheard = std::mem::take(&mut *leg.steering.lock());
+            unheard = leg.words.take_waiting();
             let display_name = self.pinned.display_name_of(&at.agent);
             self.driver.journal.append(&at.entry(display_name));
             self.driver.journal.change_row(|row| {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    AgentError, Answer, Budget, CallDigest, CallReport, Changed, Digest, FORMAT, Message,
+    AgentError, Answer, Budget, CallDigest, CallReport, Changed, Digest, FORMAT, Forked, Message,
     OperationId, Outcome, ParentPolicy, Question, Resource, RunId, SessionId, Spent, StopReason,
     ToolDefinition, ToolResult, budget::charge, format,
 };
@@ -58,13 +58,21 @@ pub enum Entry {
         /// What began.
         begun: Begun,
     },
-    /// A turn that was delivered to the run while it was under way became part of this model call, and has no run of
-    /// its own.
+    /// A turn that was delivered to the run while it was under way became part of it, and has no run of its own.
     TurnHeard {
-        /// The model call.
+        /// The model call with whose answer it came, or the operation before which it was heard.
         op: OperationId,
         /// The caller's id of the turn.
         turn: String,
+    },
+    /// What a person said to the run became a part of the function's conversation, before its next model request.
+    Heard {
+        /// The operation that comes next in the branch of the function that heard it.
+        op: OperationId,
+        /// How often this branch had listened before.
+        place: u32,
+        /// The message.
+        message: Box<Message>,
     },
     /// An operation ended, with a result or an error.
     Completed {
@@ -346,27 +354,6 @@ pub struct RunStart {
     /// The caller's tools: each call of one is a question, whose answer is the call's result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Arc<ToolDefinition>>,
-}
-
-/// The origin of a forked run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Forked {
-    /// The other run.
-    pub run: RunId,
-    /// How many entries of it count here too.
-    pub at: u64,
-    /// How many entries at the front of this journal are copies of them. Entries about takeovers, restarts and
-    /// parking of the other run are not copied.
-    pub copied: u64,
-}
-
-impl Forked {
-    /// A fork of this run: how many of its entries count, and how many of them are copied.
-    pub fn new(run: RunId, at: u64, copied: u64) -> Self {
-        Self { run, at, copied }
-    }
 }
 
 impl RunStart {

@@ -6,7 +6,7 @@
 /// new field of an entry, or a new meaning of one. A run records it at its start and with each process that takes it
 /// over, a session with each turn. A journal of a later format, or with something unknown in it, is left alone:
 /// [`StoreError::Newer`](crate::contract::StoreError::Newer).
-pub const FORMAT: u32 = 6;
+pub const FORMAT: u32 = 7;
 
 /// From this format on, each call of a step has an entry that says how it was answered.
 pub(crate) const TELLS_OF_CALLS: u32 = 3;
@@ -20,6 +20,9 @@ pub(crate) const TRANSFERS_FIT_THEIR_SCHEMA: u32 = 5;
 
 /// From this format on, the results of agents that a model made are kept in the working memory.
 pub(crate) const MADE_AGENTS_ARE_KEPT: u32 = 5;
+
+/// From this format on, what people said to a run is heard before its next model request.
+pub(crate) const WORDS_COME_FIRST: u32 = 7;
 
 /// The format of entries that name none.
 pub(super) fn first() -> u32 {

@@ -19,6 +19,7 @@ mod error;
 mod event;
 mod event_text;
 mod family;
+mod forked;
 mod format;
 mod id;
 mod message;
@@ -46,13 +47,15 @@ pub use call_report::{AnsweredBy, ApprovalDecision, Approved, CallReport};
 pub use changed::Changed;
 pub use continuation::{Continuation, Continued};
 pub use digest::{CallDigest, Digest};
-pub use entry::{Begun, Entry, Forked, RunEnd, RunStart, SessionTurn, TurnEnd};
+pub use entry::{Begun, Entry, RunEnd, RunStart, SessionTurn, TurnEnd};
 pub use error::{AgentError, ErrorKind, OperationError};
 pub use event::{Event, EventId, EventRecord, Preview, RunResult, UnknownEvent};
 pub use family::Family;
+pub use forked::Forked;
 pub use format::FORMAT;
 pub(crate) use format::{
-    APPROVERS_HAVE_RUN_IN_CONTEXT, MADE_AGENTS_ARE_KEPT, TELLS_OF_CALLS, TRANSFERS_FIT_THEIR_SCHEMA,
+    APPROVERS_HAVE_RUN_IN_CONTEXT, MADE_AGENTS_ARE_KEPT, TELLS_OF_CALLS,
+    TRANSFERS_FIT_THEIR_SCHEMA, WORDS_COME_FIRST,
 };
 pub(crate) use id::OperationMap;
 pub use id::{IdError, JournalId, OperationId, RunId, SessionId};

@@ -243,8 +243,9 @@ pub struct ModelResponse {
     pub attempts: u32,
     /// How long the call took, retries included, in milliseconds.
     pub latency_ms: u64,
-    /// What people said to the run (`Run::steer`) while the model answered. It belongs after the results of this
-    /// answer's tool calls.
+    /// What people said to the run (`Run::steer`) while the model answered, or before, if the function did not
+    /// [take it](crate::run::RunContext::hear) for its request. It belongs after the results of this answer's tool
+    /// calls.
     pub steering: Vec<Message>,
 }
 

@@ -63,6 +63,7 @@ impl Policy for Counting {
 pub(crate) async fn talk(cx: &RunContext) -> Result<String, AgentError> {
     let mut conversation = cx.conversation();
     for _ in 0..4 {
+        conversation.extend(cx.hear());
         let request = cx.model_request(conversation.clone()).streaming();
         let response: ModelResponse = cx.model(request).await?;
         conversation.push(response.message.clone());

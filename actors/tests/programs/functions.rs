@@ -170,8 +170,12 @@ async fn take(cx: &RunContext, leaf: Leaf, work: &Work) -> Said {
             all.collect::<Vec<_>>().join(",")
         }
         Act::Think => {
-            let said = cx.model(cx.model_request(cx.conversation())).await?;
-            format!("{} {}", said.content(), said.steering.len())
+            let mut conversation = cx.conversation();
+            let heard = cx.hear();
+            let before = heard.len();
+            conversation.extend(heard);
+            let said = cx.model(cx.model_request(conversation)).await?;
+            format!("{} {before} {}", said.content(), said.steering.len())
         }
         Act::Talk => talk(cx).await?,
         Act::Sleep(millis) => {

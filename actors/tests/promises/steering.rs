@@ -7,27 +7,59 @@ use ghostlight_actors::{
     actor::System,
     contract::{ItemBody, RunStatus, Store},
     definition::WhileBusy,
-    run::{Agent, Policy, PolicyContext, RunContext},
+    run::{Agent, Policy, PolicyContext, RunContext, Verdict},
     session::{SessionFold, Turn},
     testing::{Fault, FaultyStore, Harm, InMemoryStore, ScriptedModel, Strike},
     vocabulary::{
-        AgentError, Answer, JournalId, Message, ModelRequest, ModelResponse, Outcome, Role,
-        SessionId, Transfer,
+        AgentError, Answer, Event, EventRecord, JournalId, Message, ModelRequest, ModelResponse,
+        Outcome, Role, SessionId, Transcript, Transfer,
     },
 };
 use parking_lot::Mutex;
 
 use crate::stage::{Stage, outcome, pause, text};
 
-/// Works for a second, and then asks its model until nothing more is said; the deaf one asks none.
-fn worker(deaf: bool) -> Agent {
+/// How an agent hears what is said to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Hearing {
+    /// It takes what was said into its request, as behaviors do.
+    AtOnce,
+    /// What was said comes with the answers of its model.
+    WithAnswers,
+    /// It asks no model.
+    Deaf,
+}
+
+use Hearing::{AtOnce, Deaf, WithAnswers};
+
+/// Works for a second, and then asks its model until nothing more is said.
+fn worker(hearing: Hearing) -> Agent {
     Agent::from_fn("worker", move |cx: RunContext| async move {
         cx.sleep(Duration::from_secs(1)).await?;
-        match deaf {
-            true => Ok(Outcome::answer("deaf")),
-            false => talk(&cx).await,
+        match hearing {
+            Deaf => Ok(Outcome::answer("deaf")),
+            WithAnswers => talk(&cx).await,
+            AtOnce => listen(&cx).await,
         }
     })
+}
+
+async fn listen(cx: &RunContext) -> Result<Outcome, AgentError> {
+    let mut conversation = cx.conversation();
+    let begin = conversation.len();
+    loop {
+        conversation.extend(cx.hear());
+        let answer = cx.model(cx.model_request(conversation.clone())).await?;
+        conversation.push(answer.message.clone());
+        let said = answer.steering.into_iter().map(Arc::new).chain(cx.hear());
+        let said: Vec<_> = said.collect();
+        if said.is_empty() {
+            let answer = Answer::text(answer.message.content());
+            let said = conversation.since(begin);
+            return Ok(Outcome::Answer(answer.with_messages(said)));
+        }
+        conversation.extend(said);
+    }
 }
 
 async fn talk(cx: &RunContext) -> Result<Outcome, AgentError> {
@@ -74,7 +106,7 @@ async fn said(store: &InMemoryStore) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_acknowledged_is_heard_once_wherever_the_process_dies() {
-    for deaf in [false, true] {
+    for hearing in [AtOnce, WithAnswers, Deaf] {
         let mut crashed = 0;
         for call in 1.. {
             let disk = InMemoryStore::new();
@@ -85,7 +117,7 @@ async fn what_was_acknowledged_is_heard_once_wherever_the_process_dies() {
                 harm: Harm::Crash,
             };
             let store = FaultyStore::at_commit(disk.clone(), fault);
-            let system = start(store.clone(), worker(deaf)).await;
+            let system = start(store.clone(), worker(hearing)).await;
             let heard = Arc::new(Mutex::new(Vec::new()));
             let working = tokio::spawn({
                 let (session, heard) = (system.session("worker", "s"), heard.clone());
@@ -107,9 +139,9 @@ async fn what_was_acknowledged_is_heard_once_wherever_the_process_dies() {
             disk.crash();
             pause(1).await;
             let next = disk.another_process();
-            let system = start(next.clone(), worker(deaf)).await;
+            let system = start(next.clone(), worker(hearing)).await;
             pause(20_000).await;
-            let what = format!("deaf {deaf}, call {call}, {:?}", heard.lock());
+            let what = format!("{hearing:?}, call {call}, {:?}", heard.lock());
             let there = said(&next).await;
             for word in heard.lock().iter() {
                 let times = there.iter().filter(|said| said == word).count();
@@ -139,7 +171,7 @@ async fn what_was_acknowledged_is_heard_once_wherever_the_process_dies() {
 #[tokio::test(start_paused = true)]
 async fn turns_without_ids_are_different_ones() {
     let stage = Stage::new();
-    let system = start(stage.store.clone(), worker(false)).await;
+    let system = start(stage.store.clone(), worker(WithAnswers)).await;
     let session = system.session("worker", "s");
     let run = session.send("one").await.unwrap();
     for text in ["two", "two", "three"] {
@@ -152,7 +184,7 @@ async fn turns_without_ids_are_different_ones() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_was_heard_is_known_under_its_id() {
     let stage = Stage::new();
-    let system = start(stage.store.clone(), worker(false)).await;
+    let system = start(stage.store.clone(), worker(WithAnswers)).await;
     let session = system.session("worker", "s");
     let run = session.send("one").await.unwrap();
     let heard = Turn::text("two").id("2");
@@ -162,7 +194,7 @@ async fn a_turn_that_was_heard_is_known_under_its_id() {
     assert_eq!(again.id(), run.id());
     system.stop().await.unwrap();
     let next = stage.store.another_process();
-    let system = start(next.clone(), worker(false)).await;
+    let system = start(next.clone(), worker(WithAnswers)).await;
     let again = system.session("worker", "s").send(heard).await.unwrap();
     assert_eq!(again.id(), run.id(), "after a restart too");
     assert_eq!(said(&next).await, ["one", "two"]);
@@ -171,7 +203,7 @@ async fn a_turn_that_was_heard_is_known_under_its_id() {
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_is_not_said_to_a_run_that_is_none() {
     let stage = Stage::new();
-    let system = start(stage.store.clone(), worker(false)).await;
+    let system = start(stage.store.clone(), worker(WithAnswers)).await;
     let session = system.session("worker", "s");
     let run = session.send("one").await.unwrap();
     let dry = session.send(Turn::text("two").dry_run()).await.unwrap();
@@ -286,7 +318,7 @@ async fn what_was_acknowledged_is_heard_once_whichever_write_fails() {
             talk(&cx).await
         })
     };
-    for how in ["hears", "is deaf", "is parked"] {
+    for how in ["hears at once", "hears", "is deaf", "is parked"] {
         for call in 2.. {
             let disk = InMemoryStore::new();
             let fault = Fault {
@@ -297,7 +329,9 @@ async fn what_was_acknowledged_is_heard_once_whichever_write_fails() {
             let store = FaultyStore::at_commit(disk.clone(), fault);
             let agent = match how {
                 "is parked" => crashing(),
-                _ => worker(how == "is deaf"),
+                "is deaf" => worker(Deaf),
+                "hears" => worker(WithAnswers),
+                _ => worker(AtOnce),
             };
             let system = start(store.clone(), agent).await;
             let (session, mut heard) = (system.session("worker", "s"), Vec::new());
@@ -323,4 +357,85 @@ async fn what_was_acknowledged_is_heard_once_whichever_write_fails() {
             system.stop().await.unwrap();
         }
     }
+}
+
+/// What the model was told, as the texts of its last request.
+fn told(model: &ScriptedModel) -> Vec<String> {
+    let last = model.requests().pop();
+    let messages = last.map_or_else(Vec::new, |request| request.conversation.messages());
+    messages.iter().map(|message| message.content()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_heard_before_a_request_is_in_it_again_in_the_next_life() {
+    let agent = || {
+        Agent::from_fn("worker", |cx: RunContext| async move {
+            let mut conversation = cx.conversation();
+            conversation.extend(cx.hear());
+            cx.sleep(Duration::from_secs(10)).await?;
+            conversation.extend(cx.hear());
+            // Recorded operations may rest on what was heard.
+            cx.sleep(Duration::from_secs(1)).await?;
+            conversation.extend(cx.hear());
+            let answer = cx.model(cx.model_request(conversation)).await?;
+            Ok(Outcome::answer(answer.content()))
+        })
+    };
+    let heard = [
+        // Before the second place, while the process lives, and again while none does.
+        (5_000, 10_500, vec!["one", "two", "three"]),
+        // Only the last place hears it: the others are recorded without.
+        (10_500, 10_600, vec!["one", "two", "three"]),
+    ];
+    for (says_at, dies_at, expected) in heard {
+        let mut stage = Stage::new();
+        let system = stage.start_with(agent(), model()).await;
+        let run = system.session("worker", "s").send("one").await.unwrap();
+        pause(says_at).await;
+        run.steer("two").await.unwrap();
+        pause(dies_at - says_at).await;
+        stage.crash(&system).await;
+        let again = model();
+        let system = stage.start_with(agent(), again.clone()).await;
+        let run = system.run(run.id());
+        run.steer("three").await.unwrap();
+        assert_eq!(text(&run).await, "ok");
+        assert_eq!(told(&again), expected);
+        let records = run.events().so_far().await.unwrap();
+        let drifted = |record: &EventRecord| matches!(record.event, Event::Drifted { .. });
+        assert!(!records.iter().any(drifted));
+        assert_eq!(stage.store.mailbox(run.id()).await.unwrap(), []);
+    }
+}
+
+/// Asks a model of its own before each answer.
+struct Judge;
+
+impl Policy for Judge {
+    async fn before_answer(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        draft: &str,
+    ) -> Result<Verdict, AgentError> {
+        assert!(cx.hear().is_empty(), "it is not said to a policy");
+        let asked = Transcript::from_iter([Message::user(draft)]);
+        let judged = cx.model(ModelRequest::new(asked)).await?;
+        assert!(judged.steering.is_empty(), "it is not said to a policy");
+        Ok(Verdict::Pass)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_while_a_policy_asks_a_model_is_not_lost() {
+    let stage = Stage::new();
+    let agent = worker(AtOnce).policy("judge", || Judge);
+    let system = start(stage.store.clone(), agent).await;
+    let session = system.session("worker", "s");
+    let run = session.send("one").await.unwrap();
+    // A second of work, one of the model and one of the judge.
+    pause(2_500).await;
+    session.send("two").await.unwrap();
+    text(&run).await;
+    pause(20_000).await;
+    assert_eq!(said(&stage.store).await, ["one", "two"]);
 }

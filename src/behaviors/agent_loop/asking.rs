@@ -15,8 +15,18 @@ use crate::behaviors::turn_format::{ModelTurn, Reading, TurnFormat};
 const EMPTY_TURN: &str = "[empty answer]";
 
 impl AgentLoop<'_> {
+    /// Adds what people have said by now to the conversation. Whether they said something.
+    pub(super) fn listen(&mut self) -> bool {
+        let said = self.cx.hear();
+        self.steered.extend(said.iter().cloned());
+        let said_something = !said.is_empty();
+        self.conversation.extend(said);
+        said_something
+    }
+
     /// Asks the model, or the policy that answers in its place.
     pub(super) async fn response(&mut self) -> Result<ModelResponse, AgentError> {
+        self.listen();
         let request = self.request()?;
         let (works, format) = (self.works(), self.rules.format.clone());
         let mut offered = request.tools.clone();
@@ -91,6 +101,7 @@ impl AgentLoop<'_> {
         };
         self.conversation
             .push(said.by(self.cx.spec().name.as_str()));
+        self.turn.interrupted = !response.steering.is_empty();
         self.turn.steering = response.steering.iter().cloned().map(Arc::new).collect();
         self.steered.extend(self.turn.steering.iter().cloned());
         match &turn {

@@ -17,9 +17,8 @@ const FINISH_NUDGE: &str = "The task is not ended yet. When it is done, call the
 
 impl AgentLoop<'_> {
     pub(super) async fn try_step(&mut self) -> Result<Option<Outcome>, AgentError> {
-        let steered_before = self.steered.len();
         let turn = self.think().await?;
-        let steered = self.steered.len() > steered_before;
+        let steered = self.turn.interrupted;
         if self.turn.cut.is_none() && !matches!(turn, ModelTurn::Unreadable(_)) {
             self.counts.unreadable_turns = 0;
         }
@@ -100,7 +99,7 @@ impl AgentLoop<'_> {
         Ok(None)
     }
 
-    /// Ends with this answer, unless a policy objects.
+    /// Ends with this answer, unless a policy objects or a person has said something since.
     async fn done(&mut self, text: String) -> Result<Option<Outcome>, AgentError> {
         let judgement = match self.rules.is_gated {
             true => self.cx.judged(self.moment(), &text).await?,
@@ -110,6 +109,9 @@ impl AgentLoop<'_> {
             let feedback = judgement.feedback();
             let objections = judgement.objections.len();
             return self.rejected(text, Some(objections), feedback).await;
+        }
+        if self.listen() {
+            return Ok(None);
         }
         let flagged = (!judgement.flags.is_empty()).then(|| judgement.flags.join("; "));
         self.end(text, flagged).await.map(Some)

@@ -52,7 +52,7 @@ use super::turn_format::{ModelTurn, TurnFormat};
 ///
 /// Whatever its driver does, every call gets exactly one result, in the order of the calls, before
 /// the model is asked again. A call that was not run gets a result that says so. Deferred messages
-/// of policies, and messages that people send while the model answers, follow the results.
+/// of policies, and messages that people send until the next request is built, follow the results.
 ///
 /// The agent's policies watch over it: [`think`](Self::think) and [`act`](Self::act) ask them
 /// around model and tools, and [`step`](Self::step) also lets them judge the answer.
@@ -106,6 +106,8 @@ struct Turn {
     cut: Option<String>,
     /// Messages of people that wait to follow the results.
     steering: Vec<Arc<Message>>,
+    /// Whether people said something while the model answered.
+    interrupted: bool,
 }
 
 /// How often something has happened, each with a limit.

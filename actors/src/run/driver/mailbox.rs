@@ -9,9 +9,10 @@ use crate::{
     contract::{ItemBody, MailboxItem, StoreError},
     run::{
         ToolEnd, WaitFor,
-        leg::{Leg, Steering},
+        leg::Leg,
         operation::{Arrival, Made},
         operations::{CallTool, cut_short, outlasts_journal, schema_fault},
+        words::Said,
     },
     vocabulary::{
         Entry, ErrorKind, Family, OperationError, OperationId, OperationMap, Question,
@@ -27,6 +28,8 @@ pub(super) struct Mailbox {
     read: u64,
     /// Items that were read and not looked at.
     new: VecDeque<MailboxItem>,
+    /// What people said to the run, on its way to the leg.
+    pub(super) said: Vec<Said>,
     /// Messages that no operation has received, by their names.
     messages: HashMap<String, VecDeque<(String, Value)>>,
     /// Items for operations that do not wait for them yet.
@@ -54,7 +57,12 @@ impl Mailbox {
     /// The ids of the items that stay with the run when it goes on in another journal.
     fn held(&self) -> impl Iterator<Item = &String> {
         let messages = self.messages.values().flatten().map(|(id, _)| id);
-        self.new.iter().map(|item| &item.id).chain(messages)
+        let said = self.said.iter().map(|said| &said.item);
+        self.new
+            .iter()
+            .map(|item| &item.id)
+            .chain(messages)
+            .chain(said)
     }
 }
 
@@ -70,11 +78,23 @@ impl Driver {
             .await;
         for (mark, item) in items.map_err(LegEnd::Store)? {
             self.mailbox.read = self.mailbox.read.max(mark);
-            if let ItemBody::Cancel { reason } = item.body {
-                self.journal.acknowledge(item.id);
-                return Err(LegEnd::Cancel(StopReason::Cancelled(reason)));
-            }
-            self.mailbox.new.push_back(item);
+            let (turn, message) = match item.body {
+                ItemBody::Cancel { reason } => {
+                    self.journal.acknowledge(item.id);
+                    return Err(LegEnd::Cancel(StopReason::Cancelled(reason)));
+                }
+                ItemBody::Steer(message) => (None, message),
+                ItemBody::Turn { turn, message, .. } => (Some(turn), message),
+                body => {
+                    self.mailbox.new.push_back(MailboxItem { body, ..item });
+                    continue;
+                }
+            };
+            self.mailbox.said.push(Said {
+                item: item.id,
+                turn,
+                message,
+            });
         }
         Ok(())
     }
@@ -83,9 +103,8 @@ impl Driver {
     pub(crate) async fn unread(&mut self, leg: &Leg) -> Result<Vec<MailboxItem>, StoreError> {
         let (store, run) = (self.ports.store(), self.journal.run());
         let items = store.mailbox_after(run, 0).await?;
-        let steering = leg.steering.lock();
-        let said = steering.iter().map(|said| &said.item);
-        let held: HashSet<&String> = self.mailbox.held().chain(said).collect();
+        let waiting = leg.words.waiting();
+        let held: HashSet<&String> = self.mailbox.held().chain(&waiting).collect();
         let unread = items.into_iter().filter(|(mark, item)| {
             let unread = *mark > self.mailbox.read || held.contains(&item.id);
             unread && outlasts_journal(&item.body)
@@ -121,36 +140,30 @@ impl Driver {
     /// Deals with one item, or keeps it. `true` when an operation ended.
     fn match_item(&mut self, leg: &Leg, item: MailboxItem) -> bool {
         let MailboxItem { id, body, .. } = item;
-        let (turn, message) = match body {
+        match body {
             ItemBody::Answer { operation, value } => {
-                return self.keep_for(leg, operation, (id, Arrival::Answer(value)));
+                self.keep_for(leg, operation, (id, Arrival::Answer(value)))
             }
             ItemBody::Result { operation, result } => {
-                return self.keep_for(leg, operation, (id, Arrival::Result(result)));
+                self.keep_for(leg, operation, (id, Arrival::Result(result)))
             }
             ItemBody::Message { name, value } => {
                 let messages = self.mailbox.messages.entry(name.clone()).or_default();
                 messages.push_back((id, value));
-                return self.match_message(leg, &name);
+                self.match_message(leg, &name)
             }
-            ItemBody::CancelCall { operation } => {
-                return self.cancel_call(leg, operation, id);
-            }
+            ItemBody::CancelCall { operation } => self.cancel_call(leg, operation, id),
             ItemBody::Cancel { .. } | ItemBody::Retry => {
                 self.journal.acknowledge(id);
-                return false;
+                false
             }
-            // These items are for the processes that post and begin turns.
-            ItemBody::Begin(_) | ItemBody::Begun { .. } => return false,
-            ItemBody::Steer(message) => (None, message),
-            ItemBody::Turn { turn, message, .. } => (Some(turn), message),
-        };
-        leg.steering.lock().push(Steering {
-            item: id,
-            turn,
-            message,
-        });
-        false
+            // What people said was taken out when it was read. The others are for the processes that
+            // post and begin turns.
+            ItemBody::Steer(_)
+            | ItemBody::Turn { .. }
+            | ItemBody::Begin(_)
+            | ItemBody::Begun { .. } => false,
+        }
     }
 
     fn keep_for(&mut self, leg: &Leg, op: OperationId, item: (String, Arrival)) -> bool {
@@ -210,13 +223,12 @@ impl Driver {
         true
     }
 
-    /// Strikes off the messages that the recorded result brings. If the result could not be
-    /// recorded, the messages stay for the next one.
+    /// Strikes off the messages that the function has just got, with this operation or before it. If
+    /// that could not be recorded, the messages stay for the next time.
     pub(super) fn acknowledge_heard(&mut self, leg: &Leg, op: OperationId, recorded: bool) {
-        let heard = leg.take_heard();
+        let heard = leg.words.take_taken();
         if !recorded {
-            leg.steering.lock().splice(..0, heard);
-            return;
+            return leg.words.give_back(heard);
         }
         for said in heard {
             self.journal.acknowledge(said.item);

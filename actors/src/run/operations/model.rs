@@ -68,10 +68,10 @@ impl Operation for CallModel {
             let called = answer.await;
             leg.tell(id, called.told);
             match called.end {
-                // Messages of people are taken when the answer that brings them is recorded. An
-                // answer that is cancelled or dropped before leaves them for the next one.
+                // Messages that people sent meanwhile are taken when the answer that brings them is
+                // recorded. An answer that is cancelled or dropped before leaves them.
                 Ok(mut response) => Begin::Deferred(Box::new(move || {
-                    response.steering.extend(leg.hear());
+                    response.steering.extend(leg.words.with_answer(id.lane));
                     Ok(response)
                 })),
                 failed => Begin::Ready(failed),
@@ -123,9 +123,10 @@ impl RunContext {
             request.model.clone_from(&self.agent().model);
         }
         let (leg, asked) = (self.leg().clone(), self.perform(CallModel(request)));
+        let lane = asked.id().lane;
         async move {
             let mut response = asked.await?;
-            response.steering.splice(..0, leg.take_unheard());
+            response.steering.splice(..0, leg.words.take_unheard(lane));
             Ok(response)
         }
     }

@@ -25,7 +25,8 @@ pub(crate) struct Policies {
 }
 
 struct Installed {
-    /// A lane of its own, without policies: a policy may use loops itself.
+    /// A lane of its own, without policies: a policy may use loops itself. What people say is not
+    /// for these.
     cx: RunContext,
     policy: Box<dyn ErasedPolicy>,
 }
@@ -70,7 +71,7 @@ impl Policies {
             // The builder registers policies under names such as `agent:desk:0:name`.
             let name = name.rsplit(':').next().unwrap_or_default();
             Installed {
-                cx: cx.lane(name),
+                cx: cx.aside(name),
                 policy: policy.make(),
             }
         };
