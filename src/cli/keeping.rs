@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ghostlight_actors::{
-    contract::{RunFilter, RunRow, StoreError, StoreHandle},
+    contract::{RunFilter, RunRow, StoreError, StoreHandle, TreePages},
     testing::InMemoryStore,
     vocabulary::RunId,
 };
@@ -80,14 +80,9 @@ impl Keeping {
 
     /// The position, in the order of commits, of a tree's last entry.
     pub(super) async fn last_position(&self, root: RunId) -> Result<u64, Failure> {
-        let mut last = 0;
-        loop {
-            let lines = self.store.read_tree(root, last, 4096).await?;
-            match lines.last() {
-                Some(line) => last = line.stored.position,
-                None => return Ok(last),
-            }
-        }
+        let mut pages = TreePages::new(root, 0);
+        while !pages.next(&self.store).await?.is_empty() {}
+        Ok(pages.read_to())
     }
 
     /// The run with this id, or whose id begins with it.

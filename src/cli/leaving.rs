@@ -15,18 +15,64 @@ impl Secrets {
     /// # Errors
     /// When it holds what looks like a secret, and neither option was given.
     pub(super) fn leaving(self, document: String) -> Result<String, String> {
-        if self.with_secrets {
+        let mut leaving = self.leaving_lines();
+        if leaving.is_to_look() {
+            document.lines().for_each(|line| leaving.look(line));
+        }
+        leaving.may_print()?;
+        if !leaving.seen.differs {
             return Ok(document);
         }
-        let mut leaving = Leaving::default();
-        let lines: Vec<String> = document.lines().map(|line| leaving.line(line)).collect();
-        match (leaving.differs, self.redact) {
-            (false, _) => Ok(document),
-            (true, true) => Ok(leaving.renamed_in(lines.join("\n"))),
-            (true, false) => Err(String::from(
+        let shown = document.lines().map(|line| leaving.shown(line.to_owned()));
+        Ok(shown.collect::<Vec<String>>().join("\n"))
+    }
+
+    /// The same for a document that is read twice, line by line: all of it is looked at before any of
+    /// it is printed.
+    pub(super) fn leaving_lines(self) -> LeavingLines {
+        LeavingLines {
+            secrets: self,
+            seen: Leaving::default(),
+        }
+    }
+}
+
+/// The lines of a document that leaves this machine.
+pub(super) struct LeavingLines {
+    secrets: Secrets,
+    seen: Leaving,
+}
+
+impl LeavingLines {
+    /// Whether the document is looked at first.
+    pub(super) fn is_to_look(&self) -> bool {
+        !self.secrets.with_secrets
+    }
+
+    /// Looks at a line of it.
+    pub(super) fn look(&mut self, line: &str) {
+        self.seen.line(line);
+    }
+
+    /// Whether it may be printed, as far as it was looked at.
+    ///
+    /// # Errors
+    /// When it holds what looks like a secret, and neither option was given.
+    pub(super) fn may_print(&self) -> Result<(), String> {
+        match self.seen.differs && !self.secrets.redact {
+            false => Ok(()),
+            true => Err(String::from(
                 "it holds what looks like secrets: give --with-secrets to print them, or --redact to leave \
                  them out",
             )),
+        }
+    }
+
+    /// A line of it as it is printed.
+    pub(super) fn shown(&self, line: String) -> String {
+        match self.seen.differs {
+            false => line,
+            true => self.seen.renamed_in(Leaving::default().line(&line)),
         }
     }
 }

@@ -70,7 +70,9 @@ pub(super) fn tail(text: &str, limit: usize) -> String {
 /// JSON whose strings hold no active character: `serde_json` leaves those beyond ASCII as they are.
 /// JSON has none outside of strings, so each can be written as an escape.
 pub(super) fn json(text: String) -> String {
-    if !screened(&text).any(|(_, hides)| hides) {
+    // JSON has the control characters of ASCII as escapes, except this one.
+    let is_plain = text.is_ascii() && !text.as_bytes().contains(&0x7f);
+    if is_plain || !screened(&text).any(|(_, hides)| hides) {
         return text;
     }
     let mut result = String::with_capacity(text.len() + 16);

@@ -26,11 +26,9 @@ impl Compaction<'_> {
     /// everything that the model has not read yet.
     pub(super) fn until(&self, view: &View) -> usize {
         let keep = usize::try_from(self.table.keep_recent).unwrap_or(usize::MAX);
-        let messages = view.messages.iter().enumerate().rev();
-        let mut steps = messages.filter(|(_, said)| said.tool_calls().next().is_some());
         match keep.checked_sub(1) {
             None => view.last_step().unwrap_or(0),
-            Some(last) => steps.nth(last).map_or(0, |(place, _)| place),
+            Some(last) => view.calling_before(last).unwrap_or(0),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A request in the making, which strategies change.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use ghostlight_actors::{
     definition::{Compact, ContextSpec, ContextStrategy},
@@ -18,9 +18,10 @@ use super::{
 pub(super) struct Draft<'a> {
     pub(super) view: View,
     pub(super) layout: Layout,
-    pub(super) messages: Vec<Arc<Message>>,
     /// The tokens of the whole request.
     pub(super) tokens: u64,
+    /// Whether only a mark stands for what is left out.
+    is_bare: bool,
     /// The tokens of the request besides its conversation.
     fixed: u64,
     spec: &'a ContextSpec,
@@ -40,8 +41,8 @@ impl<'a> Draft<'a> {
         let mut draft = Self {
             view,
             layout: Layout::default(),
-            messages: Vec::new(),
             tokens: 0,
+            is_bare: false,
             fixed,
             spec,
             counter,
@@ -53,22 +54,41 @@ impl<'a> Draft<'a> {
 
     /// Changes the layout.
     pub(super) fn lay_out(&mut self, layout: Layout) {
-        self.messages = self.laid_out(&layout);
-        self.tokens = self.counted(&self.messages);
+        let (counter, cache) = (self.counter, self.cache);
+        let table = self.table();
+        let compaction = table.map(|table| Compaction {
+            table,
+            counter,
+            cache,
+        });
+        let View { messages, sums, .. } = &mut self.view;
+        sums.extend(messages, layout.compacted, compaction.as_ref(), |message| {
+            cache.tokens(message, || counter.message(message))
+        });
+        self.tokens = self.counted(&layout);
         self.layout = layout;
     }
 
-    fn laid_out(&self, layout: &Layout) -> Vec<Arc<Message>> {
-        let failures = usize::try_from(self.spec.failures).unwrap_or(usize::MAX);
-        let compaction = self
-            .spec
-            .strategies
-            .iter()
-            .find_map(|strategy| match strategy {
-                ContextStrategy::Compact(table) => Some(self.compaction(table)),
-                _ => None,
-            });
-        self.view.laid_out(layout, compaction.as_ref(), failures)
+    /// The messages of the request.
+    pub(super) fn messages(&self) -> Vec<Arc<Message>> {
+        let compaction = self.table().map(|table| self.compaction(table));
+        let shown = self.shown(&self.layout);
+        self.view
+            .laid_out(&shown, compaction.as_ref(), self.failures())
+    }
+
+    /// The view, which the next request extends.
+    pub(super) fn into_view(self) -> View {
+        self.view
+    }
+
+    /// The rules of placeholders, if there are any.
+    fn table(&self) -> Option<&'a Compact> {
+        let mut strategies = self.spec.strategies.iter();
+        strategies.find_map(|strategy| match strategy {
+            ContextStrategy::Compact(table) => Some(table),
+            _ => None,
+        })
     }
 
     fn compaction<'c>(&'c self, table: &'c Compact) -> Compaction<'c> {
@@ -79,12 +99,40 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn counted(&self, messages: &[Arc<Message>]) -> u64 {
-        let tokens = messages.iter().map(|message| {
-            let count = || self.counter.message(message);
-            self.cache.tokens(message, count)
-        });
-        self.fixed + tokens.sum::<u64>()
+    /// The most failed calls that are told.
+    fn failures(&self) -> usize {
+        match self.is_bare {
+            true => 0,
+            false => usize::try_from(self.spec.failures).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// The layout as the request shows it.
+    fn shown<'l>(&self, layout: &'l Layout) -> Cow<'l, Layout> {
+        if !self.is_bare {
+            return Cow::Borrowed(layout);
+        }
+        let mut bare = layout.clone();
+        bare.summary = None;
+        Cow::Owned(bare)
+    }
+
+    /// The message in the place of what this layout leaves out, and the place of the first after it.
+    fn begun(&self, layout: &Layout) -> (Option<Message>, usize) {
+        self.view.begun(&self.shown(layout), self.failures())
+    }
+
+    /// How many messages a request with this layout has.
+    fn count(&self, layout: &Layout) -> usize {
+        let (head, rest) = self.begun(layout);
+        usize::from(head.is_some()) + self.view.len() - rest
+    }
+
+    /// The tokens of a request with this layout. Nothing is counted but its first message.
+    fn counted(&self, layout: &Layout) -> u64 {
+        let (head, rest) = self.begun(layout);
+        let head = head.map_or(0, |head| self.counter.message(&head));
+        self.fixed + head + self.view.sums.since(rest, layout.compacted)
     }
 
     /// Replaces bulky older payloads by placeholders.
@@ -112,11 +160,11 @@ impl<'a> Draft<'a> {
     /// left out.
     pub(super) fn keep_messages(&mut self, messages: u32) {
         let most = usize::try_from(messages).unwrap_or(usize::MAX);
-        if self.messages.len() <= most {
+        if self.count(&self.layout) <= most {
             return;
         }
         let cuts = self.view.cuts(self.layout.cut);
-        let fits = |cut: &usize| self.laid_out(&self.cut_at(*cut)).len() <= most;
+        let fits = |cut: &usize| self.count(&self.cut_at(*cut)) <= most;
         // A later cut leaves no more messages.
         let first = cuts.partition_point(|cut| !fits(cut));
         let chosen = cuts.get(first).or(cuts.last()).copied();
@@ -153,7 +201,7 @@ impl<'a> Draft<'a> {
     /// The index of the first cut after which the request has at most this many tokens; the number
     /// of cuts if none is enough.
     fn first_fit(&self, cuts: &[usize], tokens: u64) -> usize {
-        let fits = |cut: &usize| self.counted(&self.laid_out(&self.cut_at(*cut))) <= tokens;
+        let fits = |cut: &usize| self.counted(&self.cut_at(*cut)) <= tokens;
         // A later cut leaves out more, and the replacement in its place hardly changes.
         let first = cuts.partition_point(|cut| !fits(cut));
         let found = cuts[first..].iter().position(fits);
@@ -181,13 +229,22 @@ impl<'a> Draft<'a> {
         self.lay_out(layout);
     }
 
+    /// Lets only a mark stand for what is left out, without its summary and its failures. The layout
+    /// keeps them for later requests. Whether there is anything less now.
+    pub(super) fn bare(&mut self) -> bool {
+        let before = self.tokens;
+        self.is_bare = true;
+        self.lay_out(self.layout.clone());
+        self.tokens < before
+    }
+
     /// A description of what is left, for an error.
     pub(super) fn described(&self) -> String {
         let conversation = self.tokens.saturating_sub(self.fixed);
         format!(
             "{} of instructions and tools, and {conversation} of the {} messages that must stay",
             self.fixed,
-            self.messages.len()
+            self.count(&self.layout)
         )
     }
 }

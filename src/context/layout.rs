@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use ghostlight_actors::{
     safety,
-    vocabulary::{Digest, Message, Part, Role, ToolCall, ToolStatus, Transcript},
+    vocabulary::{Digest, Message, Part, Role, ToolStatus, Transcript},
 };
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +68,7 @@ impl Layout {
 }
 
 /// The unit that begins with a message.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begins {
     Turn,
     Step,
@@ -86,16 +86,30 @@ impl Begins {
     }
 }
 
-/// A conversation with its structure, and the messages that must stay.
+/// A conversation with its structure, and the messages that must stay. It grows with its conversation:
+/// each message is looked at once.
+#[derive(Debug, Default)]
 pub(super) struct View {
     pub(super) conversation: Transcript,
     pub(super) messages: Vec<Arc<Message>>,
+    pub(super) sums: Sums,
+    /// The same messages before some were rewritten: they tell where turns and steps begin.
+    said: Transcript,
     /// The unit that begins with each message.
     begins: Vec<Begins>,
+    /// The places where turns begin, and those where steps do.
+    turns: Vec<usize>,
+    steps: Vec<usize>,
+    /// The places of messages with calls.
+    calling: Vec<usize>,
+    /// The failed calls, each with the place of its result and as one line.
+    failed: Vec<(usize, String)>,
     /// Where the current turn begins.
     pub(super) turn: usize,
     /// The messages that always stay: those that ask for the current turn.
     pins: BTreeSet<usize>,
+    /// The messages that ask for the current turn, if all of them were found.
+    asked: Option<Vec<Arc<Message>>>,
 }
 
 impl View {
@@ -104,41 +118,89 @@ impl View {
     #[cfg(test)]
     pub(super) fn new(conversation: Transcript, asked: &[Arc<Message>]) -> Self {
         let said = conversation.clone();
-        Self::told(conversation, &said, asked)
+        Self::default().told(conversation, &said, asked)
     }
 
-    /// The same for a rewritten conversation with the same number of messages: turns and steps
-    /// begin where they began in the original.
+    /// This view with what was said since, or a view of another conversation. The conversation may
+    /// have rewritten messages: turns and steps begin where they do in the original, which has as
+    /// many messages.
     pub(super) fn told(
+        self,
         conversation: Transcript,
         said: &Transcript,
         asked: &[Arc<Message>],
     ) -> Self {
-        let messages = conversation.messages();
-        let said = said.messages();
-        let begins: Vec<Begins> = said.iter().map(|said| Begins::of(said)).collect();
-        let mut pins = BTreeSet::new();
+        let begins = |longer: &Transcript, known: &Transcript| {
+            known.len() <= longer.len() && longer.truncated(known.len()) == *known
+        };
+        let is_longer = begins(&conversation, &self.conversation) && begins(said, &self.said);
+        let mut view = if is_longer { self } else { Self::default() };
+        let known = view.messages.len();
+        for (message, said) in conversation.since(known).into_iter().zip(said.since(known)) {
+            view.add(message, Begins::of(&said));
+        }
+        (view.conversation, view.said) = (conversation, said.clone());
+        let is_same = |known: &Vec<Arc<Message>>| known.as_slice() == asked;
+        if !view.asked.as_ref().is_some_and(is_same) {
+            view.find(asked);
+        }
+        view
+    }
+
+    fn add(&mut self, message: Arc<Message>, begins: Begins) {
+        let place = self.messages.len();
+        match begins {
+            Begins::Turn => self.turns.push(place),
+            Begins::Step => self.steps.push(place),
+            Begins::Nothing => {}
+        }
+        self.begins.push(begins);
+        if message.tool_calls().next().is_some() {
+            self.calling.push(place);
+        }
+        for result in message.tool_results() {
+            if result.status == ToolStatus::Success {
+                continue;
+            }
+            let asks = |said: &&Arc<Message>| said.role == Role::Assistant;
+            let asking = self.messages.iter().rev().find(asks);
+            let mut calls = asking.into_iter().flat_map(|said| said.tool_calls());
+            let call = calls.find(|call| call.id == result.call_id);
+            let arguments = call.map_or("", |call| call.arguments.text());
+            let line = format!(
+                "- {}({}): {}",
+                safety::sanitize_line(&result.name, FAILED_CALL),
+                safety::sanitize_line(arguments, FAILED_CALL),
+                safety::sanitize_line(&result.text, FAILED_RESULT),
+            );
+            self.failed.push((place, line));
+        }
+        self.messages.push(message);
+    }
+
+    /// Finds the messages that ask for the current turn.
+    fn find(&mut self, asked: &[Arc<Message>]) {
+        self.pins.clear();
         // Searched from the end, because the same message may occur earlier.
-        let (mut end, mut turn) = (messages.len(), None);
+        let (mut end, mut turn) = (self.messages.len(), None);
         for asked in asked.iter().rev() {
-            let place = messages[..end].iter().rposition(|message| message == asked);
+            let mut messages = self.messages[..end].iter();
+            let place = messages.rposition(|said| Arc::ptr_eq(said, asked) || said == asked);
             if let Some(place) = place {
-                pins.insert(place);
+                self.pins.insert(place);
                 (end, turn) = (place, Some(place));
             }
         }
-        let last_turn = || begins.iter().rposition(|begins| *begins == Begins::Turn);
-        let last_user = || messages.iter().rposition(|said| said.role == Role::User);
-        let turn = turn.or_else(last_turn);
-        let turn = turn.or_else(last_user);
-        pins.extend(turn);
-        Self {
-            turn: turn.unwrap_or(0),
-            conversation,
-            messages,
-            begins,
-            pins,
-        }
+        let all = !asked.is_empty() && self.pins.len() == asked.len();
+        self.asked = all.then(|| asked.to_vec());
+        let last_user = || {
+            self.messages
+                .iter()
+                .rposition(|said| said.role == Role::User)
+        };
+        let turn = turn.or(self.turns.last().copied()).or_else(last_user);
+        self.pins.extend(turn);
+        self.turn = turn.unwrap_or(0);
     }
 
     /// The last place where a cut is possible: the last step stays.
@@ -148,9 +210,12 @@ impl View {
 
     /// The beginning of the last step; the model has not read the messages after it.
     pub(super) fn last_step(&self) -> Option<usize> {
-        self.begins
-            .iter()
-            .rposition(|begins| *begins == Begins::Step)
+        self.steps.last().copied()
+    }
+
+    /// The last messages with calls, from the end: this many of them are passed by.
+    pub(super) fn calling_before(&self, last: usize) -> Option<usize> {
+        self.calling.iter().rev().nth(last).copied()
     }
 
     fn begins(&self, place: usize) -> Begins {
@@ -159,8 +224,8 @@ impl View {
 
     /// The beginnings of turns, up to the current one.
     pub(super) fn turns(&self) -> Vec<usize> {
-        let earlier = (0..self.turn).filter(|place| self.begins(*place) == Begins::Turn);
-        earlier.chain([self.turn]).collect()
+        let earlier = self.turns.iter().take_while(|place| **place < self.turn);
+        earlier.copied().chain([self.turn]).collect()
     }
 
     /// The number of messages.
@@ -187,30 +252,35 @@ impl View {
         compaction: Option<&Compaction<'_>>,
         failures: usize,
     ) -> Vec<Arc<Message>> {
-        let cut = layout.cut.min(self.messages.len());
-        let mut kept: Vec<Arc<Message>> = Vec::with_capacity(self.messages.len() - cut + 1);
-        let mut head = self.head(layout, cut, failures);
-        if !head.is_empty() {
-            // Messages of users and of the model must keep alternating.
-            let next = self.messages.get(cut);
-            let merged = next.filter(|next| next.role == Role::User);
-            let (author, said) = match merged {
-                Some(next) => (next.author.clone(), next.parts.as_slice()),
-                None => (None, [].as_slice()),
-            };
-            head.extend_from_slice(said);
-            kept.push(Arc::new(Message {
-                role: Role::User,
-                author,
-                parts: head,
-                synthetic: false,
-            }));
-            let rest = cut + usize::from(merged.is_some());
-            self.push_compacted(&mut kept, rest, layout.compacted, compaction);
-        } else {
-            self.push_compacted(&mut kept, cut, layout.compacted, compaction);
-        }
+        let (head, rest) = self.begun(layout, failures);
+        let mut kept: Vec<Arc<Message>> = Vec::with_capacity(self.messages.len() - rest + 1);
+        kept.extend(head.map(Arc::new));
+        self.push_compacted(&mut kept, rest, layout.compacted, compaction);
         kept
+    }
+
+    /// The message in the place of what is left out, and the place of the first message after it.
+    pub(super) fn begun(&self, layout: &Layout, failures: usize) -> (Option<Message>, usize) {
+        let cut = layout.cut.min(self.messages.len());
+        let mut parts = self.head(layout, cut, failures);
+        if parts.is_empty() {
+            return (None, cut);
+        }
+        // Messages of users and of the model must keep alternating.
+        let next = self.messages.get(cut);
+        let merged = next.filter(|next| next.role == Role::User);
+        let (author, said) = match merged {
+            Some(next) => (next.author.clone(), next.parts.as_slice()),
+            None => (None, [].as_slice()),
+        };
+        parts.extend_from_slice(said);
+        let head = Message {
+            role: Role::User,
+            author,
+            parts,
+            synthetic: false,
+        };
+        (Some(head), cut + usize::from(merged.is_some()))
     }
 
     /// The replacement for the parts that are left out.
@@ -236,29 +306,12 @@ impl View {
     }
 
     /// The latest failures of the current turn that are left out, one a line.
-    fn failures(&self, cut: usize, most: usize) -> Vec<String> {
-        let left_out = self.messages.get(self.turn..cut).unwrap_or_default();
-        let mut calls: Vec<&ToolCall> = Vec::new();
-        let mut failed = Vec::new();
-        for message in left_out {
-            if message.role == Role::Assistant {
-                calls = message.tool_calls().collect();
-            }
-            for result in message.tool_results() {
-                if result.status == ToolStatus::Success {
-                    continue;
-                }
-                let call = calls.iter().find(|call| call.id == result.call_id);
-                let arguments = call.map_or("", |call| call.arguments.text());
-                failed.push(format!(
-                    "- {}({}): {}",
-                    safety::sanitize_line(&result.name, FAILED_CALL),
-                    safety::sanitize_line(arguments, FAILED_CALL),
-                    safety::sanitize_line(&result.text, FAILED_RESULT),
-                ));
-            }
-        }
-        failed.split_off(failed.len().saturating_sub(most))
+    fn failures(&self, cut: usize, most: usize) -> Vec<&str> {
+        let before = |end: usize| self.failed.partition_point(|(place, _)| *place < end);
+        let until = before(cut);
+        let from = before(self.turn).max(until.saturating_sub(most)).min(until);
+        let failed = self.failed[from..until].iter();
+        failed.map(|(_, line)| line.as_str()).collect()
     }
 
     fn push_compacted(
@@ -282,4 +335,58 @@ impl View {
             kept.push(compacted.unwrap_or_else(|| message.clone()));
         }
     }
+}
+
+/// The tokens of the messages from the first one on, each place with all before it.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    /// Of the messages as they are.
+    plain: Vec<u64>,
+    /// Of the messages with placeholders, as far as they were needed.
+    compacted: Vec<u64>,
+    /// The last message of the model among these.
+    asking: Option<Arc<Message>>,
+}
+
+impl Sums {
+    /// Counts the messages that are new, and with placeholders those before `compacted`.
+    pub(super) fn extend(
+        &mut self,
+        messages: &[Arc<Message>],
+        compacted: usize,
+        compaction: Option<&Compaction<'_>>,
+        count: impl Fn(&Arc<Message>) -> u64,
+    ) {
+        for message in messages.iter().skip(self.plain.len()) {
+            let sum = until(&self.plain, self.plain.len()) + count(message);
+            self.plain.push(sum);
+        }
+        let Some(compaction) = compaction else { return };
+        let messages = messages.iter().take(compacted);
+        for message in messages.skip(self.compacted.len()) {
+            if message.role == Role::Assistant {
+                self.asking = Some(message.clone());
+            }
+            let replaced = compaction.replaced(message, self.asking.as_deref());
+            let tokens = count(replaced.as_ref().unwrap_or(message));
+            let sum = until(&self.compacted, self.compacted.len()) + tokens;
+            self.compacted.push(sum);
+        }
+    }
+
+    /// The tokens of the messages from this place on, those before `compacted` with placeholders.
+    pub(super) fn since(&self, place: usize, compacted: usize) -> u64 {
+        let compacted = compacted.min(self.compacted.len()).max(place);
+        let between = |sums: &[u64], from, to| match to > from {
+            true => until(sums, to) - until(sums, from),
+            false => 0,
+        };
+        between(&self.compacted, place, compacted)
+            + between(&self.plain, compacted, self.plain.len())
+    }
+}
+
+/// The sum of the first values.
+fn until(sums: &[u64], count: usize) -> u64 {
+    count.checked_sub(1).map_or(0, |last| sums[last])
 }

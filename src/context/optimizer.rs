@@ -6,8 +6,8 @@ use ghostlight_actors::{
     definition::{ContextSpec, ContextStrategy, OtherAgents, TokenCounting},
     run::{BeforeTool, OwnTool, Policy, PolicyContext, operations::Scope},
     vocabulary::{
-        AgentError, Digest, ErrorKind, ModelRequest, ModelResponse, OperationError, OutputSchema,
-        ToolCall, ToolResult, Transcript,
+        AgentError, Digest, ErrorKind, Message, ModelRequest, ModelResponse, OperationError,
+        OutputSchema, ToolCall, ToolResult, Transcript,
     },
 };
 use serde_json::json;
@@ -67,6 +67,8 @@ pub struct ContextOptimizer {
     prefix: StablePrefix,
     reads_results: OwnTool,
     cache: Arc<MessageCache>,
+    /// The conversation that was laid out last.
+    view: View,
 }
 
 /// The conversation of the last request, which the next request extends.
@@ -107,6 +109,7 @@ impl ContextOptimizer {
             prefix: StablePrefix::default(),
             reads_results: spill::own_tool(),
             cache: Arc::default(),
+            view: View::default(),
         }
     }
 
@@ -246,7 +249,8 @@ impl ContextOptimizer {
         fixed: u64,
         counter: &TokenCounterHandle,
     ) -> Result<(), AgentError> {
-        let view = View::told(conversation.clone(), said, &cx.asked());
+        let view = std::mem::take(&mut self.view);
+        let view = view.told(conversation.clone(), said, &cx.asked());
         let known = self.layouts.iter().rev().find(|layout| layout.fits(&view));
         let (known, spec) = (known.cloned().unwrap_or_default(), self.spec.clone());
         let bounds = Bounds::of(&spec);
@@ -257,6 +261,11 @@ impl ContextOptimizer {
             self.reduce(cx, &mut draft, bounds, counter).await?;
         }
         let layout = draft.layout.clone();
+        // What was asked comes before what is told of earlier parts.
+        if draft.tokens > bounds.max && draft.bare() {
+            let told = json!({ "tokens": draft.tokens, "max_tokens": bounds.max });
+            cx.emit("context_summary_left_out", &told);
+        }
         if draft.tokens > bounds.max {
             return Err(overflow(cx, &draft, bounds, counter).into());
         }
@@ -266,11 +275,15 @@ impl ContextOptimizer {
             of: conversation.clone(),
             conversation: match is_whole {
                 true => conversation.clone(),
-                false => draft.messages.into_iter().collect(),
+                false => {
+                    let before = self.sent.take().map(|sent| sent.conversation);
+                    continued(before.unwrap_or_default(), draft.messages())
+                }
             },
             is_whole,
             tokens,
         });
+        self.view = draft.into_view();
         if layout != known {
             self.remember(cx, layout.about(conversation)).await?;
         }
@@ -373,7 +386,7 @@ impl Policy for ContextOptimizer {
             let known = self.counter.as_ref().map(|known| known.name());
             if known != Some(counter.name()) {
                 (self.counter, self.fixed, self.sent) = (Some(counter), None, None);
-                self.cache = Arc::default();
+                (self.cache, self.view) = (Arc::default(), View::default());
             }
         }
         Ok(None)
@@ -398,6 +411,21 @@ impl Bounds {
             target: share(spec.target_percent),
         }
     }
+}
+
+/// A conversation of these messages, which shares what it can with an earlier one: a message is hashed
+/// once where it stands behind the same messages.
+fn continued(before: Transcript, messages: Vec<Arc<Message>>) -> Transcript {
+    let known = before.messages();
+    // The message in the place of what is left out is made anew each time.
+    let is_same = |(known, message): &(&Arc<Message>, &Arc<Message>)| {
+        Arc::ptr_eq(known, message) || known == message
+    };
+    let same = known.iter().zip(&messages).take_while(is_same).count();
+    let mut conversation = before.truncated(same);
+    drop((before, known));
+    conversation.extend(messages.into_iter().skip(same));
+    conversation
 }
 
 /// The key under which the session keeps this agent's layout.

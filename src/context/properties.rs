@@ -173,7 +173,7 @@ proptest! {
         let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate, &cache);
         for act in &acts {
             carry_out(&mut draft, act);
-            let messages = &draft.messages;
+            let messages = &draft.messages();
             prop_assert_eq!(check_transcript(messages), Ok(()), "after {:?}", act);
             prop_assert_eq!(messages[0].role, Role::User);
             let mut there = messages.iter().flat_map(|said| texts(said));
@@ -241,6 +241,34 @@ proptest! {
         prop_assert!(count - draft.layout.cut >= count.min(keep as usize));
     }
 
+    /// A view that grew with its conversation is that of the whole conversation, and its sums are
+    /// those of its messages.
+    #[test]
+    fn a_view_that_grows_is_that_of_the_whole((conversation, asked) in history(), acts in acts(), steps in 1_usize..5) {
+        let spec = spec();
+        let cache = MessageCache::default();
+        let (mut view, mut layout) = (View::default(), Layout::default());
+        for length in (0..=conversation.len()).step_by(steps).chain([conversation.len()]) {
+            let begun = conversation.truncated(length);
+            let there: Vec<_> = begun.messages().into_iter().filter(|said| asked.contains(said)).collect();
+            view = view.told(begun.clone(), &begun, &there);
+            let whole = View::new(begun.clone(), &there);
+            prop_assert_eq!(view.turns(), whole.turns());
+            prop_assert_eq!(view.cuts(0), whole.cuts(0));
+            let fresh = MessageCache::default();
+            let mut other = Draft::new(whole, layout.clone(), 0, &spec, &Estimate, &fresh);
+            let mut draft = Draft::new(view, layout, 0, &spec, &Estimate, &cache);
+            for act in &acts {
+                carry_out(&mut draft, act);
+                carry_out(&mut other, act);
+                prop_assert_eq!(draft.messages(), other.messages(), "after {:?}", act);
+                prop_assert_eq!(draft.tokens, other.tokens);
+            }
+            layout = draft.layout.clone();
+            view = draft.into_view();
+        }
+    }
+
     /// A layout fits every extension of its conversation, and no other conversation.
     #[test]
     fn a_layout_is_of_one_conversation(
@@ -297,7 +325,7 @@ fn the_last_three_turns_keep_their_pairs_and_the_current_one() {
     let cache = MessageCache::default();
     let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate, &cache);
     draft.keep_turns(3);
-    let kept = &draft.messages;
+    let kept = &draft.messages();
     assert_eq!(check_transcript(kept), Ok(()));
     assert_eq!(texts(&kept[0])[1], "question 4");
     assert_eq!(kept.len(), 9);
@@ -325,9 +353,10 @@ fn a_window_of_messages_keeps_pairs_and_the_current_question() {
         let cache = MessageCache::default();
         let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate, &cache);
         draft.keep_messages(most);
-        assert_eq!(check_transcript(&draft.messages), Ok(()));
-        assert_eq!(draft.messages.len(), kept, "of {most}");
-        let last = draft.messages.last().unwrap();
+        assert_eq!(check_transcript(&draft.messages()), Ok(()));
+        assert_eq!(draft.messages().len(), kept, "of {most}");
+        let messages = draft.messages();
+        let last = messages.last().unwrap();
         assert_eq!(texts(last).last(), Some(&"question 6"));
     }
 }
@@ -363,7 +392,7 @@ fn turns_and_steps_begin_where_they_did_however_another_agent_is_told() {
     let input = Arc::new(Message::user("question 1"));
     let told = OtherAgents::default().told_to("desk", &said);
     assert!(told.messages().iter().all(|said| said.role == Role::User));
-    let view = View::told(told, &said, &[input]);
+    let view = View::default().told(told, &said, &[input]);
     assert_eq!(view.turns(), [0, 4]);
     // The steps of an agent that handed over in this turn may also be left out.
     assert_eq!(view.cuts(0), [4, 5, 7]);
@@ -371,8 +400,9 @@ fn turns_and_steps_begin_where_they_did_however_another_agent_is_told() {
     let cache = MessageCache::default();
     let mut draft = Draft::new(view, Layout::default(), 0, &spec, &Estimate, &cache);
     draft.cut_to(0);
-    assert_eq!(draft.messages.len(), 1);
-    let last = texts(&draft.messages[0]);
+    let messages = draft.messages();
+    assert_eq!(messages.len(), 1);
+    let last = texts(&messages[0]);
     assert!(last.contains(&"question 1"), "{last:?}");
     assert!(
         last.iter().any(|said| said.ends_with("That is it.")),

@@ -229,6 +229,36 @@ async fn what_cannot_fit_is_a_context_overflow_and_is_not_sent() {
     assert_eq!(stage.ask("short").await.text(), "unused");
 }
 
+/// What was pasted has nearly all the room that there is.
+#[tokio::test(start_paused = true)]
+async fn a_long_paste_comes_before_the_summary_of_what_was_said() {
+    let mut gave_way = 0;
+    for words in (600..760).step_by(20) {
+        let agent = bounded(desk("function_calling", json!({})), summaries(800));
+        let stage = Stage::with(agent, talker()).await;
+        for turn in 0..14 {
+            stage.ask(format!("question{turn}")).await;
+        }
+        let paste = format!("pasted {}", "word ".repeat(words));
+        let run = stage.say(paste).await;
+        let outcome = run.outcome().await;
+        assert!(outcome.is_ok(), "{words}: {outcome:?}");
+        stage.check();
+        if events(&run, "context_summary_left_out").await.is_empty() {
+            continue;
+        }
+        gave_way += 1;
+        let read = stage.said(stage.calls() - 1);
+        assert!(read[0].contains("left out here") && read[0].contains("pasted word"));
+        assert!(!read[0].contains("question0"), "{}", read[0]);
+        // The summary is kept, and there is room for it again.
+        stage.ask("and what was it?").await;
+        let last = stage.said(stage.calls() - 1);
+        assert!(last[0].contains("question0"), "{last:#?}");
+    }
+    assert!(gave_way > 0);
+}
+
 /// Scenario 8 of the field's conformance scenarios.
 #[tokio::test(start_paused = true)]
 async fn a_later_summary_takes_the_earlier_one_in_and_nothing_is_summed_up_twice() {

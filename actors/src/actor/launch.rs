@@ -9,7 +9,7 @@ use super::{
     shared::check_code,
 };
 use crate::{
-    contract::{Claim, RunRow, RunStatus, StoreError, StoreHandle, StoredLine},
+    contract::{Claim, JournalPages, RunRow, RunStatus, StoreError, StoreHandle, StoredLine},
     definition::Pinned,
     run::{Loaded, Recorded},
     session::{SessionFold, decode_checkpoint},
@@ -42,8 +42,9 @@ pub(crate) async fn load_run(
         run = run.next();
     };
     // The journal is read before it is claimed: a newer program's run is not touched.
-    let lines = store.journal(run.into(), 0).await?;
-    let mut recorded = Recorded::fold(&lines, run)?;
+    let mut recorded = Recorded::default();
+    let mut pages = JournalPages::new(run, 0);
+    fold_on(&mut recorded, &mut pages, run, store).await?;
     let claim = match claim {
         _ if row.status.is_ended() => unclaimed(&[]),
         Claiming::Free => match store.claim(run.into(), false).await {
@@ -60,9 +61,8 @@ pub(crate) async fn load_run(
         }
     };
     // The entries that its owner wrote before the claim.
-    let read = lines.len() as u64;
-    if claim.entries > read {
-        recorded.extend(&store.journal(run.into(), read).await?, run)?;
+    if claim.entries > pages.next_entry() {
+        fold_on(&mut recorded, &mut pages, run, store).await?;
     }
     let start = recorded.started(run)?;
     let pinned = match known {
@@ -75,6 +75,21 @@ pub(crate) async fn load_run(
     };
     let loaded = Loaded::new(row, claim, recorded, pinned);
     Ok(Loaded { history, ..loaded })
+}
+
+/// Folds what there is to read of a run's journal.
+async fn fold_on(
+    recorded: &mut Recorded,
+    pages: &mut JournalPages,
+    run: RunId,
+    store: &StoreHandle,
+) -> Result<(), StoreError> {
+    loop {
+        recorded.extend(&pages.next(store).await?, run)?;
+        if pages.was_last() {
+            return Ok(());
+        }
+    }
 }
 
 /// Recovers roots with their sessions: all are read at once, then all sessions are claimed in one

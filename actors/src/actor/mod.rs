@@ -62,7 +62,7 @@ pub use member::Delegation;
 pub use model_gateway::GatewayOptions;
 pub use newer::newer_runs;
 pub use options::SystemOptions;
-pub use recording::recording;
+pub use recording::{RecordedText, recording};
 pub use relay::{Relay, Relays};
 pub use retention::{Pruned, Retention};
 pub use session_document::{SessionDocument, SessionDocumentError};

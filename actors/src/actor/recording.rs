@@ -1,16 +1,13 @@
 //! Reading the records of a tree of runs.
 
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeSet, btree_map::Entry};
 
 use super::SystemError;
 use crate::{
-    contract::{RunRow, StoreError, StoreHandle, TreeLine},
-    run::{Recording, operations},
-    vocabulary::{self, Digest, JournalId, RunId, RunStart},
+    contract::{JournalPages, RunRow, StoreError, StoreHandle, TreeLine, TreePages},
+    run::{Recording, Written, operations},
+    vocabulary::{self, Digest, JournalId, RunId, RunStart, SessionId},
 };
-
-/// How many entries are read at once.
-const PAGE: usize = 4096;
 
 /// All records of a run's tree: the runs, their definitions, and the session before them. This
 /// function only reads. Of a run that is under way it reads the entries up to some commit, and no
@@ -31,13 +28,7 @@ pub async fn recording(store: &StoreHandle, run: RunId) -> Result<Recording, Sys
     let starts: Vec<RunStart> = starts(&recording.lines)?;
     for start in &starts {
         if let Entry::Vacant(place) = recording.definitions.entry(start.definition) {
-            let bytes = store.blob(start.definition).await?;
-            let text = bytes.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
-            let text = text.ok_or_else(|| SystemError::Pinned {
-                run,
-                reason: format!("the store has no blob {}", start.definition),
-            })?;
-            place.insert(text.into());
+            place.insert(definition(store, run, start.definition).await?.into());
         }
     }
     for line in &recording.lines {
@@ -55,6 +46,124 @@ pub async fn recording(store: &StoreHandle, run: RunId) -> Result<Recording, Sys
         recording.history = lines.into_iter().map(|stored| stored.line).collect();
     }
     Ok(recording)
+}
+
+async fn definition(
+    store: &StoreHandle,
+    run: RunId,
+    digest: Digest,
+) -> Result<String, SystemError> {
+    let bytes = store.blob(digest).await?;
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
+    text.ok_or_else(|| SystemError::Pinned {
+        run,
+        reason: format!("the store has no blob {digest}"),
+    })
+}
+
+/// The text of a run's [`recording`], as [`Recording::to_json_lines`] has it, of which only a few
+/// entries are in memory at a time.
+#[derive(Clone, Debug)]
+pub struct RecordedText {
+    store: StoreHandle,
+    run: RunId,
+    root: RunId,
+    session: Option<SessionId>,
+    /// How many entries of the session's journal stand before the run.
+    history: u64,
+    definitions: BTreeSet<Digest>,
+    contents: BTreeSet<Digest>,
+    /// The position of the last entry.
+    until: u64,
+}
+
+impl RecordedText {
+    /// Reads what the recording consists of. It has the entries that are there now, however often its
+    /// lines are read.
+    ///
+    /// # Errors
+    /// As [`recording`].
+    pub async fn of(store: &StoreHandle, run: RunId) -> Result<Self, SystemError> {
+        let row = row_of(store, run).await?;
+        let root = match row.root == run {
+            true => Some(row.clone()),
+            false => store.run(row.root).await?,
+        };
+        let mut text = Self {
+            store: store.clone(),
+            run,
+            root: row.root,
+            session: root.and_then(|root| root.session),
+            history: 0,
+            definitions: BTreeSet::new(),
+            contents: BTreeSet::new(),
+            until: 0,
+        };
+        let mut history = None;
+        each_line(store, row.root, 0, |line| -> Result<(), SystemError> {
+            text.until = line.stored.position;
+            text.contents.extend(loaded(&line));
+            if let Some(start) = start(&line)? {
+                text.definitions.insert(start.definition);
+                history.get_or_insert(start.history);
+            }
+            Ok(())
+        })
+        .await?;
+        text.history = history.unwrap_or(0);
+        Ok(text)
+    }
+
+    /// Gives each line, in order.
+    ///
+    /// # Errors
+    /// What the store fails with, and what `take` fails with.
+    pub async fn each_line<E: From<SystemError>>(
+        &self,
+        mut take: impl FnMut(String) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let store = &self.store;
+        take(Written::head(self.root, self.session.clone()).json())?;
+        for digest in &self.definitions {
+            let text = definition(store, self.run, *digest).await?;
+            take(Written::definition(*digest, &text).json())?;
+        }
+        for digest in &self.contents {
+            // The artifact that an ended run loaded may be deleted; a replay says what is missing.
+            if let Some(content) = store.blob(*digest).await.map_err(SystemError::from)? {
+                take(Written::content(*digest, &content).json())?;
+            }
+        }
+        if let Some(session) = &self.session {
+            let mut pages = JournalPages::new(session.clone(), 0);
+            'history: loop {
+                let lines = pages.next(store).await.map_err(SystemError::from)?;
+                if lines.is_empty() {
+                    break;
+                }
+                for line in lines {
+                    if line.sequence >= self.history {
+                        break 'history;
+                    }
+                    take(Written::history(&line.line).json())?;
+                }
+            }
+        }
+        let mut pages = TreePages::new(self.root, 0);
+        while pages.read_to() < self.until {
+            let lines = pages.next(store).await.map_err(SystemError::from)?;
+            if lines.is_empty() {
+                break;
+            }
+            for line in lines
+                .iter()
+                .filter(|line| line.stored.position <= self.until)
+            {
+                take(Written::entry(line).json())?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The row of a run in the index. The error tells a deleted run from one that never existed, as
@@ -84,15 +193,15 @@ pub(crate) async fn tree(store: &StoreHandle, root: RunId) -> Result<Vec<TreeLin
 pub(crate) async fn each_line<E: From<StoreError>>(
     store: &StoreHandle,
     root: RunId,
-    mut after: u64,
+    after: u64,
     mut take: impl FnMut(TreeLine) -> Result<(), E>,
 ) -> Result<(), E> {
+    let mut pages = TreePages::new(root, after);
     loop {
-        let page = store.read_tree(root, after, PAGE).await?;
-        let Some(last) = page.last() else {
+        let page = pages.next(store).await?;
+        if page.is_empty() {
             return Ok(());
-        };
-        after = last.stored.position;
+        }
         page.into_iter().try_for_each(&mut take)?;
     }
 }
@@ -110,11 +219,17 @@ fn loaded(line: &TreeLine) -> Option<Digest> {
 }
 
 fn starts(lines: &[TreeLine]) -> Result<Vec<RunStart>, StoreError> {
-    let first = lines.iter().filter(|line| line.stored.sequence == 0);
-    let started = first.filter_map(|line| match line.stored.decode(&line.run.into()) {
-        Ok(vocabulary::Entry::RunStarted(start)) => Some(Ok(*start)),
-        Ok(_) => None,
-        Err(error) => Some(Err(error)),
-    });
-    started.collect()
+    let started = lines.iter().map(start);
+    started.filter_map(Result::transpose).collect()
+}
+
+/// How the run of this line began, where the line is its first.
+fn start(line: &TreeLine) -> Result<Option<RunStart>, StoreError> {
+    if line.stored.sequence > 0 {
+        return Ok(None);
+    }
+    Ok(match line.stored.decode(&line.run.into())? {
+        vocabulary::Entry::RunStarted(start) => Some(*start),
+        _ => None,
+    })
 }

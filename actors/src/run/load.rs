@@ -124,6 +124,22 @@ impl Recorded {
         Ok(())
     }
 
+    /// Folds further entries of a run whose [`allowance`](Self::allowance) alone is wanted. Of what
+    /// its operations came to nothing is kept.
+    ///
+    /// # Errors
+    /// As [`fold`](Self::fold).
+    pub fn reckon(&mut self, lines: &[StoredLine], run: RunId) -> Result<(), StoreError> {
+        for stored in lines {
+            self.add(stored.sequence, stored.decode(&run.into())?);
+            self.deliveries.clear();
+            self.calls.clear();
+            self.noted.clear();
+            self.words.clear();
+        }
+        Ok(())
+    }
+
     /// Folds the next entry.
     pub(crate) fn add(&mut self, sequence: u64, entry: Entry) {
         if let Some(changed) = recorded_change_of(&entry, &Scope::Temp) {

@@ -61,6 +61,7 @@ pub(crate) use ports::{
     Acknowledge, Called, ChildReport, ChildResult, ChildStart, Command, ModelAnswer, ModelCall,
     Ports, StateTurn, ToolEnd, ToolInvocation, ToolSlot, Tries,
 };
+pub(crate) use recording::Written;
 pub use recording::{Recording, RecordingError};
 pub use registry::{ModelCode, Registry, ToolCode};
 pub use replay::{Divergence, Drift, Replay, RunReplay, replay};

@@ -91,10 +91,10 @@ impl RecordingError {
     }
 }
 
-/// A line of the text.
+/// A line of the text of a recording.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum Written {
+pub(crate) enum Written {
     Recording {
         format: u32,
         root: RunId,
@@ -119,6 +119,49 @@ enum Written {
         at: Timestamp,
         entry: Box<RawValue>,
     },
+}
+
+impl Written {
+    /// The first line.
+    pub(crate) fn head(root: RunId, session: Option<SessionId>) -> Self {
+        let format = FORMAT;
+        Self::Recording {
+            format,
+            root,
+            session,
+        }
+    }
+
+    pub(crate) fn definition(hash: Digest, pinned: &str) -> Self {
+        let pinned = raw(pinned);
+        Self::Definition { hash, pinned }
+    }
+
+    pub(crate) fn content(hash: Digest, content: &[u8]) -> Self {
+        let base64 = BASE64.encode(content);
+        Self::Content { hash, base64 }
+    }
+
+    pub(crate) fn history(line: &Line) -> Self {
+        let (at, entry) = (line.at, raw(&line.text));
+        Self::History { at, entry }
+    }
+
+    pub(crate) fn entry(TreeLine { run, stored }: &TreeLine) -> Self {
+        Self::Entry {
+            run: *run,
+            sequence: stored.sequence,
+            position: stored.position,
+            at: stored.line.at,
+            entry: raw(&stored.line.text),
+        }
+    }
+
+    /// The line, as JSON.
+    pub(crate) fn json(&self) -> String {
+        // Plain data with text keys, so encoding cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
 }
 
 impl Recording {
@@ -202,40 +245,26 @@ impl Recording {
     /// The text: JSON lines.
     pub fn to_json_lines(&self) -> String {
         let mut text = String::new();
-        let mut write = |line: &Written| {
-            // Plain data with text keys, so encoding cannot fail; neither can writing to a text.
-            let json = serde_json::to_string(line).unwrap_or_default();
-            let _ = writeln!(text, "{json}");
+        let mut write = |line: Written| {
+            // Writing to a text cannot fail.
+            let _ = writeln!(text, "{}", line.json());
         };
-        write(&Written::Recording {
+        write(Written::Recording {
             format: self.format,
             root: self.root,
             session: self.session.clone(),
         });
         for (hash, pinned) in &self.definitions {
-            let (hash, pinned) = (*hash, raw(pinned));
-            write(&Written::Definition { hash, pinned });
+            write(Written::definition(*hash, pinned));
         }
         for (hash, content) in &self.contents {
-            let base64 = BASE64.encode(content);
-            write(&Written::Content {
-                hash: *hash,
-                base64,
-            });
+            write(Written::content(*hash, content));
         }
-        for line in &self.history {
-            let (at, entry) = (line.at, raw(&line.text));
-            write(&Written::History { at, entry });
-        }
-        for TreeLine { run, stored } in &self.lines {
-            write(&Written::Entry {
-                run: *run,
-                sequence: stored.sequence,
-                position: stored.position,
-                at: stored.line.at,
-                entry: raw(&stored.line.text),
-            });
-        }
+        self.history
+            .iter()
+            .map(Written::history)
+            .for_each(&mut write);
+        self.lines.iter().map(Written::entry).for_each(&mut write);
         text
     }
 

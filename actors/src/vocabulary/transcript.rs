@@ -69,6 +69,10 @@ impl Transcript {
             message,
             digest: Digest::of(&bytes),
         };
+        // What only this clone had after its end is of no use to another.
+        if let Some(log) = Arc::get_mut(&mut self.log) {
+            log.get_mut().truncate(self.len);
+        }
         let mut log = self.log.write();
         if log.len() == self.len {
             log.push(line);

@@ -3,7 +3,7 @@
 use std::{io::Write as _, path::Path};
 
 use ghostlight_actors::{
-    actor::recording,
+    actor::{RecordedText, recording},
     contract::RunFilter,
     definition::TeamSpec,
     run::{self, Recording, RecordingError, Registry},
@@ -108,14 +108,25 @@ async fn recordings(
 pub(super) async fn export(arguments: Export) -> Result<Exit, Failure> {
     let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let row = keeping.find(&arguments.run).await?;
-    let recording = recording(&keeping.store, row.run).await?;
+    let recorded = RecordedText::of(&keeping.store, row.run).await?;
     // Everything is checked before anything is printed.
-    let text = arguments.secrets.leaving(recording.to_json_lines());
-    let text = text.map_err(Failure::Usage)?;
-    let mut out = std::io::stdout().lock();
-    for line in text.lines() {
-        writeln!(out, "{}", plain_text::json(line.to_owned()))?;
+    let mut leaving = arguments.secrets.leaving_lines();
+    if leaving.is_to_look() {
+        recorded
+            .each_line(|line| -> Result<(), Failure> {
+                leaving.look(&line);
+                Ok(())
+            })
+            .await?;
     }
+    leaving.may_print().map_err(Failure::Usage)?;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    recorded
+        .each_line(|line| -> Result<(), Failure> {
+            writeln!(out, "{}", plain_text::json(leaving.shown(line)))?;
+            Ok(())
+        })
+        .await?;
     out.flush()?;
     Ok(Exit::Done)
 }

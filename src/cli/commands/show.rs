@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    contract::{Clock as _, RunRow, RunStatus, SystemClock},
+    contract::{Clock as _, JournalPages, RunRow, RunStatus, SystemClock, TreePages},
     run::{Observer, Recorded, operations::Allowance},
-    vocabulary::{Begun, Entry, EventRecord, JournalId, OperationId, Question, Resource, RunId},
+    vocabulary::{Begun, Entry, EventRecord, OperationId, Question, Resource, RunId},
 };
 use serde_json::json;
 
@@ -24,8 +24,6 @@ use crate::cli::{
 
 /// How often a followed run is checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// How many entries are read at once.
-const PAGE: usize = 1000;
 
 pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
     let Some(keeping) = Keeping::open_to_read(&arguments.store).await? else {
@@ -39,21 +37,32 @@ pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
     let mut observer = Observer::new();
     let mut timeline = Timeline::new(Detail::Everything);
     if !arguments.show.json {
-        let journal = JournalId::Run(row.root);
-        let lines = keeping.store.read(journal, 0, usize::MAX).await?;
-        let allowance = Recorded::fold(&lines, row.root)?.allowance();
-        super::print(&format!("{}{}", heading(&row), budget(&allowance)))?;
+        let mut recorded = Recorded::default();
+        let mut pages = JournalPages::new(row.root, 0);
+        loop {
+            let lines = pages.next(&keeping.store).await?;
+            if lines.is_empty() {
+                break;
+            }
+            recorded.reckon(&lines, row.root)?;
+        }
+        let budget = budget(&recorded.allowance());
+        super::print(&format!("{}{budget}", heading(&row)))?;
     }
-    let (mut after, mut root) = (0, row.root);
+    let mut root = row.root;
+    let mut pages = TreePages::new(root, 0);
     let mut interrupt = Interrupt::new()?;
     loop {
         // The status is read before the entries: if the run had ended then, no later entries exist.
         let stands = keeping.store.run(root).await?.map(|row| row.status);
-        let lines = keeping.store.read_tree(root, after, PAGE).await?;
-        let Some(last) = lines.last() else {
+        let lines = pages.next(&keeping.store).await?;
+        if lines.is_empty() {
             match stands.filter(|_| arguments.follow) {
                 None => return Ok(Exit::Done),
-                Some(RunStatus::Continued) => root = root.next(),
+                Some(RunStatus::Continued) => {
+                    root = root.next();
+                    pages = TreePages::new(root, pages.read_to());
+                }
                 Some(RunStatus::Answered) => return Ok(Exit::Done),
                 Some(RunStatus::Failed) => return Ok(Exit::Failed),
                 Some(ended) if ended.is_ended() => return Ok(Exit::Stopped),
@@ -66,8 +75,7 @@ pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
                 }
             }
             continue;
-        };
-        after = last.stored.position;
+        }
         for line in &lines {
             if !observer.knows(line.run)
                 && let Some(known) = keeping.store.run(line.run).await?
@@ -88,11 +96,12 @@ pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
 /// Shows the questions for which the run and its child runs wait, with nothing folded.
 async fn questions(arguments: &Show, keeping: &Keeping, row: &RunRow) -> Result<Exit, Failure> {
     let mut open: Vec<(RunId, OperationId, Question)> = Vec::new();
-    let mut after = 0;
+    let mut pages = TreePages::new(row.root, 0);
     loop {
-        let lines = keeping.store.read_tree(row.root, after, PAGE).await?;
-        let Some(last) = lines.last() else { break };
-        after = last.stored.position;
+        let lines = pages.next(&keeping.store).await?;
+        if lines.is_empty() {
+            break;
+        }
         for line in &lines {
             let run = line.run;
             match line.stored.line.decode() {
