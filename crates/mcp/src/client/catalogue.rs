@@ -17,7 +17,7 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio::{sync::broadcast, task::JoinHandle};
 
-use super::{connection::Connection, content, tool::failed, toolset::McpToolset};
+use super::{connection::Connection, content, failure::failed, toolset::McpToolset};
 
 /// The most resources, templates or prompts of one server.
 pub(super) const MAX_ITEMS: usize = 2_000;
@@ -99,7 +99,7 @@ macro_rules! all {
             let page = $peer
                 .$ask(Some(params))
                 .await
-                .map_err(super::tool::failed)?;
+                .map_err(super::failure::failed)?;
             all.extend(page.$items);
             cursor = page.next_cursor;
             if cursor.is_none() || all.len() >= super::catalogue::MAX_ITEMS {

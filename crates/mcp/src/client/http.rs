@@ -16,7 +16,7 @@ use rmcp::transport::{
     streamable_http_client::StreamableHttpClientTransportConfig,
 };
 
-use super::{MAX_MESSAGE_BYTES, error::SettingsError, references::reveal};
+use super::{MAX_MESSAGE_BYTES, error::SettingsError, references::reveal, wire::Wire};
 
 /// The time limit for connecting to the address.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ pub(super) fn transport(
     url: &str,
     headers: &BTreeMap<String, String>,
     manager: AuthorizationManager,
-) -> Result<StreamableHttpClientTransport<AuthClient<Client>>, SettingsError> {
+) -> Result<StreamableHttpClientTransport<AuthClient<Wire>>, SettingsError> {
     let variable = |name: &str| std::env::var(name).ok();
     let mut sent = HashMap::new();
     for (name, value) in headers {
@@ -45,7 +45,7 @@ pub(super) fn transport(
         .custom_headers(sent)
         .max_json_response_size(MAX_MESSAGE_BYTES)
         .max_sse_event_size(MAX_MESSAGE_BYTES);
-    let client = AuthClient::new(client()?, manager);
+    let client = AuthClient::new(Wire(client()?), manager);
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 

@@ -19,6 +19,7 @@ use super::{
     MAX_MESSAGE_BYTES,
     connection::{CLOSING, RENEWED, Shared},
     error::SettingsError,
+    failure,
     handler::Handler,
     http,
     references::reveal,
@@ -105,7 +106,7 @@ impl Shared {
         };
         let failed = |error: rmcp::service::ClientInitializeError| match error.auth_challenge() {
             Some(challenge) => self.refused(challenge),
-            None => error.to_string(),
+            None => failure::not_begun(&error),
         };
         match &self.endpoint {
             Endpoint::Process {
@@ -185,7 +186,7 @@ impl Shared {
                 let page = peer.list_tools(Some(params)).await;
                 let page = page.map_err(|error| match error.auth_challenge() {
                     Some(challenge) => self.refused(challenge),
-                    None => format!("it does not list its tools: {error}"),
+                    None => format!("it does not list its tools: {}", failure::reason(&error)),
                 })?;
                 tools.extend(page.tools);
                 cursor = page.next_cursor;

@@ -6,6 +6,7 @@ mod connection;
 mod content;
 mod definition;
 mod error;
+mod failure;
 mod form;
 mod handler;
 mod http;
@@ -21,6 +22,7 @@ mod tasks;
 mod tool;
 mod toolset;
 mod under_way;
+mod wire;
 
 pub use self::{
     authorization::{IdentityProvider, OAuthSpec},

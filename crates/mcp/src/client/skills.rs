@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::{
     catalogue::{all, line, peer},
-    tool::failed,
+    failure::failed,
     toolset::McpToolset,
 };
 

@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     content,
+    failure::failed,
     place::{Place, Wanted},
-    tool::failed,
 };
 
 /// How long one part of the call waits for its task.

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{
     connection::Connection,
-    content, form,
+    content, failure, form,
     place::{Place, Wanted},
     tasks,
     under_way::{Heard, UnderWay},
@@ -75,10 +75,7 @@ struct Failure {
 
 impl Failure {
     fn is_lost(&self) -> bool {
-        matches!(
-            self.error,
-            ServiceError::TransportClosed | ServiceError::TransportSend(_)
-        ) && self.error.auth_challenge().is_none()
+        failure::is_lost(&self.error)
     }
 }
 
@@ -170,7 +167,12 @@ impl McpTool {
             && failure.is_lost()
             && (repeatable || !failure.was_sent)
         {
-            let (_, peer) = self.connection.peer_after(first).await?;
+            // Over HTTP only the request was lost: the next one may well be served.
+            let over_http = self.connection.shared().authorization.is_some();
+            let peer = match over_http && !peer.is_transport_closed() {
+                true => peer,
+                false => self.connection.peer_after(first).await?.1,
+            };
             heard = self.send(&peer, params, cx).await;
         }
         let mut heard = heard.map_err(|failure| self.failed(failure.error))?;
@@ -270,22 +272,6 @@ impl McpTool {
         if let Some(challenge) = error.auth_challenge() {
             return ToolError::new(self.connection.shared().refused(challenge));
         }
-        failed(error)
-    }
-}
-
-/// The error of a call without a result. It counts as certainly failed only if the server said so.
-pub(super) fn failed(error: ServiceError) -> ToolError {
-    match error {
-        ServiceError::McpError(error) => {
-            ToolError::new(format!("The server refuses the call: {}", error.message))
-        }
-        ServiceError::Cancelled { .. } => {
-            ToolError::in_doubt("it was cancelled, and the server told so")
-        }
-        ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-            ToolError::in_doubt("the connection to the server was lost in the middle of it")
-        }
-        other => ToolError::in_doubt(other.to_string()),
+        failure::failed(error)
     }
 }

@@ -10,6 +10,8 @@ mod catalogue;
 mod going_on;
 mod http_sessions;
 mod issuers;
+mod odd;
+mod odd_servers;
 mod offering;
 mod peer;
 mod real_peers;

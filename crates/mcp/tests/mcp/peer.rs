@@ -159,7 +159,12 @@ impl Running {
         if self.option("tasks").is_some() {
             capabilities["extensions"] = json!({ "io.modelcontextprotocol/tasks": {} });
         }
-        match message["method"].as_str().unwrap_or_default() {
+        let method = message["method"].as_str().unwrap_or_default();
+        // An answer that a test has put into the folder.
+        if let Some(result) = self.option(&method.replace('/', ".")) {
+            return self.answer(id, serde_json::from_str(&result).unwrap());
+        }
+        match method {
             "server/discover" if self.option("new_wire").is_some() => {
                 let mut result = json!({
                     "supportedVersions": ["2026-07-28"], "capabilities": capabilities,
@@ -342,6 +347,9 @@ impl Running {
         }
         let text = |text: &str| json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" });
         match name {
+            "echo" if self.option("nameless").is_some() => {
+                self.refuse(&Value::Null, -32700, "it does not parse");
+            }
             "echo" => self.answer(id, text(&params["arguments"]["text"].to_string())),
             // The first of two is answered after the second.
             "swap" => {

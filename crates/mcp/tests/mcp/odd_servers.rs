@@ -1,0 +1,195 @@
+//! Servers that answer otherwise than the protocol says.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use ghostlight_actors::{contract::ToolErrorKind, vocabulary::Effect};
+use ghostlight_mcp::McpToolset;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::{
+    call, connected,
+    odd::{Answer, Odd},
+};
+
+/// Much shorter than what a call may take, and much longer than an answer takes.
+const AT_ONCE: Duration = Duration::from_secs(10);
+
+async fn call_at_once(toolset: &McpToolset) -> Result<String, (ToolErrorKind, String)> {
+    let called = timeout(AT_ONCE, call(toolset, "echo")).await;
+    called.expect("the call ends at once")
+}
+
+fn is_call(asked: &Value) -> bool {
+    asked["method"] == "tools/call"
+}
+
+#[tokio::test]
+async fn an_error_that_names_no_request_ends_the_call_that_it_answers() {
+    let error = json!({ "code": -32600, "message": "the arguments are too hot" });
+    let nameless = json!({ "jsonrpc": "2.0", "id": null, "error": error });
+    let told = json!({ "jsonrpc": "2.0", "id": "server-error", "error": error });
+    let short = json!({ "jsonrpc": "2.0", "error": "the arguments are too hot" });
+    for answer in [&nameless, &told, &short] {
+        for (status, kind) in [
+            (200, "application/json"),
+            (400, "application/json"),
+            (500, "application/json"),
+            (200, "text/event-stream"),
+        ] {
+            let content = match kind {
+                "text/event-stream" => format!("event: message\ndata: {answer}\n\n"),
+                _ => answer.to_string(),
+            };
+            let calls = Arc::new(AtomicUsize::new(0));
+            let odd = Odd::new(move |asked, _| {
+                let is_first = is_call(asked) && calls.fetch_add(1, Ordering::SeqCst) == 0;
+                is_first.then(|| Answer(status, kind, content.clone()))
+            })
+            .await;
+            let toolset = odd.connected().await;
+            let (how, error) = call_at_once(&toolset).await.unwrap_err();
+            assert_eq!(how, ToolErrorKind::Failed, "{status} {kind}: {error}");
+            assert!(error.contains("the arguments are too hot"), "{error}");
+            assert_eq!(call_at_once(&toolset).await.unwrap(), "done");
+            assert_eq!(odd.count("initialize"), 1, "the session goes on");
+            toolset.disconnect().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_the_server_lost_is_begun_again() {
+    let nameless = json!({
+        "jsonrpc": "2.0", "id": null,
+        "error": { "code": -32000, "message": "Bad Request: No valid session ID provided" },
+    });
+    for lost in [
+        Answer::text(404, "session not found"),
+        Answer::text(400, "Invalid session ID"),
+        Answer::json(400, &nameless),
+    ] {
+        // The server is started anew after the first call, and knows only what is begun from then on.
+        let calls = Arc::new(AtomicUsize::new(0));
+        let odd = Odd::new(move |asked, session| {
+            let is_old = session == Some(1) && calls.load(Ordering::SeqCst) > 0;
+            if is_old {
+                return Some(lost.clone());
+            }
+            if is_call(asked) {
+                calls.fetch_add(1, Ordering::SeqCst);
+            }
+            None
+        })
+        .await;
+        let toolset = odd.connected().await;
+        for _ in 0..3 {
+            assert_eq!(call_at_once(&toolset).await.unwrap(), "done");
+        }
+        assert_eq!(odd.count("initialize"), 2);
+        toolset.disconnect().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_knows_no_session_at_all_is_asked_twice_and_no_more() {
+    let odd =
+        Odd::new(|asked, _| is_call(asked).then(|| Answer::text(400, "no such session, sorry")))
+            .await;
+    let toolset = odd.connected().await;
+    let (how, error) = call_at_once(&toolset).await.unwrap_err();
+    assert_eq!(how, ToolErrorKind::Failed, "{error}");
+    assert!(error.contains("session"), "{error}");
+    assert_eq!(odd.count("tools/call"), 2);
+    toolset.disconnect().await;
+}
+
+#[tokio::test]
+async fn a_refusal_tells_its_status_and_the_servers_words() {
+    let page = format!(
+        "<html>the upstream is\u{1b}[31m gone</html>{}",
+        "x".repeat(200_000)
+    );
+    for (status, words, how) in [
+        (400, "text is required".to_owned(), ToolErrorKind::Failed),
+        (
+            403,
+            "your plan has no echo".to_owned(),
+            ToolErrorKind::Failed,
+        ),
+        (429, "come back at noon".to_owned(), ToolErrorKind::Failed),
+        (500, "the disk is full".to_owned(), ToolErrorKind::InDoubt),
+        (502, page.clone(), ToolErrorKind::InDoubt),
+    ] {
+        for kind in ["text/plain", "application/json"] {
+            let content = words.clone();
+            let odd = Odd::new(move |asked, _| {
+                is_call(asked).then(|| Answer(status, kind, content.clone()))
+            })
+            .await;
+            for effect in [Effect::Once, Effect::Read] {
+                let settings = odd.settings().effect("*", effect);
+                let toolset = connected(settings).await;
+                let (told, error) = call_at_once(&toolset).await.unwrap_err();
+                assert_eq!(told, how, "{status}: {error}");
+                let start: String = words.chars().take(20).collect();
+                assert!(
+                    error.contains(&status.to_string()) && error.contains(&start),
+                    "{status}: {error}"
+                );
+                assert!(error.len() < 3_000 && !error.contains('\u{1b}'), "{error}");
+                toolset.disconnect().await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refused_beginning_tells_the_servers_words() {
+    for (method, status) in [
+        ("initialize", 403),
+        ("initialize", 502),
+        ("tools/list", 500),
+    ] {
+        let odd = Odd::new(move |asked, _| {
+            (asked["method"] == method).then(|| Answer::text(status, "the licence has ended"))
+        })
+        .await;
+        let toolset = McpToolset::new("odd", odd.settings()).unwrap();
+        let error = toolset.connect().await.unwrap_err().to_string();
+        assert!(
+            error.contains("the licence has ended") && error.contains(&status.to_string()),
+            "{method} {status}: {error}"
+        );
+        assert!(!error.contains("rmcp"), "{error}");
+        toolset.disconnect().await;
+    }
+}
+
+/// Over HTTP the connection outlives a request that broke off, so nothing waits for another connection.
+#[tokio::test]
+async fn a_request_that_broke_off_is_made_again_at_once_where_that_does_no_harm() {
+    for (effect, calls) in [(Effect::Once, 1), (Effect::Read, 2)] {
+        let count = Arc::new(AtomicUsize::new(0));
+        let odd = Odd::new(move |asked, _| {
+            let is_first = is_call(asked) && count.fetch_add(1, Ordering::SeqCst) == 0;
+            // A stream that ends before the answer.
+            is_first.then(|| Answer(200, "text/event-stream", ": nothing\n\n".to_owned()))
+        })
+        .await;
+        let toolset = connected(odd.settings().effect("*", effect)).await;
+        let called = call_at_once(&toolset).await;
+        match effect {
+            Effect::Once => assert_eq!(called.unwrap_err().0, ToolErrorKind::InDoubt),
+            _ => assert_eq!(called.unwrap(), "done"),
+        }
+        assert_eq!(odd.count("tools/call"), calls);
+        toolset.disconnect().await;
+    }
+}
