@@ -11,6 +11,7 @@ mod form;
 mod handler;
 mod http;
 mod import;
+mod lenient;
 mod life;
 mod pins;
 mod place;

@@ -8,7 +8,7 @@ use ghostlight_actors::{
 };
 use rmcp::{
     Peer, RoleClient,
-    model::{CallToolResult, CancelTaskParams, GetTaskParams, TaskPayload, UpdateTaskParams},
+    model::{CancelTaskParams, GetTaskParams, TaskPayload, UpdateTaskParams},
 };
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     content,
     failure::failed,
+    lenient,
     place::{Place, Wanted},
 };
 
@@ -77,9 +78,7 @@ impl Task<'_> {
             }
             match looked.payload {
                 TaskPayload::Completed { result } => {
-                    let result: Result<CallToolResult, _> =
-                        serde_json::from_value(Value::Object(result));
-                    return match result {
+                    return match lenient::call_result(result, self.server) {
                         Ok(result) => content::output(result),
                         Err(error) => Err(ToolError::new(format!(
                             "The task has ended, and its result is none: {error}"

@@ -14,8 +14,10 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::{
-    call, connected,
+    call, connected, names,
     odd::{Answer, Odd},
+    peer::Peer,
+    tool,
 };
 
 /// Much shorter than what a call may take, and much longer than an answer takes.
@@ -61,6 +63,19 @@ async fn an_error_that_names_no_request_ends_the_call_that_it_answers() {
             assert_eq!(odd.count("initialize"), 1, "the session goes on");
             toolset.disconnect().await;
         }
+    }
+}
+
+#[tokio::test]
+async fn an_error_that_names_no_request_ends_the_only_one_of_a_process() {
+    for (number, wire) in [&[][..], &[("new_wire", "")][..]].into_iter().enumerate() {
+        let peer = Peer::new(&format!("nameless{number}"), wire);
+        peer.set("nameless", "");
+        let toolset = connected(peer.settings()).await;
+        let (how, error) = call_at_once(&toolset).await.unwrap_err();
+        assert_eq!(how, ToolErrorKind::Failed, "{error}");
+        assert!(error.contains("it does not parse"), "{error}");
+        toolset.disconnect().await;
     }
 }
 
@@ -191,5 +206,178 @@ async fn a_request_that_broke_off_is_made_again_at_once_where_that_does_no_harm(
         }
         assert_eq!(odd.count("tools/call"), calls);
         toolset.disconnect().await;
+    }
+}
+
+/// Both transports with these answers in place of those of the server: pairs of a method and its result.
+async fn answering(name: &str, answers: &[(&'static str, Value)]) -> [McpToolset; 2] {
+    let peer = Peer::new(name, &[]);
+    for (method, result) in answers {
+        peer.set(&method.replace('/', "."), &result.to_string());
+    }
+    let known: Vec<(&str, Value)> = answers.to_vec();
+    let odd = Odd::new(move |asked, _| {
+        let known = known.iter().find(|(method, _)| asked["method"] == *method);
+        known.map(|(_, result)| Answer::result(asked, result.clone()))
+    })
+    .await;
+    [connected(peer.settings()).await, odd.connected().await]
+}
+
+#[tokio::test]
+async fn a_bad_tool_does_not_take_the_others() {
+    let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+    let tools = json!([
+        { "name": "echo", "description": "Says it again.", "inputSchema": schema },
+        { "name": "bare" },
+        { "name": "empty", "inputSchema": null },
+        { "name": "sure", "inputSchema": schema, "annotations": { "readOnlyHint": "yes" } },
+        { "name": "told", "description": 7, "inputSchema": schema, "outputSchema": "text", "icons": "none" },
+        { "name": "odd", "inputSchema": "text" },
+        { "description": "has no name", "inputSchema": schema },
+        null,
+        "echo",
+    ]);
+    let page = json!({ "tools": tools, "nextCursor": null, "_meta": [] });
+    for toolset in answering("bad-tools", &[("tools/list", page)]).await {
+        assert_eq!(names(&toolset), ["echo", "bare", "empty", "sure", "told"]);
+        let echo = tool(&toolset, "echo").definition().clone();
+        assert_eq!(echo.parameters, schema);
+        assert_eq!(echo.description, "Says it again.");
+        let bare = tool(&toolset, "bare").definition().clone();
+        assert_eq!(bare.parameters, json!({ "type": "object" }));
+        toolset.disconnect().await;
+    }
+}
+
+#[tokio::test]
+async fn a_hint_that_does_not_read_is_none() {
+    let tool_of = |hints: Value| {
+        let tool =
+            json!({ "name": "echo", "inputSchema": { "type": "object" }, "annotations": hints });
+        json!({ "tools": [tool] })
+    };
+    let peer = Peer::new("hints", &[]);
+    let hints = json!({ "readOnlyHint": "yes", "idempotentHint": true });
+    peer.set("tools.list", &tool_of(hints).to_string());
+    let toolset = connected(peer.settings().trust_annotations()).await;
+    assert_eq!(tool(&toolset, "echo").definition().effect, Effect::Once);
+    toolset.disconnect().await;
+}
+
+#[tokio::test]
+async fn a_bad_resource_or_prompt_does_not_take_the_others() {
+    let answers = [
+        (
+            "resources/list",
+            json!({ "resources": [
+                { "uri": "house://attic", "name": "attic", "size": "large" },
+                { "uri": "house://cellar" },
+                { "name": "nowhere" },
+            ]}),
+        ),
+        (
+            "resources/templates/list",
+            json!({ "resourceTemplates": [{ "uriTemplate": "house://{room}" }, 7] }),
+        ),
+        (
+            "prompts/list",
+            json!({ "prompts": [
+                { "name": "tidy", "arguments": [{ "name": "room", "required": "yes" }, { "required": true }] },
+                { "description": "has no name" },
+            ]}),
+        ),
+        (
+            "prompts/get",
+            json!({ "messages": [
+                { "role": "user", "content": "Tidy it." },
+                { "role": "assistant", "content": [{ "type": "text", "text": "Which?" }, { "type": "video" }] },
+            ]}),
+        ),
+        (
+            "resources/read",
+            json!({ "contents": [
+                { "uri": "house://attic", "text": "a trunk" },
+                { "uri": "house://attic" },
+                { "uri": "house://attic", "text": "a lamp", "mimeType": 7 },
+            ]}),
+        ),
+    ];
+    for toolset in answering("bad-resources", &answers).await {
+        let resources = toolset.resources().await.unwrap();
+        let resources: Vec<&str> = resources.iter().map(|one| one.uri.as_str()).collect();
+        assert_eq!(resources, ["house://attic", "house://cellar"]);
+        let templates = toolset.resource_templates().await.unwrap();
+        assert_eq!(templates.len(), 1);
+        let prompts = toolset.prompts().await.unwrap();
+        assert_eq!((prompts.len(), prompts[0].name.as_str()), (1, "tidy"));
+        assert_eq!(prompts[0].arguments, [("room".to_owned(), false)]);
+        let messages = toolset.prompt("tidy", []).await.unwrap();
+        let messages: Vec<String> = messages.iter().map(|one| one.content()).collect();
+        assert_eq!(messages[..2], ["Tidy it.", "Which?"]);
+        assert!(messages[2].contains("video"), "{messages:?}");
+        let read = toolset.read_resource("house://attic").await.unwrap();
+        assert_eq!(read.text, "a trunk\na lamp");
+        toolset.disconnect().await;
+    }
+}
+
+#[tokio::test]
+async fn content_that_does_not_read_leaves_the_rest_of_the_result() {
+    let cases = [
+        (
+            json!([{ "type": "text", "text": "one" }, { "type": "video", "data": "AAAA" }]),
+            "one",
+        ),
+        (
+            json!([{ "type": "text", "text": "one" }, { "type": "image", "data": 7 }]),
+            "one",
+        ),
+        (
+            json!([{ "type": "text", "text": { "degrees": 21 } }]),
+            "{\"degrees\":21}",
+        ),
+        (
+            json!([{ "type": "text", "text": "one", "annotations": "none" }]),
+            "one",
+        ),
+        (json!("one"), "one"),
+        (json!({ "type": "text", "text": "one" }), "one"),
+        (json!(["one", null]), "one"),
+    ];
+    for (number, (content, expected)) in cases.into_iter().enumerate() {
+        for failed in [false, true] {
+            let result = json!({ "content": content, "isError": failed });
+            let answers = [("tools/call", result)];
+            for toolset in answering(&format!("content{number}{failed}"), &answers).await {
+                let text = match (call_at_once(&toolset).await, failed) {
+                    (Ok(text), false) => text,
+                    (Err((ToolErrorKind::Failed, text)), true) => text,
+                    (other, _) => panic!("{content}: {other:?}"),
+                };
+                assert!(text.starts_with(expected), "{content}: {text}");
+                toolset.disconnect().await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failure_is_one_whatever_stands_beside_it() {
+    for (number, result) in [
+        json!({ "isError": true, "content": 7 }),
+        json!({ "isError": true, "content": null, "structuredContent": { "why": "rain" } }),
+        json!({ "isError": "true", "content": [] }),
+        json!({ "isError": true, "content": [], "_meta": "x" }),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let answers = [("tools/call", result.clone())];
+        for toolset in answering(&format!("failure{number}"), &answers).await {
+            let (how, _) = call_at_once(&toolset).await.unwrap_err();
+            assert_eq!(how, ToolErrorKind::Failed, "{result}");
+            toolset.disconnect().await;
+        }
     }
 }
