@@ -5,6 +5,7 @@ use ghostlight_actors::{
     vocabulary::{Data, DataSource},
 };
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::Value;
 
 /// The most attachments of one result, and the most bytes of all of them in base64.
 const MAX_ATTACHMENTS: usize = 32;
@@ -12,6 +13,9 @@ const MAX_ATTACHED_BYTES: usize = 8 << 20;
 
 /// The placeholder for content of a later revision of the protocol.
 const UNKNOWN: &str = "[content of a kind that is not known here]";
+
+/// The placeholder for bytes that are attached.
+const ATTACHED: &str = "[attached]";
 
 /// A result for the model and the journal. Content beyond the bounds is left out, with a note.
 pub(super) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
@@ -29,11 +33,17 @@ pub(super) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
 
 fn read(result: CallToolResult) -> ToolOutput {
     let mut collected = Collected::default();
+    // What is attached stands in for itself where the structured content repeats it.
+    let mut structured = result.structured_content;
+    if let Some(structured) = &mut structured {
+        let attached = result.content.iter().filter_map(attached);
+        without(structured, &attached.collect::<Vec<_>>());
+    }
     for block in result.content {
         collected.block(block);
     }
     // By the protocol, a server with structured content gives it as text, too.
-    if let Some(structured) = result.structured_content
+    if let Some(structured) = structured
         && collected.texts.is_empty()
     {
         collected.texts.push(structured.to_string());
@@ -48,6 +58,35 @@ fn read(result: CallToolResult) -> ToolOutput {
     let mut output = ToolOutput::text(collected.texts.join("\n"));
     output.attachments = collected.attachments;
     output
+}
+
+/// The bytes of a block in base64, if it has some.
+fn attached(block: &ContentBlock) -> Option<&str> {
+    match block {
+        ContentBlock::Image(image) => Some(&image.data),
+        ContentBlock::Audio(audio) => Some(&audio.data),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::BlobResourceContents { blob, .. } => Some(blob),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Replaces attached bytes in a value, also where they are part of an address.
+fn without(value: &mut Value, attached: &[&str]) {
+    match value {
+        Value::String(text) => {
+            let mut attached = attached.iter().filter(|bytes| !bytes.is_empty());
+            let is_address = text.starts_with("data:");
+            if attached.any(|bytes| text == bytes || (is_address && text.ends_with(bytes))) {
+                ATTACHED.clone_into(text);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|one| without(one, attached)),
+        Value::Object(fields) => fields.values_mut().for_each(|one| without(one, attached)),
+        _ => {}
+    }
 }
 
 #[derive(Default)]
@@ -152,6 +191,22 @@ mod tests {
             "structuredContent": { "degrees": 21 },
         });
         assert_eq!(output(result(both)).unwrap_or_default().text, "21");
+    }
+
+    #[test]
+    fn a_picture_that_the_structured_content_repeats_arrives_once() {
+        let picture = "iVBORw0KGgo".repeat(1_000);
+        let large = "A".repeat(9 << 20);
+        for bytes in [&picture, &large] {
+            let block = json!({ "type": "image", "mimeType": "image/png", "data": bytes });
+            let structured = json!({
+                "result": [block], "shown": format!("data:image/png;base64,{bytes}"), "width": 10,
+            });
+            let both = json!({ "content": [block], "structuredContent": structured });
+            let given = output(result(both)).unwrap_or_default();
+            assert!(given.text.len() < 300, "{} characters", given.text.len());
+            assert!(given.text.contains(r#""width":10"#), "{}", given.text);
+        }
     }
 
     #[test]
