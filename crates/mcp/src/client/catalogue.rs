@@ -9,19 +9,16 @@ use rmcp::{
     Peer, RoleClient,
     model::{
         ArgumentInfo, CallToolResult, CompleteRequestParams, CompletionContext, ContentBlock,
-        GetPromptRequestParams, PromptMessage, ReadResourceRequestParams, Reference,
-        ResourceContents, Role as PromptRole, SubscribeRequestParams, SubscriptionFilter,
-        UnsubscribeRequestParams,
+        GetPromptRequestParams, Prompt, PromptMessage, ReadResourceRequestParams, Reference,
+        Resource, ResourceContents, ResourceTemplate, Role as PromptRole, SubscribeRequestParams,
+        SubscriptionFilter, UnsubscribeRequestParams,
     },
 };
 use serde_json::{Value, json};
 use tokio::{sync::broadcast, task::JoinHandle};
 
-use super::{connection::Connection, content, failure::failed, toolset::McpToolset};
+use super::{connection::Connection, content, failure::failed, pages, toolset::McpToolset};
 
-/// The most resources, templates or prompts of one server.
-pub(super) const MAX_ITEMS: usize = 2_000;
-pub(super) const MAX_PAGES: usize = 200;
 /// The longest description, in characters.
 const DESCRIPTION: usize = 2_000;
 
@@ -90,28 +87,6 @@ impl Drop for ResourceUpdates {
     }
 }
 
-/// Requests page after page, up to 2,000 items.
-macro_rules! all {
-    ($peer:expr, $ask:ident, $items:ident) => {{
-        let (mut all, mut cursor) = (Vec::new(), None);
-        for _ in 0..super::catalogue::MAX_PAGES {
-            let params = rmcp::model::PaginatedRequestParams::default().with_cursor(cursor);
-            let page = $peer
-                .$ask(Some(params))
-                .await
-                .map_err(super::failure::failed)?;
-            all.extend(page.$items);
-            cursor = page.next_cursor;
-            if cursor.is_none() || all.len() >= super::catalogue::MAX_ITEMS {
-                break;
-            }
-        }
-        all.truncate(super::catalogue::MAX_ITEMS);
-        all
-    }};
-}
-pub(super) use all;
-
 impl McpToolset {
     /// The resources of the server, at most 2,000.
     ///
@@ -119,8 +94,9 @@ impl McpToolset {
     /// The server is not connected, or refuses.
     pub async fn resources(&self) -> Result<Vec<ResourceInfo>, ToolError> {
         let peer = peer(self.connection()).await?;
-        let resources = all!(peer, list_resources, resources).into_iter();
-        let resources = resources.map(|resource| ResourceInfo {
+        let resources = pages::all(&self.connection().shared().name, &peer).await;
+        let resources: Vec<Resource> = resources.map_err(failed)?;
+        let resources = resources.into_iter().map(|resource| ResourceInfo {
             uri: resource.uri,
             name: line(&resource.name),
             description: line(&resource.description.unwrap_or_default()),
@@ -135,8 +111,9 @@ impl McpToolset {
     /// The server is not connected, or refuses.
     pub async fn resource_templates(&self) -> Result<Vec<ResourceInfo>, ToolError> {
         let peer = peer(self.connection()).await?;
-        let templates = all!(peer, list_resource_templates, resource_templates).into_iter();
-        let templates = templates.map(|template| ResourceInfo {
+        let templates = pages::all(&self.connection().shared().name, &peer).await;
+        let templates: Vec<ResourceTemplate> = templates.map_err(failed)?;
+        let templates = templates.into_iter().map(|template| ResourceInfo {
             uri: template.uri_template,
             name: line(&template.name),
             description: line(&template.description.unwrap_or_default()),
@@ -215,8 +192,9 @@ impl McpToolset {
     /// The server is not connected, or refuses.
     pub async fn prompts(&self) -> Result<Vec<PromptInfo>, ToolError> {
         let peer = peer(self.connection()).await?;
-        let prompts = all!(peer, list_prompts, prompts).into_iter();
-        let prompts = prompts.map(|prompt| PromptInfo {
+        let prompts = pages::all(&self.connection().shared().name, &peer).await;
+        let prompts: Vec<Prompt> = prompts.map_err(failed)?;
+        let prompts = prompts.into_iter().map(|prompt| PromptInfo {
             name: prompt.name,
             description: line(&prompt.description.unwrap_or_default()),
             arguments: prompt

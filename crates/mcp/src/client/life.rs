@@ -5,7 +5,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use ghostlight_child_process::{ChildProcess, Program};
 use rmcp::{
     Peer, RoleClient,
-    model::{ProtocolVersion, Tool},
+    model::ProtocolVersion,
     service::{ClientLifecycleMode, RunningService, serve_client_with_lifecycle},
     transport::async_rw::AsyncRwTransport,
 };
@@ -23,15 +23,13 @@ use super::{
     handler::Handler,
     http,
     lenient::Lenient,
+    pages,
     references::reveal,
     settings::Endpoint,
 };
 
 /// How long to wait for the exit of a server whose streams are closed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// The most tools, and the most pages of tools, of one server.
-const MAX_TOOLS: usize = 2_000;
-const MAX_PAGES: usize = 200;
 
 impl Shared {
     /// Runs one life: connects, stays until the connection is lost or stopped, and returns the reason of its end.
@@ -181,26 +179,13 @@ impl Shared {
     async fn list_tools(&self, peer: &Peer<RoleClient>) -> Result<(), String> {
         let info = peer.peer_info();
         let capabilities = info.as_ref().map(|info| &info.capabilities);
-        let mut tools: Vec<Tool> = Vec::new();
+        let mut tools = Vec::new();
         if capabilities.is_some_and(|can| can.tools.is_some()) {
-            let mut cursor = None;
-            for _ in 0..MAX_PAGES {
-                let params = rmcp::model::PaginatedRequestParams::default().with_cursor(cursor);
-                let page = peer.list_tools(Some(params)).await;
-                let page = page.map_err(|error| match error.auth_challenge() {
-                    Some(challenge) => self.refused(challenge),
-                    None => format!("it does not list its tools: {}", failure::reason(&error)),
-                })?;
-                tools.extend(page.tools);
-                cursor = page.next_cursor;
-                if cursor.is_none() || tools.len() >= MAX_TOOLS {
-                    break;
-                }
-            }
-            if cursor.is_some() {
-                tracing::warn!(server = %self.name, "it has more than {MAX_TOOLS} tools; the others are left out");
-            }
-            tools.truncate(MAX_TOOLS);
+            let listed = pages::all(&self.name, peer);
+            tools = listed.await.map_err(|error| match error.auth_challenge() {
+                Some(challenge) => self.refused(challenge),
+                None => format!("it does not list its tools: {}", failure::reason(&error)),
+            })?;
         }
         self.offer.set(&self.name, tools);
         Ok(())

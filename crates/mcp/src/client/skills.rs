@@ -19,8 +19,10 @@ use rmcp::{
 use serde_json::{Value, json};
 
 use super::{
-    catalogue::{all, line, peer},
+    catalogue::{line, peer},
+    connection::Connection,
     failure::failed,
+    pages,
     toolset::McpToolset,
 };
 
@@ -55,7 +57,7 @@ impl McpToolset {
     /// The server is not connected, or has no skills.
     pub async fn skills(&self) -> Result<Vec<SkillInfo>, ToolError> {
         let peer = peer(self.connection()).await?;
-        let skills = listed(&peer).await?.into_iter();
+        let skills = listed(self.connection(), &peer).await?.into_iter();
         let skills = skills.map(|skill| SkillInfo {
             name: line(skill.name()),
             description: safety::sanitize_line(&skill.frontmatter.description, DESCRIPTION),
@@ -71,7 +73,7 @@ impl McpToolset {
     /// The server is not connected, or has no such skill or file; or a file differs from what the server's list says of it.
     pub async fn skill_file(&self, skill: &str, path: &str) -> Result<String, ToolError> {
         let peer = peer(self.connection()).await?;
-        let loaded = Loaded::of(&peer, skill).await?;
+        let loaded = Loaded::of(self.connection(), &peer, skill).await?;
         match path {
             SKILL_MD => Ok(loaded.text),
             path => loaded.file(&peer, path).await,
@@ -80,8 +82,9 @@ impl McpToolset {
 }
 
 /// The entries of all skills that keep to the format.
-async fn listed(peer: &Peer<RoleClient>) -> Result<Vec<Skill>, ToolError> {
-    let mut skills: Vec<Skill> = all!(peer, list_skills, skills);
+async fn listed(connection: &Connection, peer: &Peer<RoleClient>) -> Result<Vec<Skill>, ToolError> {
+    let skills = pages::all(&connection.shared().name, peer).await;
+    let mut skills: Vec<Skill> = skills.map_err(failed)?;
     skills.retain(|skill| match skill.validate() {
         Ok(()) => true,
         Err(error) => {
@@ -99,8 +102,12 @@ struct Loaded {
 }
 
 impl Loaded {
-    async fn of(peer: &Peer<RoleClient>, name: &str) -> Result<Self, ToolError> {
-        let mut named = listed(peer).await?;
+    async fn of(
+        connection: &Connection,
+        peer: &Peer<RoleClient>,
+        name: &str,
+    ) -> Result<Self, ToolError> {
+        let mut named = listed(connection, peer).await?;
         named.retain(|skill| skill.name() == name || skill.uri == name);
         let skill = match named.pop() {
             Some(skill) if named.is_empty() => skill,
@@ -313,7 +320,9 @@ impl Tool for SkillTool {
             }
             Self::Use(server) => {
                 let peer = peer(server.connection()).await?;
-                Loaded::of(&peer, text("name")).await?.told()
+                Loaded::of(server.connection(), &peer, text("name"))
+                    .await?
+                    .told()
             }
             Self::ReadFile(server) => {
                 let file = server.skill_file(text("name"), text("path")).await?;

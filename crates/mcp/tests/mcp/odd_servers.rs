@@ -381,3 +381,58 @@ async fn a_failure_is_one_whatever_stands_beside_it() {
         }
     }
 }
+
+/// What turns in a circle is read once, and what was read stays.
+#[tokio::test]
+async fn a_listing_whose_cursor_does_not_advance_ends() {
+    type Next = fn(&str) -> &'static str;
+    let rules: [(Next, usize); 4] = [
+        (|_| "x", 2),
+        (|cursor| if cursor == "x" { "y" } else { "x" }, 3),
+        (|_| "", 1),
+        (|cursor| if cursor.is_empty() { "x" } else { "?" }, 2),
+    ];
+    for (next, pages) in rules {
+        let odd = Odd::new(move |asked, _| {
+            let cursor = asked["params"]["cursor"].as_str().unwrap_or_default();
+            let listing = asked["method"].as_str()?.strip_suffix("/list")?;
+            let (key, of) = match listing {
+                "resources/templates" => ("resourceTemplates", "uriTemplate"),
+                "resources" => (listing, "uri"),
+                _ => (listing, "name"),
+            };
+            if next(cursor) == "?" {
+                let error = json!({ "code": -32602, "message": "no such cursor" });
+                let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "error": error });
+                return Some(Answer::json(200, &answer));
+            }
+            let member = |name: &str| {
+                let schema = json!({ "type": "object" });
+                json!({ of: name, "name": name, "inputSchema": schema })
+            };
+            let members = [member("one"), member("two"), member(&format!("at{cursor}"))];
+            let page = json!({ key: members, "nextCursor": next(cursor) });
+            Some(Answer::result(asked, page))
+        })
+        .await;
+        let toolset = odd.connected().await;
+        let expected: Vec<String> = match (pages, next("")) {
+            (1, _) => vec!["one", "two", "at"],
+            (3, _) => vec!["one", "two", "at", "atx", "aty"],
+            (_, _) if next("x") == "?" => vec!["one", "two", "at"],
+            _ => vec!["one", "two", "at", "atx"],
+        }
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+        assert_eq!(names(&toolset), expected);
+        assert_eq!(toolset.resources().await.unwrap().len(), expected.len());
+        let templates = toolset.resource_templates().await.unwrap();
+        assert_eq!(templates.len(), expected.len());
+        assert_eq!(toolset.prompts().await.unwrap().len(), expected.len());
+        for listing in ["tools", "resources", "resources/templates", "prompts"] {
+            assert_eq!(odd.count(&format!("{listing}/list")), pages, "{listing}");
+        }
+        toolset.disconnect().await;
+    }
+}
