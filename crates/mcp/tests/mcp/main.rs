@@ -10,6 +10,7 @@ mod catalogue;
 mod going_on;
 mod http_sessions;
 mod issuers;
+mod led_inside;
 mod odd;
 mod odd_servers;
 mod offering;
