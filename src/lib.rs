@@ -171,6 +171,7 @@ pub mod a2a;
 pub mod acp;
 #[cfg(feature = "anp")]
 pub mod anp;
+mod attachment;
 pub mod behaviors;
 mod builtin;
 #[cfg(feature = "cli")]
@@ -207,6 +208,7 @@ pub mod structured_output;
 pub mod tools;
 pub mod workflows;
 
+pub use attachment::File;
 pub use builtin::builtin;
 pub use ghostlight_actors::{
     actor, contract, definition, ractor, run, safety, session, testing, vocabulary,

@@ -20,6 +20,6 @@ pub use crate::models::Anthropic;
 pub use crate::models::Gemini;
 #[cfg(feature = "openai")]
 pub use crate::models::OpenAi;
-pub use crate::{AgentExt, models::OfflineModel, tool, tools::tool_fn};
+pub use crate::{AgentExt, File, models::OfflineModel, tool, tools::tool_fn};
 #[cfg(feature = "sqlite")]
 pub use crate::{open::SystemExt, stores::SqliteStore};

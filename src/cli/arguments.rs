@@ -171,6 +171,9 @@ pub(super) struct Run {
     pub(super) team_file: PathBuf,
     /// What the team is to do; read from stdin where it is left out or `-`
     pub(super) text: Option<String>,
+    /// A file that goes with it, by its path or by an address of HTTP; may be given several times
+    #[arg(long, value_name = "PATH|URL")]
+    pub(super) file: Vec<String>,
     /// The conversation that this is a turn of [default: a new one]
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     pub(super) session: Option<String>,

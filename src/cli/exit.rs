@@ -2,7 +2,9 @@
 
 use std::{io, process::ExitCode};
 
-use ghostlight_actors::{actor::SystemError, contract::StoreError, definition::DefinitionError};
+use ghostlight_actors::{
+    actor::SystemError, contract::StoreError, definition::DefinitionError, vocabulary::FileError,
+};
 
 use crate::config::ConfigError;
 
@@ -56,6 +58,12 @@ pub(super) enum Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Self::System(error.into())
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        Self::Usage(error.to_string())
     }
 }
 

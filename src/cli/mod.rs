@@ -2,6 +2,7 @@
 
 mod arguments;
 mod asking;
+mod attaching;
 mod commands;
 mod decisions;
 mod default_model;

@@ -3,6 +3,7 @@
 
 mod answering;
 mod asking;
+mod attaching;
 #[cfg(all(unix, feature = "a2a", feature = "server"))]
 mod cards;
 #[cfg(unix)]

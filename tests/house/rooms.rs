@@ -91,11 +91,12 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 28] = [
+const TOPICS: [(&str, May); 29] = [
     // Secrets in its headers are those of models.
     ("a2a", May::Name(&["models"])),
     ("acp", May::Name(&["models"])),
     ("anp", May::Name(&["models"])),
+    ("attachment", May::Name(&["files"])),
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),

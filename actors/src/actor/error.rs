@@ -5,7 +5,7 @@ use crate::{
     contract::{ModelError, StoreError},
     definition::DefinitionError,
     run::{ForkError, RecordingError},
-    vocabulary::{AgentError, NoAnswer, OperationId, RunId, listed},
+    vocabulary::{AgentError, FileError, NoAnswer, OperationId, RunId, listed},
 };
 
 /// The reason why an answer reaches no question. Nothing changed.
@@ -73,6 +73,9 @@ pub enum SystemError {
     /// A model cannot be set up.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// A file cannot go with a turn.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The supervision tree did not start.
     #[error(transparent)]
     Start(#[from] StartError),

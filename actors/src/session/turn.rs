@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::vocabulary::{Budget, Message, Timestamp, ToolDefinition};
+use crate::vocabulary::{Budget, Data, Message, Part, Timestamp, ToolDefinition};
 
 /// A user's message to a session, with its settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +33,24 @@ impl Turn {
     /// A turn of one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::from(Message::user(text))
+    }
+
+    /// Adds a file behind what the turn says; models see it in the form that their provider takes.
+    ///
+    /// ```
+    /// use ghostlight_actors::{session::Turn, vocabulary::Data};
+    ///
+    /// let table = Data::from_bytes("prices.csv", "pear,2")?;
+    /// let turn = Turn::text("What is dearest?").attach(table);
+    /// # let _ = turn;
+    /// # Ok::<(), ghostlight_actors::vocabulary::FileError>(())
+    /// ```
+    #[must_use]
+    pub fn attach(mut self, file: impl Into<Data>) -> Self {
+        Arc::make_mut(&mut self.message)
+            .parts
+            .push(Part::Data(file.into()));
+        self
     }
 
     /// Sets the caller's id of the turn.

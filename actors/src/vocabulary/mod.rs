@@ -8,6 +8,7 @@
 mod opaque;
 
 mod artifact;
+mod attached;
 mod budget;
 mod call_report;
 pub(crate) mod canonical;
@@ -41,6 +42,7 @@ mod whole_numbers;
 mod words;
 
 pub use artifact::{Artifact, ArtifactInfo};
+pub use attached::{FileError, check_link};
 pub(crate) use budget::charge;
 pub use budget::{Amounts, Budget, Resource, Spent};
 pub use call_report::{AnsweredBy, ApprovalDecision, Approved, CallReport};

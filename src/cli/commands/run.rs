@@ -5,8 +5,9 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use ghostlight_actors::{actor::SystemError, run::Registry, session::Turn};
 
 use crate::{
+    attachment::File,
     cli::{
-        arguments, default_model,
+        arguments, attaching, default_model,
         exit::{Exit, Failure},
         follow::Follow,
         interrupt::Interrupt,
@@ -29,6 +30,8 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
             "there is nothing to do: the text is empty",
         )));
     }
+    let files = arguments.file.iter().map(|given| attaching::file(given));
+    let files: Vec<File> = files.collect::<Result<_, _>>()?;
     let keeping = if arguments.memory {
         Keeping::memory()
     } else {
@@ -58,7 +61,9 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
     let session = system.session(name.clone(), key.clone());
     let id = arguments.turn_id.unwrap_or_else(super::fresh_turn);
     follow = follow.expecting(&system, session.id(), &id);
-    let mut turn = Turn::text(text).id(id);
+    let mut turn = files
+        .into_iter()
+        .fold(Turn::text(text).id(id), Turn::attach);
     if arguments.dry_run {
         turn = turn.dry_run();
     }

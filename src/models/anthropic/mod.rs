@@ -17,7 +17,7 @@ use self::{answer::Answer, request::Body};
 use super::{
     Secret,
     http::{
-        Attempt, Connection, Endpoint, Failure, Key, Reach, Reaching, Received, ServerKind,
+        Attempt, Connection, Endpoint, Failure, Inputs, Key, Reach, Reaching, Received, ServerKind,
         display_host, key_for, timed,
     },
 };
@@ -25,6 +25,15 @@ use crate::environment;
 
 /// The version of the interface that is spoken.
 const VERSION: &str = "2023-06-01";
+
+/// The files that the models take beside text.
+const TAKEN: [&str; 5] = [
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+    "application/pdf",
+];
 
 /// A model of Anthropic's, by its Messages API. See the [module](self).
 ///
@@ -157,6 +166,7 @@ impl Model for Anthropic {
     ) -> Result<ModelResponse, ModelError> {
         let settings = self.connection.settings();
         let endpoint = self.connection.endpoint()?;
+        let request = Inputs::of(TAKEN).fitted(&request, || self.description())?;
         let attempt = self.attempt(endpoint, &request, &cx);
         let (total, prices) = (settings.timeouts.total(), settings.prices.as_ref());
         timed(endpoint, total, prices, &request, attempt).await

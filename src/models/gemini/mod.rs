@@ -17,11 +17,23 @@ use self::{answer::Answer, request::Body};
 use super::{
     Secret,
     http::{
-        Attempt, Connection, Endpoint, Failure, Key, Reach, Reaching, Received, ServerKind,
+        Attempt, Connection, Endpoint, Failure, Inputs, Key, Reach, Reaching, Received, ServerKind,
         display_host, key_for, timed,
     },
 };
 use crate::environment;
+
+/// The files that the models take beside text.
+const TAKEN: [&str; 8] = [
+    "image/png",
+    "image/jpeg",
+    "image/webp",
+    "image/heic",
+    "image/heif",
+    "audio/*",
+    "video/*",
+    "application/pdf",
+];
 
 /// Google's Gemini, by its `generateContent`. See the [module](self).
 ///
@@ -148,6 +160,7 @@ impl Model for Gemini {
     ) -> Result<ModelResponse, ModelError> {
         let settings = self.connection.settings();
         let endpoint = self.connection.endpoint()?;
+        let request = Inputs::of(TAKEN).fitted(&request, || self.description())?;
         let attempt = self.attempt(endpoint, &request, &cx);
         let (total, prices) = (settings.timeouts.total(), settings.prices.as_ref());
         timed(endpoint, total, prices, &request, attempt).await

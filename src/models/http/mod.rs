@@ -8,6 +8,7 @@ mod attempt;
 mod connection;
 mod endpoint;
 mod failure;
+mod inputs;
 mod json;
 mod legal;
 mod legal_tools;
@@ -35,6 +36,7 @@ pub(super) use connection::{Connection, Reach, key_for};
 pub(crate) use endpoint::parse_address;
 pub(super) use endpoint::{Endpoint, Key, Reaching, display_host, is_loopback, true_host};
 pub(super) use failure::{Failure, Phase, ServerKind};
+pub(super) use inputs::Inputs;
 pub(super) use json::{JsonReader, read_json};
 #[cfg(any(feature = "anthropic", feature = "gemini"))]
 pub(super) use legal::GO_ON;

@@ -32,7 +32,7 @@ use self::{
 };
 use super::{
     Secret,
-    http::{Connection, Failure, display_host, is_loopback, timed},
+    http::{Connection, Failure, Inputs, display_host, is_loopback, timed},
 };
 
 pub use ghostlight_actors::vocabulary::Prices;
@@ -218,6 +218,7 @@ impl Model for OpenAi {
     ) -> Result<ModelResponse, ModelError> {
         let settings = self.connection.settings();
         let endpoint = self.connection.endpoint()?;
+        let request = Inputs::UNKNOWN.fitted(&request, || self.description())?;
         let attempt = self.attempt(endpoint, &request, &cx);
         let (total, prices) = (settings.timeouts.total(), settings.prices.as_ref());
         timed(&endpoint.server, total, prices, &request, attempt).await

@@ -7,7 +7,7 @@ use ghostlight_actors::{
     session::Turn,
     vocabulary::{
         Data, DataSource, Message, OperationId, Part, Question, QuestionKind, Role, RunId,
-        ToolDefinition,
+        ToolDefinition, check_link,
     },
 };
 use schemars::JsonSchema;
@@ -277,7 +277,10 @@ fn part(given: &Value) -> Result<Part, Problem> {
             let media_type = source["mimeType"].as_str().map(str::to_owned);
             let source = match source["type"].as_str() {
                 Some("data") => DataSource::Base64(value),
-                Some("url") => DataSource::Url(value),
+                Some("url") => {
+                    check_link(&value).map_err(|error| Problem::invalid(error.to_string()))?;
+                    DataSource::Url(value)
+                }
                 _ => {
                     let detail = "a file at a provider is out of reach: send its bytes or its URL";
                     return Err(Problem::invalid(detail));

@@ -11,7 +11,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_actors::{
     actor::{Run, SystemError},
     session::Turn,
-    vocabulary::{Budget, Data, DataSource, Message, Part, Role, RunId, SessionId, Timestamp},
+    vocabulary::{
+        Budget, Data, DataSource, Message, Part, Role, RunId, SessionId, Timestamp, check_link,
+    },
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -80,7 +82,10 @@ impl File {
                 decoded.map_err(|error| Problem::invalid(format!("a file's base64: {error}")))?;
                 DataSource::Base64(text)
             }
-            (None, Some(url)) => DataSource::Url(url),
+            (None, Some(url)) => {
+                check_link(&url).map_err(|error| Problem::invalid(error.to_string()))?;
+                DataSource::Url(url)
+            }
             _ => return Err(Problem::invalid("a file has either `base64` or `url`")),
         };
         let (media_type, name) = (self.media_type, self.name);

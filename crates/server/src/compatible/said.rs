@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_actors::{
     safety::sanitize,
-    vocabulary::{Data, DataSource, Part, ToolDefinition},
+    vocabulary::{Data, DataSource, Part, ToolDefinition, check_link},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -221,6 +221,9 @@ fn part(part: &Value) -> Result<Part, Problem> {
         if let DataSource::Base64(bytes) = &source {
             let decoded = STANDARD.decode(bytes.trim());
             decoded.map_err(|error| Problem::invalid(format!("a part's base64: {error}")))?;
+        }
+        if let DataSource::Url(url) = &source {
+            check_link(url).map_err(|error| Problem::invalid(error.to_string()))?;
         }
         Ok(Part::Data(Data {
             media_type,

@@ -15,8 +15,9 @@ use self::{
     slash::Asked,
 };
 use crate::{
+    attachment::File,
     cli::{
-        default_model,
+        attaching, default_model,
         exit::{Exit, Failure},
         follow::Follow,
         interrupt::Interrupt,
@@ -66,6 +67,7 @@ pub(super) async fn chat(arguments: Arguments, registry: Registry) -> Result<Exi
         yes: arguments.yes,
         team,
         session,
+        files: Vec::new(),
         exit: Exit::Done,
     };
     let talked = chat.talk(&system, &model, &mut interrupt).await;
@@ -99,6 +101,8 @@ struct Chat<'c> {
     yes: bool,
     team: TeamSpec,
     session: Session,
+    /// The files that go with the next text.
+    files: Vec<File>,
     /// The exit of the last turn.
     exit: Exit,
 }
@@ -235,6 +239,14 @@ impl Chat<'_> {
                 format!("session {key}; session {before} stays as it is")
             }
             Asked::Save(file) => slash::save(system, &self.session, file).await?,
+            Asked::File(given) => match attaching::file(given) {
+                Ok(file) => {
+                    let told = attaching::told(file.data());
+                    self.files.push(file);
+                    format!("{told} goes with what you say next")
+                }
+                Err(error) => error.to_string(),
+            },
             Asked::Wrong(why) => why,
         };
         super::note(&told);
@@ -250,6 +262,7 @@ impl Chat<'_> {
         let id = super::fresh_turn();
         let follow = self.follow_with().expecting(system, self.session.id(), &id);
         let turn = Turn::text(text).id(id).streaming(true);
+        let turn = self.files.drain(..).fold(turn, Turn::attach);
         let sending = self.session.send(turn);
         let run = tokio::select! {
             biased;

@@ -16,12 +16,13 @@ use crate::{
 
 /// The commands, for completion.
 pub(super) const NAMES: &[&str] = &[
-    "/agents", "/fork", "/help", "/quit", "/save", "/session", "/tools", "/undo",
+    "/agents", "/file", "/fork", "/help", "/quit", "/save", "/session", "/tools", "/undo",
 ];
 
 pub(super) const HELP: &str = "\
 /agents         the team's agents
 /tools          what each of them can call
+/file PATH      a file that goes with what you say next; an address of HTTP does too
 /session        the key of this conversation
 /undo           take the last turn back
 /fork [KEY]     go on in a conversation of its own that begins as this one
@@ -40,6 +41,8 @@ pub(super) enum Asked<'t> {
     Undo,
     Fork(Option<&'t str>),
     Save(&'t str),
+    /// A file for the next text.
+    File(&'t str),
     Help,
     Quit,
     /// An invalid request, and why.
@@ -65,6 +68,8 @@ pub(super) fn read(line: &str) -> Asked<'_> {
         ("fork", key) => Asked::Fork(Some(key)),
         ("save", "") => Asked::Wrong("say where to: /save FILE".to_owned()),
         ("save", file) => Asked::Save(file),
+        ("file", "") => Asked::Wrong("say which: /file PATH".to_owned()),
+        ("file", file) => Asked::File(file),
         ("help" | "?", _) => Asked::Help,
         ("quit" | "exit" | "q", _) => Asked::Quit,
         _ => {
@@ -157,6 +162,7 @@ mod tests {
         assert_eq!(read("//etc is a folder"), Asked::Say("/etc is a folder"));
         assert_eq!(read("/fork other"), Asked::Fork(Some("other")));
         assert_eq!(read("/save a b.md"), Asked::Save("a b.md"));
+        assert_eq!(read("/file a b.png"), Asked::File("a b.png"));
         assert!(matches!(read("/undo 3"), Asked::Wrong(_)));
         assert!(matches!(read("/\u{1b}[2J"), Asked::Wrong(told) if !told.contains('\u{1b}')));
         for name in NAMES {
