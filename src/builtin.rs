@@ -32,8 +32,7 @@ use crate::{
 /// `list_artifacts`, `write_note`, `read_note`, `find_notes` and `wait`; the kind of tool
 /// `docs_search`, with the settings `folder` and `description`; the
 /// [interceptors](crate::interceptors); and the providers `offline` and `fallback`. The features
-/// `anthropic`, `gemini` and `openai` add the providers of these names, and each of them the kind
-/// of tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`. The feature `a2a`
+/// `anthropic`, `gemini` and `openai` add the providers of these names, and each of them the kind of tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`. The feature `a2a`
 /// adds the behavior `remote` and the kind of tool `a2a`; `anp` the kind of tool `anp_registry`; `acp` the behavior `remote_process` and the kind
 /// of tool `acp`; `code` the behavior `code` (on Unix);
 /// `mcp` the kind of tool `mcp`; `memory` the policy `memory`; `retrieval` the kind of tool
@@ -179,7 +178,7 @@ fn offline(given: &Map<String, Value>) -> Result<ModelHandle, String> {
 #[cfg(feature = "openai")]
 fn openai(given: &Map<String, Value>) -> Result<ModelHandle, String> {
     let settings: crate::models::OpenAiSpec = settings(given)?;
-    check_address(&settings.base_url)?;
+    check_address(&settings.address())?;
     Ok(ModelHandle::new(crate::models::OpenAi::from(settings)))
 }
 

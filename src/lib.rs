@@ -259,6 +259,8 @@ struct Command;
 mod guide {
     #[doc = include_str!("../docs/guide/first-agent.md")]
     struct FirstAgent;
+    #[doc = include_str!("../docs/guide/models.md")]
+    struct Models;
     #[doc = include_str!("../docs/guide/tools-and-effects.md")]
     struct ToolsAndEffects;
     #[doc = include_str!("../docs/guide/teams.md")]

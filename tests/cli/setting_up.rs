@@ -237,6 +237,30 @@ fn what_a_team_file_may_name_is_listed_with_its_settings() {
         providers.contains("base_url") && providers.contains("offline"),
         "{providers}"
     );
+    if cfg!(feature = "openai") {
+        let of_mistral = "(profile of openai) tools, schemas, pictures; seed is random_seed";
+        assert!(providers.contains(of_mistral), "{providers}");
+        let mistral = desk.shipped(&["providers", "mistral"]).exits(0).out;
+        assert!(
+            mistral.contains("key_variable: \"MISTRAL_API_KEY\""),
+            "{mistral}"
+        );
+        let groq = desk
+            .shipped(&["providers", "groq", "--json"])
+            .exits(0)
+            .json();
+        assert_eq!(groq[0]["profile"]["thinking"], "reasoning");
+        desk.write(
+            "groq.yaml",
+            "models: { default: { provider: openai, profile: grok } }\nagent: { name: desk }\n",
+        );
+        let wrong = desk.shipped(&["check", "groq.yaml"]).exits(2);
+        assert!(
+            wrong.err.contains("there is no profile") && wrong.err.contains("groq"),
+            "{}",
+            wrong.err
+        );
+    }
     let policies = desk.shipped(&["policies", "verification"]).exits(0).out;
     assert!(policies.contains("min_sources"), "{policies}");
     let none = desk.shipped(&["policies", "nothing"]).exits(2);

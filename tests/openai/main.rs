@@ -7,6 +7,7 @@ mod attempt;
 mod behaviors;
 mod encoding;
 mod fake;
+mod profiles;
 mod real_server;
 mod runs;
 mod secrecy;

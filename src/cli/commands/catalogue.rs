@@ -6,7 +6,7 @@ use ghostlight_actors::{
     },
     run::Registry,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::names::{self, about};
 use crate::cli::{
@@ -15,6 +15,8 @@ use crate::cli::{
     more_arguments::Catalogue,
     plain_text,
 };
+#[cfg(feature = "openai")]
+use crate::models::openai::Profile;
 
 /// A setting that does not exist: the error that refuses it lists the existing ones.
 const NO_SETTING: &str = "no such setting";
@@ -27,6 +29,8 @@ struct Offer {
     about: String,
     /// Its settings or, for a tool, its arguments.
     settings: Vec<String>,
+    /// What it says, for a profile of a provider.
+    profile: Option<Value>,
 }
 
 /// Lists tools, and the kinds of tools that a team file can define.
@@ -45,6 +49,7 @@ pub(super) fn tools(arguments: &Catalogue, registry: &Registry) -> Result<Exit, 
             settings: fields
                 .map(|fields| fields.keys().cloned().collect())
                 .unwrap_or_default(),
+            profile: None,
         });
     }
     let kinds = [registry.tool_kind_names(), registry.toolset_kind_names()].concat();
@@ -61,6 +66,7 @@ pub(super) fn tools(arguments: &Catalogue, registry: &Registry) -> Result<Exit, 
                 about(names::TOOL_KINDS, name)
             ),
             settings: settings(registry, probe),
+            profile: None,
         });
     }
     list(arguments, "tool", offers)
@@ -74,6 +80,7 @@ pub(super) fn behaviors(arguments: &Catalogue, registry: &Registry) -> Result<Ex
             name: name.to_owned(),
             about: about(names::BEHAVIORS, name).to_owned(),
             settings: settings(registry, |team| team.agent.behavior = behavior),
+            profile: None,
         }
     };
     let names = registry.behavior_names().into_iter();
@@ -89,10 +96,42 @@ pub(super) fn providers(arguments: &Catalogue, registry: &Registry) -> Result<Ex
             settings: settings(registry, |team| {
                 team.models.insert(PROBE.to_owned(), model);
             }),
+            profile: None,
         }
     };
     let names = registry.provider_names().into_iter();
-    list(arguments, "provider", names.map(offer).collect())
+    let mut offers: Vec<Offer> = names.map(offer).collect();
+    offers.extend(profiles(arguments));
+    list(arguments, "provider", offers)
+}
+
+/// The servers that are known to speak OpenAI's chat completions. All fields of one are shown where it is named.
+#[cfg(feature = "openai")]
+fn profiles(arguments: &Catalogue) -> Vec<Offer> {
+    let offer = |profile: Profile| {
+        let is_named = arguments.name.as_deref() == Some(profile.name.as_str());
+        let told = serde_json::to_value(&profile).unwrap_or_default();
+        let fields = told.as_object().into_iter().flatten();
+        let fields = fields.filter(|(name, _)| is_named && *name != "name");
+        Offer {
+            name: profile.name.clone(),
+            about: format!("(profile of openai) {}", profile.summary()),
+            settings: fields
+                .map(|(name, value)| format!("{name}: {value}"))
+                .collect(),
+            profile: Some(told),
+        }
+    };
+    let known = Profile::all().into_iter();
+    known
+        .filter(|profile| profile.name != "openai")
+        .map(offer)
+        .collect()
+}
+
+#[cfg(not(feature = "openai"))]
+fn profiles(_: &Catalogue) -> Vec<Offer> {
+    Vec::new()
 }
 
 pub(super) fn policies(arguments: &Catalogue, registry: &Registry) -> Result<Exit, Failure> {
@@ -102,6 +141,7 @@ pub(super) fn policies(arguments: &Catalogue, registry: &Registry) -> Result<Exi
             name: name.to_owned(),
             about: about(names::POLICIES, name).to_owned(),
             settings: settings(registry, |team| team.agent.policies.push(policy)),
+            profile: None,
         }
     };
     let names = registry.policy_names().into_iter();
@@ -124,7 +164,8 @@ fn settings(registry: &Registry, name: impl FnOnce(&mut TeamSpec)) -> Vec<String
 }
 
 fn list(arguments: &Catalogue, what: &str, mut offers: Vec<Offer>) -> Result<Exit, Failure> {
-    offers.sort_by(|one, other| one.name.cmp(&other.name));
+    let order = |offer: &Offer| (offer.profile.is_some(), offer.name.clone());
+    offers.sort_by_key(order);
     if let Some(name) = &arguments.name {
         let known: Vec<String> = offers.iter().map(|offer| offer.name.clone()).collect();
         offers.retain(|offer| offer.name == *name);
@@ -141,10 +182,16 @@ fn list(arguments: &Catalogue, what: &str, mut offers: Vec<Offer>) -> Result<Exi
         name,
         about,
         settings,
+        profile,
     } in offers
     {
         if arguments.show.json {
-            print_json(&json!({ "name": name, "about": about, "settings": settings }))?;
+            let mut told = json!({ "name": name, "about": about, "settings": settings });
+            if let Some(profile) = profile {
+                told["settings"] = json!([]);
+                told["profile"] = profile;
+            }
+            print_json(&told)?;
             continue;
         }
         super::print(format!("{name:width$}  {about}").trim_end())?;

@@ -1,21 +1,16 @@
 //! One attempt: a request is sent once, given up in time, and judged by its status before its body.
 
-#[cfg(any(feature = "anthropic", feature = "gemini"))]
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
-#[cfg(any(feature = "anthropic", feature = "gemini"))]
 use serde::Serialize;
-#[cfg(any(feature = "anthropic", feature = "gemini"))]
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-#[cfg(any(feature = "anthropic", feature = "gemini"))]
-use super::{EventParser, ServerEvent, read_json};
 use super::{
-    Failure, Phase, Timeouts,
+    EventParser, Failure, Phase, ServerEvent, Timeouts,
     plain_body::PlainBody,
+    read_json,
     report::{Report, retry_after},
 };
 
@@ -71,7 +66,6 @@ impl Attempt {
     }
 
     /// Sends a body as JSON. The answer to a request for a stream may still come whole.
-    #[cfg(any(feature = "anthropic", feature = "gemini"))]
     pub(in crate::models) async fn post(
         &self,
         url: String,
@@ -125,7 +119,6 @@ pub(in crate::models) fn is_events(body: &[u8]) -> bool {
 }
 
 /// The answer of a server.
-#[cfg(any(feature = "anthropic", feature = "gemini"))]
 pub(in crate::models) enum Received {
     /// An answer in one piece.
     Whole(Value),
@@ -134,7 +127,6 @@ pub(in crate::models) enum Received {
 }
 
 /// The events of a stream, read as they are taken.
-#[cfg(any(feature = "anthropic", feature = "gemini"))]
 pub(in crate::models) struct Events {
     body: Body,
     parser: EventParser,
@@ -142,7 +134,6 @@ pub(in crate::models) struct Events {
     ended: bool,
 }
 
-#[cfg(any(feature = "anthropic", feature = "gemini"))]
 impl Events {
     /// The next event; `None` at the body's end.
     pub(in crate::models) async fn next(&mut self) -> Result<Option<ServerEvent>, Failure> {
@@ -201,7 +192,6 @@ impl Body {
     }
 
     /// Whether the content type is a stream of events.
-    #[cfg(any(feature = "anthropic", feature = "gemini"))]
     fn is_events(&self) -> bool {
         self.is_of("text/event-stream")
     }

@@ -42,7 +42,6 @@ pub(in crate::models) enum Key {
     /// In `authorization`, after `Bearer`.
     Bearer(Secret),
     /// In a header of this name, alone.
-    #[cfg(any(feature = "anthropic", feature = "gemini"))]
     Header(&'static str, Secret),
 }
 
@@ -96,7 +95,6 @@ impl Key {
                 let text = format!("Bearer {}", key.expose_secret());
                 (AUTHORIZATION, SecretString::from(text))
             }
-            #[cfg(any(feature = "anthropic", feature = "gemini"))]
             Self::Header(name, key) => (HeaderName::from_static(name), reveal(&key)?),
         };
         let mut value = HeaderValue::try_from(text.expose_secret())

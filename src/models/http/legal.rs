@@ -27,6 +27,8 @@ pub(in crate::models) struct CallIds {
     longest: usize,
     /// Whether only letters, digits, `_` and `-` may stand in it.
     plain: bool,
+    /// Whether it has exactly so many bytes, all of them letters and digits.
+    exact: bool,
 }
 
 impl CallIds {
@@ -35,23 +37,48 @@ impl CallIds {
     pub(in crate::models) const OPENAI: Self = Self {
         longest: 40,
         plain: false,
+        exact: false,
     };
     /// Anthropic's.
     #[cfg(feature = "anthropic")]
     pub(in crate::models) const ANTHROPIC: Self = Self {
         longest: 64,
         plain: true,
+        exact: false,
     };
     /// Gemini's, which gets only the ids that it gave.
     #[cfg(feature = "gemini")]
     pub(in crate::models) const GEMINI: Self = Self {
         longest: usize::MAX,
         plain: false,
+        exact: false,
     };
+
+    /// Ids of at most so many bytes.
+    #[cfg(feature = "openai")]
+    pub(in crate::models) fn of(longest: usize, plain: bool, exact: bool) -> Self {
+        Self {
+            longest,
+            plain,
+            exact,
+        }
+    }
 
     /// The id under which a call and its result are sent: always the same for the same id.
     pub(in crate::models) fn sent(self, id: &str) -> Cow<'_, str> {
-        let Self { longest, plain } = self;
+        let Self {
+            longest,
+            plain,
+            exact,
+        } = self;
+        let hash = || format!("{:016x}", Digest::of(id.as_bytes()).short());
+        if exact {
+            let is_exact = id.len() == longest && id.chars().all(|c| c.is_ascii_alphanumeric());
+            return match is_exact {
+                true => Cow::Borrowed(id),
+                false => Cow::Owned(format!("{:0<longest$.longest$}", hash())),
+            };
+        }
         let fits = |c: char| !plain || is_plain(c);
         if !id.trim().is_empty() && id.len() <= longest && id.chars().all(fits) {
             return Cow::Borrowed(id);
@@ -65,9 +92,10 @@ impl CallIds {
             }
         }
         if escaped.is_empty() || escaped.len() > longest {
-            let hash = format!("_{:016x}", Digest::of(id.as_bytes()).short());
-            escaped.truncate(longest - hash.len());
+            let hash = format!("_{}", hash());
+            escaped.truncate(longest.saturating_sub(hash.len()));
             escaped.push_str(&hash);
+            escaped.truncate(longest);
         }
         Cow::Owned(escaped)
     }

@@ -29,9 +29,7 @@ use ghostlight_actors::{
 };
 use tokio::time::{Instant, timeout};
 
-#[cfg(any(feature = "anthropic", feature = "gemini"))]
-pub(super) use attempt::Received;
-pub(super) use attempt::{Attempt, Body, is_events};
+pub(super) use attempt::{Attempt, Body, Received, is_events};
 pub(super) use connection::{Connection, Reach, key_for};
 pub(crate) use endpoint::parse_address;
 pub(super) use endpoint::{Endpoint, Key, Reaching, display_host, is_loopback, true_host};

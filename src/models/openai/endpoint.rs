@@ -3,21 +3,24 @@
 use std::sync::Arc;
 
 use async_openai::config::Config;
-use ghostlight_actors::contract::ModelError;
+use ghostlight_actors::{contract::ModelError, vocabulary::ErrorKind};
 use http::HeaderMap;
 use secrecy::SecretString;
 
-use super::{encoded_tools::EncodedTools, settings::OpenAiSpec};
+use super::{azure, encoded_tools::EncodedTools, profile::Profile, settings::OpenAiSpec};
 use crate::models::http::{Endpoint, Key, Reach, Reaching, ServerKind, key_for, true_host};
 
-const OWN_HOST: &str = "api.openai.com";
+/// The name of the profile of Azure's servers.
+const AZURE: &str = "azure";
 
 /// The endpoint that attempts share. Cloning it is cheap.
 #[derive(Clone, Debug)]
 pub(in crate::models) struct OpenAiEndpoint {
     pub(super) server: Arc<Endpoint>,
-    /// Whether this is OpenAI's own server.
-    pub(super) is_openai: bool,
+    /// What the server takes.
+    pub(super) profile: Arc<Profile>,
+    /// The version of its interface that is asked for.
+    api_version: Option<Arc<str>>,
     pub(super) tools: Arc<EncodedTools>,
 }
 
@@ -27,12 +30,26 @@ impl OpenAiEndpoint {
     /// # Errors
     /// The errors of [`Endpoint::open`].
     pub(super) fn open(settings: &OpenAiSpec) -> Result<Self, ModelError> {
-        let is_openai = true_host(&settings.base_url) == OWN_HOST;
-        let key = settings.api_key.as_ref();
-        let key = key_for(&settings.base_url, OWN_HOST, key, "OPENAI_API_KEY");
-        let server = Endpoint::open(Reaching {
-            base_url: &settings.base_url,
-            key: key.map(Key::Bearer),
+        let profile = settings.profile();
+        let address = settings.address();
+        if profile.name == AZURE && settings.base_url == OpenAiSpec::OPENAI {
+            return Err(ModelError::new(
+                ErrorKind::InvalidInput,
+                "a model at Azure has an address of its own: set base_url, such as https://NAME.openai.azure.com",
+            ));
+        }
+        let own_host = true_host(&profile.base_url);
+        let key = match profile.key_variable.as_str() {
+            "" => settings.api_key.clone(),
+            variable => key_for(&address, &own_host, settings.api_key.as_ref(), variable),
+        };
+        let key = key.map(|key| match profile.key_in_api_key {
+            true => Key::Header("api-key", key),
+            false => Key::Bearer(key),
+        });
+        let mut server = Endpoint::open(Reaching {
+            base_url: &address,
+            key,
             headers: &settings.headers,
             allow_plain_http: settings.allow_plain_http,
             timeouts: &settings.timeouts,
@@ -42,9 +59,17 @@ impl OpenAiEndpoint {
                         /chat/completions begins (often in /v1)",
             },
         })?;
+        let mut api_version = settings.api_version.clone();
+        if profile.name == AZURE {
+            server.base = azure::deployment(&server.base, &settings.model);
+            if azure::needs_version(&server.base) {
+                api_version.get_or_insert_with(|| azure::VERSION.to_owned());
+            }
+        }
         Ok(Self {
             server: Arc::new(server),
-            is_openai,
+            profile: Arc::new(profile),
+            api_version: api_version.map(Into::into),
             tools: Arc::default(),
         })
     }
@@ -63,13 +88,15 @@ impl Reach for OpenAiSpec {
 #[derive(Clone)]
 pub(super) struct Address {
     server: Arc<Endpoint>,
+    api_version: Option<Arc<str>>,
     no_key: SecretString,
 }
 
 impl Address {
-    pub(super) fn of(server: &Arc<Endpoint>) -> Self {
+    pub(super) fn of(endpoint: &OpenAiEndpoint) -> Self {
         Self {
-            server: server.clone(),
+            server: endpoint.server.clone(),
+            api_version: endpoint.api_version.clone(),
             no_key: SecretString::default(),
         }
     }
@@ -85,7 +112,11 @@ impl Config for Address {
     }
 
     fn query(&self) -> Vec<(&str, &str)> {
-        Vec::new()
+        let version = self.api_version.as_deref();
+        version
+            .into_iter()
+            .map(|version| ("api-version", version))
+            .collect()
     }
 
     fn api_base(&self) -> &str {
@@ -101,8 +132,6 @@ impl Config for Address {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use ghostlight_actors::vocabulary::ErrorKind;
-
     use super::*;
     use crate::models::{Secret, http::is_loopback};
 
@@ -188,8 +217,8 @@ mod tests {
 
     #[test]
     fn a_slash_at_the_end_changes_nothing() {
-        let with = Address::of(&open("http://127.0.0.1:9/v1/").unwrap().server);
-        let without = Address::of(&open("http://127.0.0.1:9/v1").unwrap().server);
+        let with = Address::of(&open("http://127.0.0.1:9/v1/").unwrap());
+        let without = Address::of(&open("http://127.0.0.1:9/v1").unwrap());
         assert_eq!(
             with.url("/chat/completions"),
             "http://127.0.0.1:9/v1/chat/completions"

@@ -16,6 +16,8 @@ use crate::models::http::{CallIds, legal};
 pub(super) struct Messages<'a> {
     pub(super) request: &'a ModelRequest,
     pub(super) returned: ReturnReasoning,
+    /// The ids of calls that the server takes.
+    pub(super) ids: CallIds,
 }
 
 impl Serialize for Messages<'_> {
@@ -31,7 +33,7 @@ impl Serialize for Messages<'_> {
         // Results must directly follow their calls and can hold only text, so their attachments
         // come after the last result.
         let mut attached = Vec::new();
-        for message in legal(&self.request.conversation, CallIds::OPENAI) {
+        for message in legal(&self.request.conversation, self.ids) {
             if message.role != Role::Tool {
                 put_attached(&mut list, &mut attached)?;
             }

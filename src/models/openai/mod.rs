@@ -1,11 +1,15 @@
 #![doc = include_str!("README.md")]
 
 mod answer;
+mod azure;
 mod embeddings;
 mod encoded_tools;
 mod endpoint;
 mod exchange;
 mod message;
+mod profile;
+mod profile_choice;
+mod profiles;
 mod reasoning;
 mod request;
 mod settings;
@@ -32,13 +36,15 @@ use self::{
 };
 use super::{
     Secret,
-    http::{Connection, Failure, Inputs, display_host, is_loopback, timed},
+    http::{Connection, Failure, display_host, is_loopback, timed},
 };
 
 pub use ghostlight_actors::vocabulary::Prices;
 
 pub use self::{
     embeddings::{OpenAiEmbedder, OpenAiEmbedderSpec},
+    profile::{Answers, Caching, CallIdRule, Profile, ThinkingField},
+    profile_choice::ProfileChoice,
     settings::{OpenAiSpec, ReturnReasoning},
 };
 pub use super::http::Timeouts;
@@ -172,14 +178,14 @@ impl OpenAi {
     ) -> Result<ModelResponse, Failure> {
         let settings = self.connection.settings();
         let http = &endpoint.server.http;
-        let exchange = Exchange::new(http.clone(), settings, request.stream);
-        let address = Address::of(&endpoint.server);
+        let exchange =
+            Exchange::new(http.clone(), settings, request.stream).paced(&endpoint.server.pace);
+        let address = Address::of(endpoint);
         let client = Client::build(http.clone(), address).with_http_service(exchange.clone());
-        let is_openai = endpoint.is_openai;
         let body = Body {
             request,
             settings,
-            is_openai,
+            profile: &endpoint.profile,
             encoded: &endpoint.tools,
         };
         let mut answer = Answer::default();
@@ -218,7 +224,9 @@ impl Model for OpenAi {
     ) -> Result<ModelResponse, ModelError> {
         let settings = self.connection.settings();
         let endpoint = self.connection.endpoint()?;
-        let request = Inputs::UNKNOWN.fitted(&request, || self.description())?;
+        let profile = &endpoint.profile;
+        let mut request = profile.inputs().fitted(&request, || self.description())?;
+        profile.fit(&mut request, || self.description())?;
         let attempt = self.attempt(endpoint, &request, &cx);
         let (total, prices) = (settings.timeouts.total(), settings.prices.as_ref());
         timed(&endpoint.server, total, prices, &request, attempt).await
@@ -226,7 +234,7 @@ impl Model for OpenAi {
 
     fn description(&self) -> String {
         let settings = self.connection.settings();
-        let host = display_host(&settings.base_url);
+        let host = display_host(&settings.address());
         format!("openai {} at {host}", settings.model)
     }
 }
@@ -352,10 +360,14 @@ mod tests {
         request = request.settings(asked);
         let sent = |model: &str, is_openai| {
             let settings = OpenAiSpec::new(model);
+            let profile = match is_openai {
+                true => settings.profile(),
+                false => Profile::default(),
+            };
             let body = Body {
                 request: &request,
                 settings: &settings,
-                is_openai,
+                profile: &profile,
                 encoded: &EncodedTools::default(),
             };
             serde_json::to_value(&body).unwrap()["stop"].is_array()

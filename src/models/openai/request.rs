@@ -6,7 +6,12 @@ use ghostlight_actors::vocabulary::{ModelRequest, OutputSchema, ToolChoice, Tool
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
-use super::{encoded_tools::EncodedTools, message::Messages, settings::OpenAiSpec};
+use super::{
+    encoded_tools::EncodedTools,
+    message::Messages,
+    profile::{Answers, Profile},
+    settings::OpenAiSpec,
+};
 use crate::models::http::tools_called;
 
 /// Fields of the body that `extra` cannot replace: without them the answer would be to another
@@ -17,8 +22,8 @@ const FIXED: [&str; 2] = ["messages", "stream"];
 pub(super) struct Body<'a> {
     pub(super) request: &'a ModelRequest,
     pub(super) settings: &'a OpenAiSpec,
-    /// Whether the server is OpenAI's own.
-    pub(super) is_openai: bool,
+    /// What the server takes.
+    pub(super) profile: &'a Profile,
     pub(super) encoded: &'a EncodedTools,
 }
 
@@ -37,6 +42,7 @@ impl Serialize for Body<'_> {
         let mut fields = Fields {
             map: serializer.serialize_map(None)?,
             replaced,
+            profile: self.profile,
         };
         fields.put("model", &settings.model)?;
         fields.put(
@@ -44,6 +50,7 @@ impl Serialize for Body<'_> {
             &Messages {
                 request,
                 returned: settings.return_reasoning,
+                ids: self.profile.ids(),
             },
         )?;
         fields.put("stream", &request.stream)?;
@@ -53,7 +60,12 @@ impl Serialize for Body<'_> {
         self.put_tools(&mut fields)?;
         self.put_sampling(&mut fields)?;
         if let Some(schema) = &request.output {
-            fields.put("response_format", &response_format(schema))?;
+            let format = match self.profile.answers_to(request) {
+                Answers::Schema => Some(response_format(schema)),
+                Answers::Json => Some(json!({"type": "json_object"})),
+                Answers::Prompt => None,
+            };
+            fields.put_some("response_format", format.as_ref())?;
         }
         for (name, value) in extra {
             if !value.is_null() {
@@ -68,9 +80,7 @@ impl Body<'_> {
     /// Whether the server refuses stop texts, as OpenAI's does for its reasoning models. The answer
     /// is then cut at them here.
     pub(super) fn refuses_stop(&self) -> bool {
-        let families = ["gpt-5", "o1", "o3", "o4"];
-        let model = &self.settings.model;
-        self.is_openai && families.iter().any(|family| model.starts_with(family))
+        self.profile.field("stop").is_none()
     }
 
     fn put_tools<M: SerializeMap>(&self, fields: &mut Fields<'_, M>) -> Result<(), M::Error> {
@@ -78,9 +88,9 @@ impl Body<'_> {
         let tools = tools.map_err(serde::ser::Error::custom)?;
         if tools.get() == "[]" {
             // Servers refuse a tool choice without tools.
-            let named = match self.is_openai {
-                true => BTreeSet::new(),
-                false => tools_called(self.request),
+            let named = match self.profile.names_called_tools {
+                true => tools_called(self.request),
+                false => BTreeSet::new(),
             };
             if named.is_empty() {
                 return Ok(());
@@ -104,19 +114,13 @@ impl Body<'_> {
 
     fn put_sampling<M: SerializeMap>(&self, fields: &mut Fields<'_, M>) -> Result<(), M::Error> {
         let settings = &self.request.settings;
-        let usual = if self.is_openai {
-            "max_completion_tokens"
-        } else {
-            "max_tokens"
-        };
-        let limit = self.settings.token_limit_field.as_deref().unwrap_or(usual);
-        fields.put_some(limit, settings.max_tokens.as_ref())?;
+        let limit = self.settings.token_limit_field.as_deref();
+        fields.put_some(limit.unwrap_or("max_tokens"), settings.max_tokens.as_ref())?;
         fields.put_some("temperature", settings.temperature.as_ref())?;
         fields.put_some("top_p", settings.top_p.as_ref())?;
         fields.put_some("seed", settings.seed.as_ref())?;
         fields.put_some("reasoning_effort", settings.reasoning_effort.as_ref())?;
-        let is_sent = !settings.stop.is_empty() && !self.refuses_stop();
-        let stop = is_sent.then_some(&settings.stop);
+        let stop = (!settings.stop.is_empty()).then_some(&settings.stop);
         fields.put_some("stop", stop)
     }
 }
@@ -125,14 +129,18 @@ impl Body<'_> {
 struct Fields<'a, M> {
     map: M,
     replaced: BTreeSet<&'a str>,
+    profile: &'a Profile,
 }
 
 impl<M: SerializeMap> Fields<'_, M> {
+    /// Puts a field, under its name at the server.
     fn put(&mut self, name: &str, value: &impl Serialize) -> Result<(), M::Error> {
-        if self.replaced.contains(name) {
-            return Ok(());
+        match self.profile.field(name) {
+            Some(here) if !self.replaced.contains(here) && !self.replaced.contains(name) => {
+                self.map.serialize_entry(here, value)
+            }
+            _ => Ok(()),
         }
-        self.map.serialize_entry(name, value)
     }
 
     fn put_some(&mut self, name: &str, value: Option<&impl Serialize>) -> Result<(), M::Error> {

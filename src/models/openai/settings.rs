@@ -1,13 +1,13 @@
 //! The settings of a model on an OpenAI-compatible server, as plain data.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use ghostlight_actors::vocabulary::Prices;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Timeouts;
+use super::{Profile, ProfileChoice, Timeouts};
 use crate::models::{
     Secret,
     http::{self, address, no_credentials, without_credentials},
@@ -52,8 +52,15 @@ pub struct OpenAiSpec {
     pub return_reasoning: ReturnReasoning,
     /// The name of the field that bounds the tokens of an answer. If it is left out, OpenAI's own
     /// server gets `max_completion_tokens`, the only name that its reasoning models accept, and any
-    /// other server gets `max_tokens`.
+    /// other server gets `max_tokens`, but where a profile says otherwise.
     pub token_limit_field: Option<String>,
+    /// What the server can do, where that is not known by its address: the name of a
+    /// [`Profile`](super::Profile), or fields of one. A named profile brings its address and the name of its key's
+    /// variable, where these are left out.
+    pub profile: Option<ProfileChoice>,
+    /// The version of the interface, as the query `api-version` (Azure). Addresses of Azure that name a deployment need
+    /// one, and get `2024-10-21` where it is left out.
+    pub api_version: Option<String>,
 }
 
 impl OpenAiSpec {
@@ -77,6 +84,26 @@ impl OpenAiSpec {
             max_response_bytes: Self::DEFAULT_MAX_RESPONSE_BYTES,
             return_reasoning: ReturnReasoning::default(),
             token_limit_field: None,
+            profile: None,
+            api_version: None,
+        }
+    }
+
+    /// The address: that of the profile that is named, where no other is set.
+    pub(crate) fn address(&self) -> Cow<'_, str> {
+        let of_profile = match &self.profile {
+            Some(choice) if self.base_url == Self::OPENAI => choice.base_url(),
+            _ => None,
+        };
+        of_profile.map_or(Cow::Borrowed(&*self.base_url), Cow::Owned)
+    }
+
+    /// What the server can do.
+    pub(crate) fn profile(&self) -> Profile {
+        let address = self.address();
+        match &self.profile {
+            Some(choice) => choice.profile(&address, &self.model),
+            None => Profile::of(&address, &self.model),
         }
     }
 }
