@@ -32,7 +32,8 @@ use crate::{
 /// `list_artifacts`, `write_note`, `read_note`, `find_notes` and `wait`; the kind of tool
 /// `docs_search`, with the settings `folder` and `description`; the
 /// [interceptors](crate::interceptors); and the providers `offline` and `fallback`. The features
-/// `anthropic`, `gemini` and `openai` add the providers of these names, and each of them the kind of tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`. The feature `a2a`
+/// `anthropic`, `gemini` and `openai` add the providers of these names (`openai` also
+/// `openai_responses`), and each of them the kind of tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`. The feature `a2a`
 /// adds the behavior `remote` and the kind of tool `a2a`; `anp` the kind of tool `anp_registry`; `acp` the behavior `remote_process` and the kind
 /// of tool `acp`; `code` the behavior `code` (on Unix);
 /// `mcp` the kind of tool `mcp`; `memory` the policy `memory`; `retrieval` the kind of tool
@@ -106,6 +107,8 @@ const PROVIDERS: &[(&str, MakeProvider)] = &[
     ("gemini", gemini),
     #[cfg(feature = "openai")]
     ("openai", openai),
+    #[cfg(feature = "openai")]
+    ("openai_responses", openai_responses),
 ];
 
 #[derive(Deserialize)]
@@ -180,6 +183,15 @@ fn openai(given: &Map<String, Value>) -> Result<ModelHandle, String> {
     let settings: crate::models::OpenAiSpec = settings(given)?;
     check_address(&settings.address())?;
     Ok(ModelHandle::new(crate::models::OpenAi::from(settings)))
+}
+
+#[cfg(feature = "openai")]
+fn openai_responses(given: &Map<String, Value>) -> Result<ModelHandle, String> {
+    let settings: crate::models::OpenAiResponsesSpec = settings(given)?;
+    check_address(&settings.base_url)?;
+    Ok(ModelHandle::new(crate::models::OpenAiResponses::from(
+        settings,
+    )))
 }
 
 #[cfg(feature = "http")]

@@ -15,6 +15,8 @@ pub(crate) mod http;
 pub mod offline;
 #[cfg(feature = "openai")]
 pub mod openai;
+#[cfg(feature = "openai")]
+pub mod responses;
 mod secret;
 
 #[cfg(feature = "anthropic")]
@@ -30,6 +32,8 @@ pub use http::Timeouts;
 pub use offline::OfflineModel;
 #[cfg(feature = "openai")]
 pub use openai::{OpenAi, OpenAiEmbedder, OpenAiEmbedderSpec, OpenAiSpec};
+#[cfg(feature = "openai")]
+pub use responses::{OpenAiResponses, OpenAiResponsesSpec};
 #[cfg(any(
     feature = "a2a",
     feature = "acp",

@@ -11,6 +11,7 @@ mod fallback_streams;
 mod gemini;
 mod legal;
 mod oddities;
+mod responses;
 mod words;
 
 use std::sync::{Arc, Mutex};

@@ -173,6 +173,10 @@ pub(super) const PROVIDERS: &[(&str, &str)] = &[
         "openai",
         "OpenAI's chat completions, or a server that is compatible with them",
     ),
+    (
+        "openai_responses",
+        "OpenAI's Responses, also at Azure and on servers that speak the same",
+    ),
 ];
 
 /// Kinds of tools.

@@ -39,6 +39,13 @@ impl CallIds {
         plain: false,
         exact: false,
     };
+    /// Those of OpenAI's Responses.
+    #[cfg(feature = "openai")]
+    pub(in crate::models) const RESPONSES: Self = Self {
+        longest: 64,
+        plain: false,
+        exact: false,
+    };
     /// Anthropic's.
     #[cfg(feature = "anthropic")]
     pub(in crate::models) const ANTHROPIC: Self = Self {

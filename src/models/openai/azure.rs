@@ -19,6 +19,17 @@ pub(super) fn deployment(base: &str, model: &str) -> String {
     }
 }
 
+/// The address of the form without versions, for an address that may end at the server.
+pub(in crate::models) fn v1(base: &str) -> String {
+    let base = base.trim_end_matches('/');
+    let path = base.split_once("://").map_or(base, |(_, rest)| rest);
+    match path.split_once('/').map_or("", |(_, path)| path) {
+        "" => format!("{base}/openai/v1"),
+        "openai" => format!("{base}/v1"),
+        _ => base.to_owned(),
+    }
+}
+
 /// Whether requests to this address need a version.
 pub(super) fn needs_version(base: &str) -> bool {
     base.contains("/openai/deployments/")
@@ -54,6 +65,14 @@ mod tests {
         ] {
             let base = deployment(given, "gpt");
             assert_eq!((base.as_str(), needs_version(&base)), (meant, needs));
+        }
+        let server = "https://desk.openai.azure.com";
+        for given in [
+            server.to_owned(),
+            format!("{server}/openai"),
+            format!("{server}/openai/v1/"),
+        ] {
+            assert_eq!(v1(&given), format!("{server}/openai/v1"));
         }
     }
 }

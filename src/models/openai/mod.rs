@@ -39,6 +39,8 @@ use super::{
     http::{Connection, Failure, display_host, is_loopback, timed},
 };
 
+pub(super) use self::azure::v1 as azure_v1;
+
 pub use ghostlight_actors::vocabulary::Prices;
 
 pub use self::{
@@ -240,7 +242,7 @@ impl Model for OpenAi {
 }
 
 /// Cuts the answer where one of these texts begins, as a server would.
-fn cut_at(response: &mut ModelResponse, stops: &[String]) {
+pub(super) fn cut_at(response: &mut ModelResponse, stops: &[String]) {
     let begins = |text: &str| {
         let stops = stops.iter().filter(|stop| !stop.is_empty());
         stops.filter_map(|stop| text.find(stop.as_str())).min()

@@ -1,0 +1,232 @@
+#![doc = include_str!("README.md")]
+
+mod answer;
+mod kept;
+mod request;
+mod settings;
+
+use std::fmt;
+
+use ghostlight_actors::{
+    contract::{Model, ModelContext, ModelError},
+    vocabulary::{ModelRequest, ModelResponse},
+};
+use serde_json::Value;
+
+pub use self::settings::{History, OpenAiResponsesSpec};
+use self::{answer::Answer, request::Body};
+use super::{
+    Secret,
+    http::{
+        Attempt, Connection, Endpoint, Failure, Inputs, Key, Reach, Reaching, Received, ServerKind,
+        display_host, key_for, timed, true_host,
+    },
+    openai::{self, Profile},
+};
+
+/// The files that OpenAI's models take beside text.
+const TAKEN: [&str; 8] = [
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+    "application/pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+];
+
+/// A model on a server with OpenAI's Responses. See the [module](self).
+///
+/// Cloning it is cheap; clones share the connections.
+#[derive(Clone)]
+pub struct OpenAiResponses {
+    connection: Connection<OpenAiResponsesSpec>,
+}
+
+/// A server with OpenAI's Responses, ready to be asked.
+pub(in crate::models) struct ResponsesEndpoint {
+    server: Endpoint,
+    /// Where requests go.
+    url: String,
+    /// Whether the server is OpenAI's own or Azure's.
+    is_openai: bool,
+}
+
+impl OpenAiResponses {
+    /// The model of this name at OpenAI, with the key in `OPENAI_API_KEY`. Nothing is looked up or connected before the
+    /// first request.
+    pub fn new(model: impl Into<String>) -> Self {
+        Self::from(OpenAiResponsesSpec::new(model))
+    }
+
+    /// Changes the settings.
+    ///
+    /// ```
+    /// use ghostlight::models::OpenAiResponses;
+    ///
+    /// let model = OpenAiResponses::new("gpt-5").with(|settings| {
+    ///     settings.reasoning_summary = Some("auto".to_owned());
+    ///     settings.tools.push(serde_json::json!({"type": "web_search"}));
+    /// });
+    /// # let _ = model;
+    /// ```
+    #[must_use]
+    pub fn with(self, change: impl FnOnce(&mut OpenAiResponsesSpec)) -> Self {
+        Self {
+            connection: self.connection.with(change),
+        }
+    }
+
+    /// Sets the address up to and without `/responses`.
+    #[must_use]
+    pub fn base_url(self, address: impl Into<String>) -> Self {
+        self.with(|settings| settings.base_url = address.into())
+    }
+
+    /// Sets the key.
+    #[must_use]
+    pub fn api_key(self, key: Secret) -> Self {
+        self.with(|settings| settings.api_key = Some(key))
+    }
+
+    /// Adds a tool that the server itself runs, such as `{"type": "web_search"}`, beside those of the agent.
+    #[must_use]
+    pub fn tool(self, tool: impl Into<Value>) -> Self {
+        self.with(|settings| settings.tools.push(tool.into()))
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &OpenAiResponsesSpec {
+        self.connection.settings()
+    }
+
+    /// Reads the address and looks up the secrets, which the first request would do.
+    ///
+    /// # Errors
+    /// An address or header that cannot be used, a secret that is not set, no trusted certificates on the machine.
+    pub fn check(&self) -> Result<(), ModelError> {
+        self.connection.endpoint().map(drop)
+    }
+
+    async fn attempt(
+        &self,
+        endpoint: &ResponsesEndpoint,
+        request: &ModelRequest,
+        cx: &ModelContext,
+    ) -> Result<ModelResponse, Failure> {
+        let settings = self.connection.settings();
+        let server = &endpoint.server;
+        let attempt = Attempt::new(
+            server.http.clone(),
+            &settings.timeouts,
+            settings.max_response_bytes,
+        );
+        let body = Body {
+            request,
+            settings,
+            host: &server.host,
+            is_openai: endpoint.is_openai,
+        };
+        let url = endpoint.url.clone();
+        let mut answer = Answer::default();
+        match attempt.post(url, &server.headers, &body.to_json()).await? {
+            Received::Whole(whole) => answer.take_whole(whole)?,
+            Received::Events(mut events) => {
+                while !answer.is_over() {
+                    let Some(event) = events.next().await? else {
+                        break;
+                    };
+                    answer.take(&event, |delta| cx.delta(delta))?;
+                }
+            }
+        }
+        let mut response = answer.complete(&server.host, &request.conversation)?;
+        // The interface knows no texts to stop at.
+        openai::cut_at(&mut response, &request.settings.stop);
+        Ok(response)
+    }
+}
+
+impl Model for OpenAiResponses {
+    async fn respond(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+    ) -> Result<ModelResponse, ModelError> {
+        let settings = self.connection.settings();
+        let endpoint = self.connection.endpoint()?;
+        let inputs = match endpoint.is_openai {
+            true => Inputs::of(TAKEN),
+            false => Inputs::UNKNOWN,
+        };
+        let request = inputs.fitted(&request, || self.description())?;
+        let attempt = self.attempt(endpoint, &request, &cx);
+        let (total, prices) = (settings.timeouts.total(), settings.prices.as_ref());
+        timed(&endpoint.server, total, prices, &request, attempt).await
+    }
+
+    fn description(&self) -> String {
+        let settings = self.connection.settings();
+        let host = display_host(&settings.base_url);
+        format!("openai_responses {} at {host}", settings.model)
+    }
+}
+
+impl Reach for OpenAiResponsesSpec {
+    type Endpoint = ResponsesEndpoint;
+
+    fn open(&self) -> Result<ResponsesEndpoint, ModelError> {
+        let profile = Profile::of(&self.base_url, &self.model);
+        let key = match profile.key_variable.as_str() {
+            "" => self.api_key.clone(),
+            variable => {
+                let own_host = true_host(&profile.base_url);
+                key_for(&self.base_url, &own_host, self.api_key.as_ref(), variable)
+            }
+        };
+        let key = key.map(|key| match profile.key_in_api_key {
+            true => Key::Header("api-key", key),
+            false => Key::Bearer(key),
+        });
+        let server = Endpoint::open(Reaching {
+            base_url: &self.base_url,
+            key,
+            headers: &self.headers,
+            allow_plain_http: self.allow_plain_http,
+            timeouts: &self.timeouts,
+            kind: ServerKind {
+                name: "a server that speaks OpenAI's Responses",
+                place: "check the model's name, and that base_url ends where the server's /responses begins (often in \
+                        /v1)",
+            },
+        })?;
+        let base = match profile.key_in_api_key {
+            true => openai::azure_v1(&server.base),
+            false => server.base.clone(),
+        };
+        let query = match &self.api_version {
+            Some(version) => format!("?api-version={version}"),
+            None => String::new(),
+        };
+        Ok(ResponsesEndpoint {
+            url: format!("{base}/responses{query}"),
+            is_openai: profile.name == "openai" || profile.key_in_api_key,
+            server,
+        })
+    }
+}
+
+impl From<OpenAiResponsesSpec> for OpenAiResponses {
+    fn from(settings: OpenAiResponsesSpec) -> Self {
+        Self {
+            connection: Connection::new(settings),
+        }
+    }
+}
+
+impl fmt::Debug for OpenAiResponses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenAiResponses({})", self.description())
+    }
+}
