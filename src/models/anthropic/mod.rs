@@ -135,7 +135,8 @@ impl Anthropic {
             endpoint.http.clone(),
             &settings.timeouts,
             settings.max_response_bytes,
-        );
+        )
+        .paced(&endpoint.pace);
         let url = format!("{}/messages", endpoint.base);
         let body = Body { request, settings }.to_json();
         let mut answer = Answer::default();
@@ -195,6 +196,7 @@ impl Reach for AnthropicSpec {
             .or_insert_with(|| VERSION.to_owned());
         Endpoint::open(Reaching {
             base_url: &self.base_url,
+            model: &self.model,
             key: key.map(|key| Key::Header("x-api-key", key)),
             headers: &headers,
             allow_plain_http: self.allow_plain_http,

@@ -127,7 +127,8 @@ impl Gemini {
             endpoint.http.clone(),
             &settings.timeouts,
             settings.max_response_bytes,
-        );
+        )
+        .paced(&endpoint.pace);
         let how = match request.stream {
             true => "streamGenerateContent?alt=sse",
             false => "generateContent",
@@ -185,6 +186,7 @@ impl Reach for GeminiSpec {
         );
         Endpoint::open(Reaching {
             base_url: &self.base_url,
+            model: &self.model,
             key: key.map(|key| Key::Header("x-goog-api-key", key)),
             headers: &self.headers,
             allow_plain_http: self.allow_plain_http,

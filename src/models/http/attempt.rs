@@ -1,6 +1,6 @@
 //! One attempt: a request is sent once, given up in time, and judged by its status before its body.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    EventParser, Failure, Phase, ServerEvent, Timeouts,
+    EventParser, Failure, Pace, Phase, ServerEvent, Timeouts,
     plain_body::PlainBody,
     read_json,
     report::{Report, retry_after},
@@ -28,6 +28,7 @@ pub(in crate::models) struct Attempt {
     first_byte: Instant,
     idle: Duration,
     max_bytes: u64,
+    pace: Option<Arc<Pace>>,
 }
 
 impl Attempt {
@@ -41,7 +42,14 @@ impl Attempt {
             first_byte: Instant::now() + timeouts.first_byte(),
             idle: timeouts.idle(),
             max_bytes,
+            pace: None,
         }
+    }
+
+    /// The same attempt, which tells this pace what is left of the quota.
+    pub(in crate::models) fn paced(mut self, pace: &Arc<Pace>) -> Self {
+        self.pace = Some(pace.clone());
+        self
     }
 
     /// Sends a request and gives the body of a good answer.
@@ -50,6 +58,9 @@ impl Attempt {
         let response = sent
             .map_err(|_| Failure::Timeout(Phase::FirstByte))?
             .map_err(|error| Failure::transport(&error))?;
+        if let Some(pace) = &self.pace {
+            pace.read(response.headers());
+        }
         let status = response.status();
         if status.is_success() {
             PlainBody::check(response.headers())?;

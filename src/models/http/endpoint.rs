@@ -1,13 +1,13 @@
 //! A server, ready to be asked: its address, its headers, and the client that reaches it.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use ghostlight_actors::{contract::ModelError, vocabulary::ErrorKind};
 use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{ServerKind, Timeouts};
+use super::{Pace, ServerKind, Timeouts};
 use crate::models::{
     Secret, SecretError, SecretText,
     client::{client, invalid, is_local},
@@ -25,11 +25,15 @@ pub(in crate::models) struct Endpoint {
     pub(in crate::models) host: String,
     /// What kind of server it is.
     pub(in crate::models) kind: ServerKind,
+    /// The pace at which its model is asked.
+    pub(in crate::models) pace: Arc<Pace>,
 }
 
 /// How a server is reached, as a provider's settings say it.
 pub(in crate::models) struct Reaching<'a> {
     pub(in crate::models) base_url: &'a str,
+    /// The model, whose pace all its users share.
+    pub(in crate::models) model: &'a str,
     pub(in crate::models) key: Option<Key>,
     pub(in crate::models) headers: &'a BTreeMap<String, String>,
     pub(in crate::models) allow_plain_http: bool,
@@ -81,6 +85,7 @@ impl Endpoint {
             http: client(&url, reaching.timeouts.connect())?,
             base: url.as_str().trim_end_matches('/').to_owned(),
             headers,
+            pace: Pace::of(&host, reaching.model),
             host,
             kind: reaching.kind,
         })

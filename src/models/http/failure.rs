@@ -113,6 +113,29 @@ impl Failure {
         matches!(self, Self::Cut | Self::Timeout(Phase::Idle))
     }
 
+    /// The pause that the server asks for, if it refuses because it is asked too often; without one it leaves it open.
+    pub(super) fn asks_to_wait(&self) -> Option<Option<Duration>> {
+        match self {
+            Self::Rejected {
+                status: 429,
+                retry_after: None,
+                report,
+            } if report.is_out_of_funds() => None,
+            Self::Rejected {
+                status: 429,
+                retry_after,
+                ..
+            } => Some(*retry_after),
+            Self::Rejected {
+                status: 503 | 529,
+                retry_after: Some(pause),
+                ..
+            } => Some(Some(*pause)),
+            Self::InBand(report) if report.status() == Some(429) => Some(report.retry_delay()),
+            _ => None,
+        }
+    }
+
     /// The error that the gateway gets.
     pub(in crate::models) fn into_error(
         self,

@@ -12,6 +12,7 @@ mod inputs;
 mod json;
 mod legal;
 mod legal_tools;
+mod pace;
 mod plain_body;
 mod report;
 mod scrub;
@@ -27,7 +28,7 @@ use ghostlight_actors::{
     contract::ModelError,
     vocabulary::{ModelRequest, ModelResponse, Prices},
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 pub(super) use attempt::{Attempt, Body, Received, is_events};
 pub(super) use connection::{Connection, Reach, key_for};
@@ -42,6 +43,7 @@ pub(super) use legal::GO_ON;
 use legal::sent_name;
 pub(super) use legal::{CallIds, legal};
 pub(super) use legal_tools::offered;
+pub(super) use pace::Pace;
 pub(super) use scrub::Scrub;
 pub use settings::Timeouts;
 pub(super) use settings::{address, no_credentials, without_credentials};
@@ -71,9 +73,10 @@ pub(super) async fn timed(
     request: &ModelRequest,
     attempt: impl Future<Output = Result<ModelResponse, Failure>>,
 ) -> Result<ModelResponse, ModelError> {
-    let started = Instant::now();
+    let started = endpoint.pace.turn(&endpoint.host).await?;
     let outcome = timeout(total, attempt).await;
     let outcome = outcome.unwrap_or(Err(Failure::Timeout(Phase::Total)));
+    endpoint.pace.ended(started, &outcome);
     let mut response = outcome.map_err(|failure| {
         failure.into_error(&endpoint.host, endpoint.kind, &Scrub::new(request))
     })?;

@@ -49,6 +49,7 @@ impl OpenAiEndpoint {
         });
         let mut server = Endpoint::open(Reaching {
             base_url: &address,
+            model: &settings.model,
             key,
             headers: &settings.headers,
             allow_plain_http: settings.allow_plain_http,

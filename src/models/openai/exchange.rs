@@ -27,7 +27,7 @@ use super::{
     settings::OpenAiSpec,
     sse::{EventGate, as_events, check, values},
 };
-use crate::models::http::{Attempt, Body, Failure, is_events};
+use crate::models::http::{Attempt, Body, Failure, Pace, is_events};
 
 /// The most pieces of a stream that may wait unread before reading pauses. The pieces of one read
 /// may exceed it.
@@ -86,6 +86,12 @@ impl Exchange {
             whole: Arc::default(),
             backlog: Arc::default(),
         }
+    }
+
+    /// The same exchange, which tells this pace what is left of the quota.
+    pub(super) fn paced(mut self, pace: &Arc<Pace>) -> Self {
+        self.attempt = self.attempt.paced(pace);
+        self
     }
 
     /// Notes that a piece of the stream was taken.

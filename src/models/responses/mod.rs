@@ -121,7 +121,8 @@ impl OpenAiResponses {
             server.http.clone(),
             &settings.timeouts,
             settings.max_response_bytes,
-        );
+        )
+        .paced(&server.pace);
         let body = Body {
             request,
             settings,
@@ -191,6 +192,7 @@ impl Reach for OpenAiResponsesSpec {
         });
         let server = Endpoint::open(Reaching {
             base_url: &self.base_url,
+            model: &self.model,
             key,
             headers: &self.headers,
             allow_plain_http: self.allow_plain_http,
