@@ -91,6 +91,7 @@
 //! | show what an agent says as it says it | [`Run::text_stream`](actor::Run::text_stream), [`Turn::streaming`](session::Turn::streaming) |
 //! | watch | [`Run::events`](actor::Run::events), [`Event`](vocabulary::Event), [`System::tree`](actor::System::tree) |
 //! | bring a model | [`models`], [`Model`](contract::Model) |
+//! | show it a picture or a document | [`File`], [`Turn::attach`](session::Turn::attach) |
 //! | make an actor of your own a member | [`Agent::from_actor`](run::Agent::from_actor), [`actor::supervisor`] |
 //! | keep journals elsewhere | [`Store`](contract::Store) and [`testing::store_conformance`] |
 //! | test your agents | [`testing`]: a scripted model, a store in memory; tokio's paused clock |
@@ -132,7 +133,7 @@
 //! | `yaml` | `ghostlight::config`: team files; `cli` brings it |
 //! | `anthropic` | [`models::Anthropic`]: Anthropic's Messages API |
 //! | `gemini` | [`models::Gemini`]: Google's Gemini |
-//! | `openai` | [`models::OpenAi`]: OpenAI and servers that speak its chat completions |
+//! | `openai` | [`models::OpenAi`], `models::OpenAiResponses`: OpenAI and servers that speak its chat completions or Responses |
 //! | `http` | what these three share, and `protocols::ApprovalWebhook`; each of them brings it |
 //! | `sqlite` | [`stores::SqliteStore`] and [`System::open`](SystemExt::open) |
 //!

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod anthropic;
+mod attached;
 #[path = "../openai/fake.rs"]
 #[allow(dead_code)]
 mod fake;

@@ -57,13 +57,16 @@ impl Inputs {
         let answered = messages
             .iter()
             .rposition(|message| message.role == Role::Assistant);
+        // Only the last: a turn that was refused stays in the conversation, and must not refuse the next ones.
+        let said = messages.iter().rposition(|message| message.is_from_user());
+        let said = said.filter(|said| answered.is_none_or(|answered| *said > answered));
         let mut is_changed = false;
         for (place, message) in messages.iter().enumerate() {
-            let is_new = answered.is_none_or(|answered| place > answered);
+            let is_new = said == Some(place);
             for data in files(message) {
                 match self.fate(data) {
                     Fate::Sent => {}
-                    Fate::Refused(why) if is_new && message.is_from_user() => {
+                    Fate::Refused(why) if is_new => {
                         let model = model();
                         return Err(ModelError::new(
                             ErrorKind::InvalidInput,
@@ -269,6 +272,9 @@ mod tests {
             sent[0].content(),
             "hear\n[a.mp3 (audio/mpeg) cannot be shown]"
         );
+        // The next turn of a session in which a file was refused.
+        let sent = fitted(&inputs, vec![voice(), Message::user("well")]).unwrap();
+        assert!(sent[0].content().contains("cannot be shown"));
         let call = ToolCall::new("1", "record", "{}");
         let mut result = ToolResult::new(&call, ToolStatus::Success, "done");
         result.attachments = vec![

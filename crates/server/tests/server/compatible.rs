@@ -335,4 +335,12 @@ async fn a_document_of_text_is_text_and_one_without_a_type_is_no_picture() {
     let messages = json!([{ "role": "user", "content": [{ "type": "image", "source": broken }] }]);
     let body = json!({ "model": "desk", "max_tokens": 9, "messages": messages });
     desk.client.post("/v1/messages", body).await.is(422);
+    for url in ["./chart.png", "file:///etc/passwd"] {
+        let picture = json!({ "type": "image_url", "image_url": { "url": url } });
+        let messages = json!([{ "role": "user", "content": [picture] }]);
+        let body = json!({ "model": "desk", "messages": messages });
+        let refused = desk.client.post("/v1/chat/completions", body).await;
+        let told = refused.is(422).json().to_string();
+        assert!(told.contains("no address"), "{url}: {told}");
+    }
 }
