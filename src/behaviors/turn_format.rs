@@ -1,6 +1,8 @@
 //! The form of a loop's requests and responses.
 
-use ghostlight_actors::vocabulary::{Message, ModelRequest, ModelResponse, ToolCall, ToolResult};
+use ghostlight_actors::vocabulary::{
+    Message, ModelRequest, ModelResponse, Part, ToolCall, ToolResult,
+};
 
 /// How an [`AgentLoop`](super::AgentLoop) builds a request, reads a response, and presents the
 /// results of calls to the model. Implement it to change only one of these; by default every method
@@ -100,7 +102,7 @@ fn read_native(response: &ModelResponse, step: u32) -> Reading {
     let text = said.content();
     let turn = if !calls.is_empty() {
         ModelTurn::Calls(calls)
-    } else if text.trim().is_empty() {
+    } else if text.trim().is_empty() && !shows(&said) {
         ModelTurn::Empty
     } else {
         ModelTurn::Answer(text)
@@ -108,12 +110,17 @@ fn read_native(response: &ModelResponse, step: u32) -> Reading {
     Reading::new(said, turn)
 }
 
+/// Whether a message holds a picture, sound or another file.
+fn shows(said: &Message) -> bool {
+    said.parts.iter().any(|part| matches!(part, Part::Data(_)))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use ghostlight_actors::vocabulary::{FinishReason, Part, Reasoning, Role};
+    use ghostlight_actors::vocabulary::{FinishReason, Reasoning, Role};
     use proptest::prelude::{prop, prop_assert_eq, proptest};
 
     use super::*;

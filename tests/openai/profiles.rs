@@ -7,8 +7,8 @@ use ghostlight::models::{
     openai::{Profile, ProfileChoice},
 };
 use ghostlight_actors::vocabulary::{
-    Data, ErrorKind, Message, ModelRequest, ModelSettings, OutputSchema, Part, Reasoning, Role,
-    ToolCall, ToolDefinition, ToolResult, ToolSet, ToolStatus, Transcript,
+    Data, ErrorKind, Message, ModelRequest, ModelSettings, OutputSchema, Part, ProviderPart,
+    Reasoning, Role, ToolCall, ToolDefinition, ToolResult, ToolSet, ToolStatus, Transcript,
 };
 use serde_json::{Value, json};
 
@@ -17,19 +17,17 @@ use crate::{fake::Fake, respond};
 /// A request with all that a server may refuse.
 fn asked() -> ModelRequest {
     let call = ToolCall::new("call_0123456789-of-another-server", "find", "{\"a\": 1}");
-    let thought = |field: Option<&str>| {
-        Part::Reasoning(Reasoning {
-            text: "hm".into(),
-            signature: field.map(|field| json!({ "field": field }).to_string()),
-        })
-    };
+    let thought = Part::Reasoning(Reasoning {
+        text: "hm".into(),
+        signature: None,
+    });
+    let field = json!({"field": "reasoning_content"});
     let answer = Message {
         role: Role::Assistant,
         author: None,
         parts: vec![
-            thought(None),
-            thought(Some("reasoning")),
-            thought(Some("content")),
+            thought,
+            Part::Provider(ProviderPart::fields("another.example", field)),
             Part::ToolCall(call.clone()),
         ],
         synthetic: false,
@@ -67,17 +65,21 @@ fn fault(name: &str, body: &Value) -> Option<String> {
     }
     let format = body["response_format"]["type"].as_str();
     match (name, format) {
-        ("deepseek", Some("json_schema")) => return Some("no json_schema".into()),
+        ("deepseek" | "moonshot", Some("json_schema")) => return Some("no json_schema".into()),
         ("groq", Some(_)) => return Some("no response_format beside tools".into()),
         _ => {}
     }
     let thinking: &[&str] = match name {
         "groq" | "cerebras" => &["reasoning"],
-        "deepseek" | "xai" => &["reasoning_content"],
+        "deepseek" | "moonshot" | "xai" => &["reasoning_content"],
         "mistral" | "openai" | "azure" => &[],
         _ => &["reasoning", "reasoning_content"],
     };
     for message in body["messages"].as_array()? {
+        let is_call = message["tool_calls"].is_array() && message["reasoning_content"].is_null();
+        if matches!(name, "deepseek" | "moonshot") && is_call {
+            return Some("reasoning_content is missing".into());
+        }
         for field in ["reasoning", "reasoning_content"] {
             if !message[field].is_null() && !thinking.contains(&field) {
                 return Some(format!("property '{field}' is unsupported"));

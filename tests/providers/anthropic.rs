@@ -86,7 +86,7 @@ async fn a_stream_of_thinking_text_and_calls_is_shown_and_whole() {
         stop(0),
         block(1, json!({"type": "redacted_thinking", "data": "b3BhcXVl"})),
         stop(1),
-        // Kinds that are not known yet are left out.
+        // Events that are not known yet are left out.
         json!({"type": "weather_report", "index": 1, "delta": {"text": "no"}}),
         block(
             2,
@@ -182,7 +182,8 @@ async fn a_stream_of_thinking_text_and_calls_is_shown_and_whole() {
         json!([
             {"type": "thinking", "thinking": "Hm, seven.", "signature": "c2ln"},
             {"type": "redacted_thinking", "data": "b3BhcXVl"},
-            {"type": "text", "text": "I double it."},
+            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+            {"type": "text", "text": "I double it.", "citations": [{"cited_text": "no"}]},
             {"type": "tool_use", "id": "toolu_1", "name": "double", "input": {"n": 7}},
             {"type": "tool_use", "id": "toolu_2", "name": "now", "input": {}},
         ])

@@ -12,6 +12,7 @@ mod fallback_streams;
 mod gemini;
 mod legal;
 mod oddities;
+mod own;
 mod responses;
 mod words;
 

@@ -173,7 +173,7 @@ async fn blocks_of_anthropic_are_kept_under_whatever_index_they_come() {
         "tool_use",
     )
     .await;
-    assert_eq!(answer.content(), "First \nand then.");
+    assert_eq!(answer.content(), "First and then.");
     assert_eq!(
         calls(&answer),
         [called("f", "{\"x\":1}"), called("g", "{\"y\":2}")]

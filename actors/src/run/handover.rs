@@ -138,12 +138,29 @@ fn asked(before: &[Arc<Message>], note: &Message) -> Vec<Arc<Message>> {
 fn spoken(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let mut spoken: Vec<Arc<Message>> = Vec::new();
     for message in messages {
-        let says = |part: &&Part| match part {
+        let says = |part: &Part| match part {
             Part::Text(text) => !text.trim().is_empty(),
             Part::Data(_) => true,
             _ => false,
         };
-        let parts: Vec<Part> = message.parts.iter().filter(says).cloned().collect();
+        let mut parts: Vec<Part> = Vec::new();
+        let mut is_apart = true;
+        for part in &message.parts {
+            if !says(part) {
+                is_apart = false;
+                continue;
+            }
+            match (parts.last_mut(), part) {
+                // What stood between the two texts of an answer is left out; they stay one text.
+                (Some(Part::Text(said)), Part::Text(more))
+                    if !is_apart && message.role == Role::Assistant =>
+                {
+                    said.push_str(more);
+                }
+                _ => parts.push(part.clone()),
+            }
+            is_apart = true;
+        }
         if parts.is_empty() {
             continue;
         }

@@ -211,8 +211,13 @@ impl Said {
     }
 
     fn says_something(&self) -> bool {
-        let mut texts = self.message.parts.iter().filter_map(Part::as_text);
-        !self.calls.is_empty() || texts.any(|text| !text.trim().is_empty())
+        let mut parts = self.message.parts.iter();
+        !self.calls.is_empty()
+            || parts.any(|part| match part {
+                Part::Text(text) => !text.trim().is_empty(),
+                Part::Data(_) => true,
+                _ => false,
+            })
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
-use crate::vocabulary::{Message, Part, Role, ToolSet};
+use crate::vocabulary::{Message, Part, ProviderPartKind, Role, ToolSet};
 
 /// The most characters of a tool's name, for all providers.
 const LONGEST_NAME: usize = 64;
@@ -157,6 +157,7 @@ fn check_content(message: &Message, place: usize) -> Result<(), String> {
     let says_something = message.parts.iter().any(|part| match part {
         Part::Text(text) => !text.trim().is_empty(),
         Part::Reasoning(_) => false,
+        Part::Provider(part) => part.kind == ProviderPartKind::Block,
         _ => true,
     });
     if !says_something {
@@ -164,7 +165,7 @@ fn check_content(message: &Message, place: usize) -> Result<(), String> {
     }
     for part in &message.parts {
         let whose = match part {
-            Part::ToolCall(_) | Part::Reasoning(_) => Role::Assistant,
+            Part::ToolCall(_) | Part::Reasoning(_) | Part::Provider(_) => Role::Assistant,
             Part::ToolResult(_) => Role::Tool,
             Part::Text(_) if message.role == Role::Tool => Role::User,
             _ => continue,

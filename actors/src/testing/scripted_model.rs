@@ -272,7 +272,7 @@ fn deltas(response: &ModelResponse) -> Vec<Delta> {
                 push(None, call.arguments.text());
                 calls += 1;
             }
-            Part::ToolResult(_) | Part::Data(_) | Part::Unknown(_) => {}
+            _ => {}
         }
     }
     deltas

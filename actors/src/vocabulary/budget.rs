@@ -270,6 +270,8 @@ pub(crate) mod charge {
         #[serde(skip_serializing_if = "is_zero")]
         cached_tokens: u64,
         #[serde(skip_serializing_if = "is_zero")]
+        cache_write_tokens: u64,
+        #[serde(skip_serializing_if = "is_zero")]
         reasoning_tokens: u64,
         #[serde(skip_serializing_if = "is_zero")]
         cost_micros: u64,
@@ -302,6 +304,7 @@ pub(crate) mod charge {
             input_tokens: spent.usage.input_tokens,
             output_tokens: spent.usage.output_tokens,
             cached_tokens: spent.usage.cached_tokens,
+            cache_write_tokens: spent.usage.cache_write_tokens,
             reasoning_tokens: spent.usage.reasoning_tokens,
             cost_micros: spent.usage.cost_micros,
             estimated_tokens: spent.usage.estimated_tokens,
@@ -321,6 +324,7 @@ pub(crate) mod charge {
                 input_tokens: charge.input_tokens,
                 output_tokens: charge.output_tokens,
                 cached_tokens: charge.cached_tokens,
+                cache_write_tokens: charge.cache_write_tokens,
                 reasoning_tokens: charge.reasoning_tokens,
                 cost_micros: charge.cost_micros,
                 estimated_tokens: charge.estimated_tokens,

@@ -13,7 +13,7 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::{Digest, UnknownPart, canonical, whole_numbers::typed};
+use super::{Digest, ProviderPart, ProviderPartKind, UnknownPart, canonical};
 use crate::safety;
 
 /// The role of a message's author.
@@ -85,11 +85,24 @@ impl Message {
     /// twice, and a tool that must run once would run twice. A call without an id repeats nothing.
     pub fn drop_repeated_calls(&mut self) {
         let mut seen: BTreeSet<(String, Digest)> = BTreeSet::new();
-        self.parts.retain(|part| match part {
+        self.retain_parts(|part| match part {
             Part::ToolCall(call) if !call.id.trim().is_empty() => {
                 seen.insert((call.id.clone(), call.digest()))
             }
             _ => true,
+        });
+    }
+
+    /// Keeps the parts that fit, each with the fields that a provider wants back with it.
+    pub fn retain_parts(&mut self, mut fits: impl FnMut(&Part) -> bool) {
+        let mut is_kept = true;
+        self.parts.retain(|part| {
+            let goes_with_last =
+                matches!(part, Part::Provider(own) if own.kind == ProviderPartKind::Fields);
+            if !goes_with_last {
+                is_kept = fits(part);
+            }
+            is_kept
         });
     }
 
@@ -144,13 +157,23 @@ impl Message {
         self
     }
 
-    /// The text parts, joined by a line break.
+    /// The text parts. Two that stand next to each other are joined by a line break. Between those of a model that
+    /// another part separates (a citation, the use of a tool, reasoning) there is nothing: a provider ends a part in the
+    /// middle of a sentence, and so this is the text as it was streamed.
     pub fn content(&self) -> String {
-        let mut texts = self.parts.iter().filter_map(Part::as_text);
-        let mut content = texts.next().unwrap_or_default().to_owned();
-        for text in texts {
-            content.push('\n');
-            content.push_str(text);
+        let mut content = String::new();
+        let mut follows = false;
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => {
+                    if follows {
+                        content.push('\n');
+                    }
+                    content.push_str(text);
+                    follows = true;
+                }
+                _ => follows &= self.role != Role::Assistant,
+            }
         }
         content
     }
@@ -188,6 +211,8 @@ pub enum Part {
     Data(Data),
     /// A part of a later version, kept as it came. Models do not see it.
     Unknown(UnknownPart),
+    /// What only the provider that said it can read.
+    Provider(ProviderPart),
 }
 
 impl Part {

@@ -22,14 +22,17 @@ pub struct UnknownPart {
 
 const NAME: &str = "Part";
 /// The kinds. Formats such as `bincode` write a kind's place in this list, so a kind keeps its place.
-const KINDS: [&str; 6] = [
+const KINDS: [&str; 7] = [
     "text",
     "tool_call",
     "tool_result",
     "reasoning",
     "data",
     "unknown",
+    "provider",
 ];
+/// The place of the kind that JSON has only under the name that came.
+const UNKNOWN: usize = 5;
 
 impl Serialize for Part {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -41,6 +44,7 @@ impl Serialize for Part {
             }
             Self::Reasoning(text) => serializer.serialize_newtype_variant(NAME, 3, KINDS[3], text),
             Self::Data(data) => serializer.serialize_newtype_variant(NAME, 4, KINDS[4], data),
+            Self::Provider(part) => serializer.serialize_newtype_variant(NAME, 6, KINDS[6], part),
             Self::Unknown(UnknownPart { kind, content }) if serializer.is_human_readable() => {
                 let mut map = serializer.serialize_map(Some(1))?;
                 map.serialize_entry(kind, content)?;
@@ -79,7 +83,8 @@ impl Visitor<'_> for KindVisitor {
     }
 
     fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Kind, E> {
-        let place = KINDS[..5].iter().position(|kind| *kind == name);
+        let place = KINDS.iter().position(|kind| *kind == name);
+        let place = place.filter(|place| *place != UNKNOWN);
         Ok(place.map_or_else(|| Kind::Named(name.to_owned()), Kind::Known))
     }
 }
@@ -114,6 +119,7 @@ impl<'de> Visitor<'de> for PartVisitor {
             2 => Part::ToolResult(content.newtype_variant()?),
             3 => Part::Reasoning(content.newtype_variant()?),
             4 => Part::Data(content.newtype_variant()?),
+            6 => Part::Provider(content.newtype_variant()?),
             _ => {
                 let (kind, content): (String, String) = content.newtype_variant()?;
                 let content = serde_json::from_str(&content).map_err(A::Error::custom)?;
@@ -136,7 +142,7 @@ mod tests {
 
     use super::*;
     use crate::vocabulary::{
-        Data, DataSource, Message, Reasoning, ToolCall, ToolResult, ToolStatus,
+        Data, DataSource, Message, ProviderPart, Reasoning, ToolCall, ToolResult, ToolStatus,
     };
 
     fn parts() -> Vec<Part> {
@@ -157,6 +163,11 @@ mod tests {
                 kind: "hologram".to_owned(),
                 content: json!({"depth": [1, null, 2.5], "unknown": "x"}),
             }),
+            Part::Provider(ProviderPart::block(
+                "acme",
+                json!({"type": "found", "at": [1, 2.5]}),
+            )),
+            Part::Provider(ProviderPart::fields("acme", json!({"signature": "c2ln"}))),
         ]
     }
 
@@ -183,6 +194,25 @@ mod tests {
             assert_eq!((back, read), (part, bytes.len()));
         }
         assert_eq!(json!(parts()[0]), json!({"text": "grüß"}));
+    }
+
+    #[test]
+    fn what_stands_between_the_texts_of_an_answer_does_not_break_its_lines() {
+        let text = |text: &str| Part::Text(text.to_owned());
+        let cited = || Part::Provider(ProviderPart::fields("acme", json!({"citations": []})));
+        let parts = vec![
+            text("Runs can "),
+            text("be"),
+            cited(),
+            text(" cancelled"),
+            cited(),
+            text("."),
+        ];
+        let mut message = Message::assistant("");
+        message.parts = parts;
+        assert_eq!(message.content(), "Runs can \nbe cancelled.");
+        message.role = crate::vocabulary::Role::User;
+        assert_eq!(message.content(), "Runs can \nbe\n cancelled\n.");
     }
 
     #[test]

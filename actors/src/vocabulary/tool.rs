@@ -78,6 +78,10 @@ pub struct ToolDefinition {
     pub output_limit: u32,
     /// Whether a successful call ends the step without another model call.
     pub ends_step: bool,
+    /// Whether the provider is asked to hold the model to the schema of the arguments, where it can. Most providers then
+    /// accept fewer schemas.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub strict: bool,
 }
 
 impl ToolDefinition {
@@ -99,6 +103,7 @@ impl ToolDefinition {
             timeout_ms: None,
             output_limit: Self::DEFAULT_OUTPUT_LIMIT,
             ends_step: false,
+            strict: false,
         }
     }
 
@@ -171,6 +176,13 @@ impl ToolDefinition {
     #[must_use]
     pub fn ends_step(mut self) -> Self {
         self.ends_step = true;
+        self
+    }
+
+    /// Asks the provider to hold the model to the schema of the arguments; see the field.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
         self
     }
 }

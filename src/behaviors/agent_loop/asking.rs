@@ -92,7 +92,7 @@ impl AgentLoop<'_> {
             self.last_text = text;
         }
         if turn == ModelTurn::Empty {
-            said.parts.retain(|part| part.as_text().is_none());
+            said.retain_parts(|part| part.as_text().is_none());
             said.parts.push(Part::Text(EMPTY_TURN.to_owned()));
         }
         let note = match &mut turn {
@@ -132,7 +132,7 @@ impl AgentLoop<'_> {
         }
         calls.truncate(most);
         let mut kept = 0;
-        said.parts.retain(|part| {
+        said.retain_parts(|part| {
             let is_call = matches!(part, Part::ToolCall(_));
             kept += usize::from(is_call);
             !is_call || kept <= most

@@ -142,6 +142,7 @@ impl TextProtocol {
             Role::Tool => self.results(message.tool_results().cloned().collect()),
             _ => {
                 let mut text = Message::clone(message);
+                text.parts.retain(|part| !matches!(part, Part::Provider(_)));
                 for part in &mut text.parts {
                     if let Part::ToolCall(call) = part {
                         let args = call.arguments.text();
@@ -201,9 +202,9 @@ impl TurnFormat for TextProtocol {
             }
         };
         let mut said = Message::assistant(said);
-        let reasoning = |part: &&Part| matches!(part, Part::Reasoning(_));
-        let kept = response.message.parts.iter().filter(reasoning).cloned();
-        said.parts.splice(0..0, kept);
+        let mut kept = Message::clone(&response.message);
+        kept.retain_parts(|part| matches!(part, Part::Reasoning(_)));
+        said.parts.splice(0..0, kept.parts);
         Reading::new(said, turn).text(text)
     }
 

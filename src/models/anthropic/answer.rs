@@ -3,12 +3,18 @@
 use std::collections::{HashMap, HashSet};
 
 use ghostlight_actors::vocabulary::{
-    Delta, FinishReason, Message, ModelResponse, Part, Reasoning, Role, ToolCall, Transcript, Usage,
+    Delta, FinishReason, Message, ModelResponse, Part, ProviderPart, Role, Transcript, Usage,
 };
 use serde_json::{Value, json};
 
-use super::message::OWN;
-use crate::models::http::{Failure, JsonReader, ServerEvent};
+use super::{
+    blocks::{Block, Kind},
+    message::OWN,
+};
+use crate::models::http::{Failure, JsonReader, ServerEvent, text_ends};
+
+/// The reason to stop of an answer that goes on when it is sent back.
+const PAUSED: &str = "pause_turn";
 
 /// An answer in the making.
 #[derive(Default)]
@@ -25,37 +31,14 @@ pub(super) struct Answer {
     is_over: bool,
     model: String,
     usage: Counts,
-}
-
-enum Block {
-    Text(String),
-    Thinking {
-        text: String,
-        signature: String,
-    },
-    Redacted(String),
-    Call {
-        place: u32,
-        id: String,
-        name: String,
-        /// The input that came with the start of the block. It is whole if no pieces follow.
-        input: Value,
-        pieces: String,
-    },
-    /// A block of an unknown kind: one of the provider's own tools, or something newer.
-    Other,
-}
-
-/// The kinds of blocks whose pieces may come under another block's index.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Text,
-    Thinking,
-    Other,
+    /// The usage of the parts of the answer before its last pause.
+    usage_before: Usage,
+    /// The container in which the provider's tools ran.
+    container: Value,
 }
 
 /// The token counts that the server reported. The last value of each count is kept.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Counts {
     input: u64,
     cache_read: u64,
@@ -109,6 +92,7 @@ impl Answer {
                 if let Some(stop) = value["delta"]["stop_reason"].as_str() {
                     self.stop = Some(stop.to_owned());
                 }
+                self.take_container(&value["delta"]);
                 self.usage.take(&value["usage"]);
             }
             "message_stop" => self.is_over = true,
@@ -132,40 +116,45 @@ impl Answer {
         if let Some(model) = message["model"].as_str() {
             model.clone_into(&mut self.model);
         }
+        self.take_container(message);
         self.usage.take(&message["usage"]);
     }
 
+    fn take_container(&mut self, holder: &Value) {
+        if holder["container"].is_object() {
+            self.container = holder["container"].clone();
+        }
+    }
+
+    /// Whether the provider paused in the middle of its answer, and goes on once it gets back what it said so far.
+    pub(super) fn is_paused(&self) -> bool {
+        self.stop.as_deref() == Some(PAUSED) && self.calls == 0
+    }
+
+    /// Begins the next part of an answer that was paused, and gives what was said so far.
+    pub(super) fn resume(&mut self) -> Result<Message, Failure> {
+        let said = self.message()?;
+        self.usage_before = self.usage();
+        self.usage = Counts::default();
+        self.by_index.clear();
+        (self.stop, self.is_over, self.has_begun) = (None, false, false);
+        Ok(said)
+    }
+
     fn begin_block(&mut self, index: u64, block: &Value, show: &mut impl FnMut(Delta)) {
-        let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
-        let block = match block["type"].as_str().unwrap_or_default() {
-            "text" => Block::Text(text("text")),
-            "thinking" => Block::Thinking {
-                text: text("thinking"),
-                signature: text("signature"),
-            },
-            "redacted_thinking" => Block::Redacted(text("data")),
-            "tool_use" => {
-                let place = self.calls;
-                self.calls += 1;
-                show(Delta::ToolCall {
-                    index: place,
-                    name: Some(text("name")),
-                    arguments: String::new(),
-                });
-                Block::Call {
-                    place,
-                    id: text("id"),
-                    name: text("name"),
-                    input: block["input"].clone(),
-                    pieces: String::new(),
-                }
-            }
-            _ => Block::Other,
-        };
+        let block = Block::begun(block, self.calls);
         match &block {
-            Block::Text(text) if !text.is_empty() => show(Delta::Text(text.clone())),
+            Block::Text { text, .. } if !text.is_empty() => show(Delta::Text(text.clone())),
             Block::Thinking { text, .. } if !text.is_empty() => {
                 show(Delta::Reasoning(text.clone()));
+            }
+            Block::Call { place, name, .. } => {
+                self.calls += 1;
+                show(Delta::ToolCall {
+                    index: *place,
+                    name: Some(name.clone()),
+                    arguments: String::new(),
+                });
             }
             _ => {}
         }
@@ -182,7 +171,7 @@ impl Answer {
     fn go_on(&mut self, index: u64, delta: &Value, show: &mut impl FnMut(Delta)) {
         let more = |name: &str| delta[name].as_str().filter(|more| !more.is_empty());
         if let Some(more) = more("text") {
-            if let Block::Text(text) = self.block_of(index, Kind::Text) {
+            if let Block::Text { text, .. } = self.block_of(index, Kind::Text) {
                 text.push_str(more);
                 show(Delta::Text(more.to_owned()));
             }
@@ -197,15 +186,14 @@ impl Answer {
             }
         } else if let Some(more) = more("partial_json") {
             let place = self.by_index.get(&index).copied();
-            let is_call = |place: &usize| matches!(self.blocks[*place], Block::Call { .. });
-            let is_other = |place: usize| matches!(self.blocks[place], Block::Other);
-            if place.is_some_and(is_other) {
-                return;
+            if let Some(Block::Own { pieces, .. }) = place.map(|place| &mut self.blocks[place]) {
+                return pieces.push_str(more);
             }
             let last = self
                 .blocks
                 .iter()
                 .rposition(|block| matches!(block, Block::Call { .. }));
+            let is_call = |place: &usize| matches!(self.blocks[*place], Block::Call { .. });
             let Some(place) = place.filter(is_call).or(last) else {
                 return;
             };
@@ -217,6 +205,8 @@ impl Answer {
                     arguments: more.to_owned(),
                 });
             }
+        } else if let Some(place) = self.by_index.get(&index) {
+            self.blocks[*place].take_fields(delta);
         }
     }
 
@@ -232,7 +222,7 @@ impl Answer {
                     text: String::new(),
                     signature: String::new(),
                 },
-                _ => Block::Text(String::new()),
+                _ => Block::text(),
             });
             self.blocks.len() - 1
         });
@@ -241,30 +231,18 @@ impl Answer {
 
     /// The whole answer, as the next message of this conversation.
     pub(super) fn complete(self, conversation: &Transcript) -> Result<ModelResponse, Failure> {
-        let Some(stop) = self.stop else {
+        let Some(stop) = self.stop.clone() else {
             return Err(Failure::Cut);
         };
         if !self.has_begun {
             let what = "it is no message of the Messages API";
             return Err(Failure::Malformed(what.to_owned()));
         }
+        let usage = self.usage();
+        let mut message = self.message()?;
         let messages = conversation.messages();
         let past = messages.iter().flat_map(|message| message.tool_calls());
         let mut taken: HashSet<String> = past.map(|call| call.id.clone()).collect();
-        let mut message = Message {
-            role: Role::Assistant,
-            author: None,
-            parts: Vec::new(),
-            synthetic: false,
-        };
-        for block in self.blocks {
-            match (message.parts.last_mut(), block.part()?) {
-                // A text with citations comes in several blocks, often cut in the middle of a sentence.
-                (Some(Part::Text(said)), Some(Part::Text(more))) => said.push_str(&more),
-                (_, part) => message.parts.extend(part),
-            }
-        }
-        message.drop_repeated_calls();
         let mut has_calls = false;
         for part in &mut message.parts {
             if let Part::ToolCall(call) = part {
@@ -274,67 +252,49 @@ impl Answer {
         }
         let mut response = ModelResponse::new(message);
         response.finish = finish(stop, has_calls);
-        response.usage = self.usage.usage();
+        response.usage = usage;
         response.model = self.model;
         Ok(response)
     }
-}
 
-impl Block {
-    fn kind(&self) -> Kind {
-        match self {
-            Self::Text(_) => Kind::Text,
-            Self::Thinking { .. } => Kind::Thinking,
-            Self::Redacted(_) | Self::Call { .. } | Self::Other => Kind::Other,
+    /// What was said so far.
+    fn message(&self) -> Result<Message, Failure> {
+        let mut message = Message {
+            role: Role::Assistant,
+            author: None,
+            parts: Vec::new(),
+            synthetic: false,
+        };
+        if !self.container.is_null() {
+            let container = ProviderPart::fields(OWN, json!({"container": self.container}));
+            message.parts.push(Part::Provider(container));
         }
+        for block in &self.blocks {
+            let Some((part, fields)) = block.clone().part()? else {
+                continue;
+            };
+            match (message.parts.last_mut(), part) {
+                // Some servers cut a text into blocks, also in the middle of a sentence.
+                (Some(Part::Text(said)), Part::Text(more)) if fields.is_none() => {
+                    said.push_str(&more);
+                    continue;
+                }
+                (Some(Part::Text(_)), part @ Part::Text(_)) => {
+                    message.parts.extend([text_ends(OWN), part]);
+                }
+                (_, part) => message.parts.push(part),
+            }
+            let fields = fields.map(|fields| ProviderPart::fields(OWN, fields));
+            message.parts.extend(fields.map(Part::Provider));
+        }
+        message.drop_repeated_calls();
+        Ok(message)
     }
 
-    /// Whether a block that begins under the same index is this call, sent again before any of its input.
-    fn is_begun_again_by(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Call { id, pieces, .. }, Self::Call { id: other, .. }) => {
-                !id.is_empty() && id == other && pieces.is_empty()
-            }
-            _ => false,
-        }
-    }
-
-    fn part(self) -> Result<Option<Part>, Failure> {
-        let signed = |signature: Value| Some(json!({ OWN: signature }).to_string());
-        Ok(match self {
-            Self::Text(text) => (!text.is_empty()).then_some(Part::Text(text)),
-            Self::Thinking { text, signature } if signature.is_empty() => {
-                let signature = None;
-                (!text.is_empty()).then_some(Part::Reasoning(Reasoning { text, signature }))
-            }
-            Self::Thinking { text, signature } => Some(Part::Reasoning(Reasoning {
-                text,
-                signature: signed(json!({"signature": signature})),
-            })),
-            Self::Redacted(data) => Some(Part::Reasoning(Reasoning {
-                text: String::new(),
-                signature: signed(json!({"redacted": data})),
-            })),
-            Self::Call { name, .. } if name.is_empty() => {
-                let what = "it calls a tool without a name";
-                return Err(Failure::Malformed(what.to_owned()));
-            }
-            Self::Call {
-                id,
-                name,
-                input,
-                pieces,
-                ..
-            } => {
-                let arguments = match (pieces.trim().is_empty(), input) {
-                    (false, _) => pieces,
-                    (true, Value::Object(input)) => Value::Object(input).to_string(),
-                    (true, _) => "{}".to_owned(),
-                };
-                Some(Part::ToolCall(ToolCall::new(id, name, arguments)))
-            }
-            Self::Other => None,
-        })
+    fn usage(&self) -> Usage {
+        let mut usage = self.usage_before;
+        usage += self.usage.usage();
+        usage
     }
 }
 
@@ -372,6 +332,7 @@ impl Counts {
             input_tokens: self.input.saturating_add(cached),
             output_tokens: self.output,
             cached_tokens: self.cache_read,
+            cache_write_tokens: self.cache_written,
             reasoning_tokens: self.thinking,
             ..Usage::default()
         }

@@ -5,15 +5,15 @@ use ghostlight_actors::vocabulary::{
 };
 use serde_json::{Value, json};
 
-use crate::models::http::{CallIds, GO_ON, legal};
+use crate::models::http::{CallIds, GO_ON, OwnBlocks, in_words, legal};
 
 /// The key under which a signature of this provider is kept.
 pub(super) const OWN: &str = "anthropic";
 
-/// The conversation as the provider reads it.
-pub(super) fn messages(request: &ModelRequest, cache: bool) -> Vec<Value> {
+/// The conversation as the provider reads it. An answer that was paused stands at its end and goes on.
+pub(super) fn messages(request: &ModelRequest, cache: bool, is_paused: bool) -> Vec<Value> {
     let mut turns: Vec<(&'static str, Vec<Value>)> = Vec::new();
-    for message in legal(&request.conversation, CallIds::ANTHROPIC) {
+    for message in legal(&request.conversation, CallIds::ANTHROPIC, OWN) {
         let role = match message.role {
             Role::Assistant => "assistant",
             Role::User | Role::System | Role::Tool => "user",
@@ -30,7 +30,7 @@ pub(super) fn messages(request: &ModelRequest, cache: bool) -> Vec<Value> {
     if turns.first().is_none_or(|(role, _)| *role != "user") {
         turns.insert(0, ("user", vec![text(GO_ON)]));
     }
-    if turns.last().is_some_and(|(role, _)| *role != "user") {
+    if turns.last().is_some_and(|(role, _)| *role != "user") && !is_paused {
         // The provider would take a last message of the model for the beginning of its answer.
         turns.push(("user", vec![text(GO_ON)]));
     }
@@ -40,7 +40,8 @@ pub(super) fn messages(request: &ModelRequest, cache: bool) -> Vec<Value> {
             blocks.sort_by_key(|block| block["type"] != "tool_result");
         }
     }
-    if let Some(last) = turns.last_mut().and_then(|(_, blocks)| blocks.last_mut())
+    let mut of_user = turns.iter_mut().rev().filter(|(role, _)| *role == "user");
+    if let Some(last) = of_user.next().and_then(|(_, blocks)| blocks.last_mut())
         && cache
     {
         last["cache_control"] = json!({"type": "ephemeral"});
@@ -55,20 +56,52 @@ fn text(text: &str) -> Value {
 
 fn blocks(message: &Message) -> Vec<Value> {
     let is_own = message.role == Role::Assistant;
-    let blocks = message.parts.iter().filter_map(|part| match part {
-        // The provider refuses empty texts, and white space at the end of the model's last text.
-        Part::Text(words) if words.trim().is_empty() => None,
-        Part::Text(words) if is_own => Some(text(words.trim_end())),
-        Part::Text(words) => Some(text(words)),
-        Part::Reasoning(reasoning) if is_own => {
-            thought(reasoning.signature.as_deref()?, &reasoning.text)
-        }
-        Part::ToolCall(call) if is_own => Some(called(call)),
-        Part::ToolResult(result) => Some(resulted(result)),
-        Part::Data(data) if !is_own => Some(attachment(data)),
-        _ => None,
-    });
-    blocks.collect()
+    let mut own = OwnBlocks::of(OWN);
+    for part in &message.parts {
+        own.add(part, |part| match part {
+            // The provider refuses empty texts.
+            Part::Text(words) if words.trim().is_empty() => None,
+            Part::Text(words) => Some(text(words)),
+            Part::Reasoning(reasoning) if is_own => {
+                thought(reasoning.signature.as_deref()?, &reasoning.text)
+            }
+            Part::ToolCall(call) if is_own => Some(called(call)),
+            Part::ToolResult(result) => Some(resulted(result)),
+            // The provider takes files from users alone.
+            Part::Data(data) if is_own => Some(text(&in_words(data))),
+            Part::Data(data) => Some(attachment(data)),
+            _ => None,
+        });
+    }
+    let mut blocks = own.into_blocks();
+    // It refuses white space at the end of the model's last text.
+    if is_own
+        && let Some(Value::String(words)) = blocks.last_mut().and_then(|last| last.get_mut("text"))
+    {
+        words.truncate(words.trim_end().len());
+    }
+    blocks
+}
+
+/// The id of the container of the last answer, if the provider still keeps it: its tools go on there.
+pub(super) fn container(request: &ModelRequest) -> Option<Value> {
+    let messages = request.conversation.messages();
+    let last = messages
+        .iter()
+        .rev()
+        .find(|said| said.role == Role::Assistant)?;
+    let Some(Part::Provider(own)) = last.parts.first() else {
+        return None;
+    };
+    let container = own
+        .content
+        .get("container")
+        .filter(|_| own.provider == OWN)?;
+    let ends = container["expires_at"]
+        .as_str()?
+        .parse::<jiff::Timestamp>()
+        .ok()?;
+    (ends > jiff::Timestamp::now()).then(|| container["id"].clone())
 }
 
 /// The block of a thought that this provider signed; `None` for another provider's signature.

@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod answer;
+mod blocks;
 mod message;
 mod request;
 mod settings;
@@ -25,6 +26,8 @@ use crate::environment;
 
 /// The version of the interface that is spoken.
 const VERSION: &str = "2023-06-01";
+/// How often an answer goes on after a pause. The provider pauses when its own tools were used several times.
+const MAX_PAUSES: u32 = 32;
 
 /// The files that the models take beside text.
 const TAKEN: [&str; 5] = [
@@ -131,29 +134,42 @@ impl Anthropic {
         cx: &ModelContext,
     ) -> Result<ModelResponse, Failure> {
         let settings = self.connection.settings();
-        let attempt = Attempt::new(
-            endpoint.http.clone(),
-            &settings.timeouts,
-            settings.max_response_bytes,
-        )
-        .paced(&endpoint.pace);
+        let http = endpoint.http.clone();
+        let attempt = || {
+            let http = http.clone();
+            Attempt::new(http, &settings.timeouts, settings.max_response_bytes)
+                .paced(&endpoint.pace)
+        };
         let url = format!("{}/messages", endpoint.base);
-        let body = Body { request, settings }.to_json();
         let mut answer = Answer::default();
-        match attempt.post(url, &endpoint.headers, &body).await? {
-            Received::Whole(whole) => answer.take_whole(whole)?,
-            Received::Events(mut events) => {
-                while !answer.is_over() {
-                    let event = match events.next().await {
-                        Ok(event) => event,
-                        // Only the end of the stream is missing, and nothing of the answer.
-                        Err(failure) if failure.is_cut() && answer.is_finished() => break,
-                        Err(failure) => return Err(failure),
-                    };
-                    let Some(event) = event else { break };
-                    answer.take(&event, |delta| cx.delta(delta))?;
+        let mut asked = request.clone();
+        for pause in 0..=MAX_PAUSES {
+            let body = Body {
+                request: &asked,
+                settings,
+                is_paused: pause > 0,
+            };
+            let (attempt, body) = (attempt(), body.to_json());
+            match attempt.post(url.clone(), &endpoint.headers, &body).await? {
+                Received::Whole(whole) => answer.take_whole(whole)?,
+                Received::Events(mut events) => {
+                    while !answer.is_over() {
+                        let event = match events.next().await {
+                            Ok(event) => event,
+                            // Only the end of the stream is missing, and nothing of the answer.
+                            Err(failure) if failure.is_cut() && answer.is_finished() => break,
+                            Err(failure) => return Err(failure),
+                        };
+                        let Some(event) = event else { break };
+                        answer.take(&event, |delta| cx.delta(delta))?;
+                    }
                 }
             }
+            if !answer.is_paused() || pause == MAX_PAUSES {
+                break;
+            }
+            asked.conversation = request.conversation.clone();
+            asked.conversation.push(answer.resume()?);
         }
         answer.complete(&request.conversation)
     }

@@ -7,7 +7,7 @@ use super::{
     message,
     settings::{AnthropicSpec, Thinking},
 };
-use crate::models::http::{offered, tools_called};
+use crate::models::http::{is_offered, offered, tools_called, with_further};
 
 /// Fields of the body that `extra` cannot replace.
 const FIXED: [&str; 2] = ["messages", "stream"];
@@ -33,12 +33,16 @@ const NOT_TAKEN: [&str; 11] = [
 pub(super) struct Body<'a> {
     pub(super) request: &'a ModelRequest,
     pub(super) settings: &'a AnthropicSpec,
+    /// Whether the conversation ends with an answer that was paused and goes on.
+    pub(super) is_paused: bool,
 }
 
 impl Body<'_> {
     /// The body as the provider reads it.
     pub(super) fn to_json(&self) -> Value {
-        let Self { request, settings } = self;
+        let Self {
+            request, settings, ..
+        } = self;
         let mut body = Map::new();
         let mut put = |name: &str, value: Value| {
             body.insert(name.to_owned(), value);
@@ -94,11 +98,34 @@ impl Body<'_> {
                 put("tool_choice", choice);
             }
         }
-        let messages = message::messages(request, settings.cache);
+        if let Some(container) = message::container(request) {
+            put("container", container);
+        }
+        let messages = message::messages(request, settings.cache, self.is_paused);
         put("messages", Value::Array(messages));
+        // The tools of the request itself win over those of the settings, and either stand beside the agent's own.
+        let further = sampling.extra.get("tools").or(settings.extra.get("tools"));
+        if let Some(further) = further.filter(|tools| tools.is_array()) {
+            let own = match body.remove("tools") {
+                Some(Value::Array(own)) => own,
+                _ => Vec::new(),
+            };
+            body.insert("tools".to_owned(), Value::Array(with_further(own, further)));
+        }
         for (name, value) in settings.extra.iter().chain(&sampling.extra) {
             match FIXED.contains(&name.as_str()) {
                 true => {}
+                false if name == "tools" && value.is_array() => {}
+                false if name == "container" && value.is_object() => {
+                    // The skills of the next answer, in the container of the last one.
+                    let mut wanted = value.clone();
+                    if let Some(id) = body.remove(name).filter(Value::is_string)
+                        && wanted.get("id").is_none()
+                    {
+                        wanted["id"] = id;
+                    }
+                    body.insert(name.clone(), wanted);
+                }
                 false if value.is_null() => {
                     body.remove(name);
                 }
@@ -131,6 +158,14 @@ impl Body<'_> {
         Some(json!([block]))
     }
 
+    /// Whether the settings name tools beside the agent's own.
+    fn has_further_tools(&self) -> bool {
+        let sampling = &self.request.settings;
+        let further = sampling.extra.get("tools");
+        let further = further.or(self.settings.extra.get("tools"));
+        further.is_some_and(|tools| tools.as_array().is_some_and(|tools| !tools.is_empty()))
+    }
+
     fn output_format(&self) -> Option<Value> {
         let output = self
             .request
@@ -146,7 +181,7 @@ impl Body<'_> {
     fn tools(&self) -> Option<(Value, Option<Value>)> {
         let request = self.request;
         let offered = offered(&request.tools);
-        if offered.is_empty() {
+        if offered.is_empty() && !self.has_further_tools() {
             let named = tools_called(request);
             let tools = named
                 .iter()
@@ -155,11 +190,16 @@ impl Body<'_> {
             return (!tools.is_empty()).then(|| (json!(tools), Some(json!({"type": "none"}))));
         }
         let tools = offered.iter().map(|tool| {
-            json!({
+            let mut said = json!({
                 "name": tool.name,
                 "description": tool.description,
                 "input_schema": tool.parameters,
-            })
+            });
+            if tool.strict {
+                said["strict"] = json!(true);
+                said["input_schema"] = taken(&tool.parameters);
+            }
+            said
         });
         let tools: Vec<Value> = tools.collect();
         let settings = &request.settings;
@@ -168,7 +208,10 @@ impl Body<'_> {
             Some(ToolChoice::Auto) => Some(json!({"type": "auto"})),
             Some(ToolChoice::None) => Some(json!({"type": "none"})),
             Some(ToolChoice::Required) => Some(json!({"type": "any"})),
-            Some(ToolChoice::Tool(name)) => Some(json!({"type": "tool", "name": name})),
+            Some(ToolChoice::Tool(name)) => {
+                let is_there = self.has_further_tools() || is_offered(&request.tools, name);
+                is_there.then(|| json!({"type": "tool", "name": name}))
+            }
         };
         if settings.parallel_tool_calls == Some(false)
             && settings.tool_choice != Some(ToolChoice::None)

@@ -3,22 +3,23 @@
 use std::{collections::HashSet, sync::Arc};
 
 use ghostlight_actors::vocabulary::{
-    Delta, FinishReason, Message, ModelResponse, Part, Reasoning, Role, ToolCall, Transcript, Usage,
+    Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, ProviderPart, Reasoning,
+    Role, ToolCall, Transcript, Usage,
 };
 use serde_json::{Map, Value, json};
 
 use super::message::OWN;
-use crate::models::http::{Failure, JsonReader, ServerEvent};
+use crate::models::http::{Failure, JsonReader, Notes, ServerEvent, text_ends};
 
 /// An answer in the making. A whole answer is handled as a stream of one piece.
 #[derive(Default)]
 pub(super) struct Answer {
     json: JsonReader,
-    text: String,
-    reasoning: String,
-    /// The signature that goes back with the text.
-    text_signature: Option<Value>,
-    calls: Vec<Call>,
+    pieces: Vec<Piece>,
+    /// How many of them are calls.
+    calls: u32,
+    /// Sources, probabilities and the like.
+    notes: Notes,
     finish: Option<String>,
     /// Why the provider blocked the answer.
     blocked: Option<String>,
@@ -26,13 +27,36 @@ pub(super) struct Answer {
     model: String,
 }
 
+/// A part of an answer, and its signature.
+struct Piece {
+    kind: Kind,
+    signature: Option<Value>,
+}
+
+enum Kind {
+    Text(String),
+    Thought(String),
+    Call(Call),
+    File(Data),
+    /// What only the provider reads, as it came.
+    Own(Value),
+}
+
 struct Call {
     /// The provider's id, where it gives one.
     id: Option<String>,
     name: String,
     arguments: String,
-    signature: Option<Value>,
 }
+
+/// What is told beside an answer.
+const NOTES: [&str; 5] = [
+    "groundingMetadata",
+    "citationMetadata",
+    "urlContextMetadata",
+    "logprobsResult",
+    "safetyRatings",
+];
 
 impl Answer {
     /// Takes an event of a stream.
@@ -72,6 +96,9 @@ impl Answer {
         if let Some(finish) = candidate["finishReason"].as_str() {
             self.finish = Some(finish.to_owned());
         }
+        for name in NOTES {
+            self.notes.add(name, candidate[name].clone());
+        }
         if let Value::Array(parts) = &candidate["content"]["parts"] {
             for part in parts {
                 self.take_part(part, &mut show);
@@ -81,40 +108,67 @@ impl Answer {
 
     fn take_part(&mut self, part: &Value, show: &mut impl FnMut(Delta)) {
         let signature = part["thoughtSignature"].as_str().map(Value::from);
+        let is_thought = part["thought"] == true;
         let call = &part["functionCall"];
-        if call.is_object() {
+        let kind = if call.is_object() {
             let name = call["name"].as_str().unwrap_or_default().to_owned();
             let arguments = match &call["args"] {
                 Value::Null => "{}".to_owned(),
                 args => args.to_string(),
             };
             show(Delta::ToolCall {
-                index: u32::try_from(self.calls.len()).unwrap_or(u32::MAX),
+                index: self.calls,
                 name: Some(name.clone()),
                 arguments: arguments.clone(),
             });
+            self.calls = self.calls.saturating_add(1);
             let id = call["id"].as_str().filter(|id| !id.is_empty());
-            self.calls.push(Call {
+            Kind::Call(Call {
                 id: id.map(str::to_owned),
                 name,
                 arguments,
-                signature,
-            });
-            return;
-        }
-        // The signature may come at the end, with an empty text.
-        self.text_signature = signature.or(self.text_signature.take());
-        let text = part["text"].as_str().unwrap_or_default();
-        if text.is_empty() {
-            return;
-        }
-        if part["thought"] == true {
-            self.reasoning.push_str(text);
-            show(Delta::Reasoning(text.to_owned()));
+            })
+        } else if let Some(file) = file(part) {
+            if is_thought {
+                // A sketch, which the provider does not want back.
+                return;
+            }
+            Kind::File(file)
+        } else if let Some(text) = part["text"].as_str() {
+            if text.is_empty() && signature.is_none() {
+                return;
+            }
+            let (kind, delta): (fn(String) -> Kind, fn(String) -> Delta) = match is_thought {
+                true => (Kind::Thought, Delta::Reasoning),
+                false => (Kind::Text, Delta::Text),
+            };
+            if !text.is_empty() {
+                show(delta(text.to_owned()));
+            }
+            // A signature covers its own part alone.
+            if signature.is_none()
+                && let Some(Piece {
+                    kind: last,
+                    signature: None,
+                }) = self.pieces.last_mut()
+            {
+                match (last, is_thought) {
+                    (Kind::Text(said), false) | (Kind::Thought(said), true) => {
+                        return said.push_str(text);
+                    }
+                    _ => {}
+                }
+            }
+            match text.is_empty() {
+                true => Kind::Own(part.clone()),
+                false => kind(text.to_owned()),
+            }
+        } else if part.as_object().is_some_and(|fields| !fields.is_empty()) {
+            Kind::Own(part.clone())
         } else {
-            self.text.push_str(text);
-            show(Delta::Text(text.to_owned()));
-        }
+            return;
+        };
+        self.pieces.push(Piece { kind, signature });
     }
 
     /// Whether the server said why it stopped: then nothing of the answer is missing.
@@ -130,7 +184,7 @@ impl Answer {
                 return Err(Failure::Malformed(what.to_owned()));
             }
             (None, None) => return Err(Failure::Cut),
-            (Some(word), _) => finish(word, !self.calls.is_empty())?,
+            (Some(word), _) => finish(word, self.calls > 0)?,
             (None, Some(_)) => FinishReason::ContentFilter,
         };
         let usage = usage(&self.usage);
@@ -150,48 +204,72 @@ impl Answer {
         let messages = conversation.messages();
         let past = messages.iter().flat_map(|message| message.tool_calls());
         let mut taken: HashSet<String> = past.map(|call| call.id.clone()).collect();
-        let mut signed_calls = Map::new();
-        let mut calls = Vec::new();
         let mut said = HashSet::new();
-        for call in self.calls {
-            let same = (call.id.clone(), call.name.clone(), call.arguments.clone());
-            if call.id.is_some() && !said.insert(same) {
-                continue;
+        let mut parts: Vec<Part> = Vec::new();
+        for Piece { kind, signature } in self.pieces {
+            let mut fields = Map::new();
+            fields.extend(signature.map(|value| ("thoughtSignature".to_owned(), value)));
+            match kind {
+                Kind::Text(text) => {
+                    if matches!(parts.last(), Some(Part::Text(_))) {
+                        parts.push(text_ends(OWN));
+                    }
+                    parts.push(Part::Text(text));
+                }
+                Kind::Thought(text) => {
+                    let signature = None;
+                    parts.push(Part::Reasoning(Reasoning { text, signature }));
+                }
+                Kind::File(data) => parts.push(Part::Data(data)),
+                Kind::Own(block) => {
+                    // It holds its signature.
+                    fields.clear();
+                    parts.push(Part::Provider(ProviderPart::block(OWN, block)));
+                }
+                Kind::Call(call) => {
+                    let same = (call.id.clone(), call.name.clone(), call.arguments.clone());
+                    if call.id.is_some() && !said.insert(same) {
+                        continue;
+                    }
+                    if call.name.is_empty() {
+                        let what = "it calls a tool without a name";
+                        return Err(Failure::Malformed(what.to_owned()));
+                    }
+                    let fresh = (0..).map(|number| format!("call_{number}"));
+                    let mut ids = call.id.clone().into_iter().chain(fresh);
+                    let id = ids.find(|id| !taken.contains(id)).unwrap_or_default();
+                    taken.insert(id.clone());
+                    let own = call
+                        .id
+                        .map(|id| ("functionCall".to_owned(), json!({"id": id})));
+                    fields.extend(own);
+                    parts.push(Part::ToolCall(ToolCall::new(id, call.name, call.arguments)));
+                }
             }
-            if call.name.is_empty() {
-                let what = "it calls a tool without a name";
-                return Err(Failure::Malformed(what.to_owned()));
+            if !fields.is_empty() {
+                let fields = ProviderPart::fields(OWN, Value::Object(fields));
+                parts.push(Part::Provider(fields));
             }
-            let fresh = (0..).map(|number| format!("call_{number}"));
-            let mut ids = call.id.clone().into_iter().chain(fresh);
-            let id = ids.find(|id| !taken.contains(id)).unwrap_or_default();
-            taken.insert(id.clone());
-            let mut signed = Map::new();
-            signed.extend(call.id.map(|id| ("id".to_owned(), json!(id))));
-            let signature = call.signature;
-            signed.extend(signature.map(|value| ("thoughtSignature".to_owned(), value)));
-            if !signed.is_empty() {
-                signed_calls.insert(id.clone(), Value::Object(signed));
-            }
-            calls.push(Part::ToolCall(ToolCall::new(id, call.name, call.arguments)));
         }
-        let mut signed = Map::new();
-        signed.extend(self.text_signature.map(|value| ("text".to_owned(), value)));
-        if !signed_calls.is_empty() {
-            signed.insert("calls".to_owned(), Value::Object(signed_calls));
-        }
-        let mut parts = Vec::new();
-        if !self.reasoning.is_empty() || !signed.is_empty() {
-            let text = self.reasoning;
-            let signature = (!signed.is_empty()).then(|| json!({ OWN: signed }).to_string());
-            parts.push(Part::Reasoning(Reasoning { text, signature }));
-        }
-        if !self.text.is_empty() {
-            parts.push(Part::Text(self.text));
-        }
-        parts.extend(calls);
+        parts.extend(self.notes.part(OWN));
         Ok(parts)
     }
+}
+
+/// The file in a part, if it holds one.
+fn file(part: &Value) -> Option<Data> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let (file, source) = match (&part["inlineData"], &part["fileData"]) {
+        (inline @ Value::Object(_), _) => (inline, DataSource::Base64(text(&inline["data"])?)),
+        (_, linked @ Value::Object(_)) => (linked, DataSource::Url(text(&linked["fileUri"])?)),
+        _ => return None,
+    };
+    let media_type = text(&file["mimeType"]);
+    Some(Data {
+        media_type: media_type.unwrap_or_else(|| "application/octet-stream".to_owned()),
+        name: text(&file["displayName"]),
+        source,
+    })
 }
 
 fn usage(usage: &Value) -> Usage {
@@ -210,9 +288,15 @@ fn usage(usage: &Value) -> Usage {
 fn finish(word: &str, has_calls: bool) -> Result<FinishReason, Failure> {
     Ok(match word {
         "MAX_TOKENS" => FinishReason::Length,
-        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY" => {
-            FinishReason::ContentFilter
-        }
+        "SAFETY"
+        | "RECITATION"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION"
+        | "MODEL_ARMOR" => FinishReason::ContentFilter,
         // The model wrote a call that its server could not read. Another attempt may succeed. Calls beside it are not
         // made: they are a part of what the model meant.
         "MALFORMED_FUNCTION_CALL" => return Err(unreadable_call()),

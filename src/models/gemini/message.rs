@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use ghostlight_actors::vocabulary::{
-    Data, DataSource, Message, ModelRequest, Part, Role, ToolCall, ToolResult, ToolStatus,
+    Data, DataSource, Message, ModelRequest, Part, ProviderPartKind, Role, ToolCall, ToolResult,
+    ToolStatus,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::models::http::{CallIds, GO_ON, legal};
+use crate::models::http::{CallIds, GO_ON, OwnBlocks, add_fields, legal};
 
 /// The key under which the fields that this provider wants back are kept.
 pub(super) const OWN: &str = "gemini";
@@ -19,7 +20,7 @@ const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 pub(super) fn contents(request: &ModelRequest, wants_signatures: bool) -> Vec<Value> {
     let mut turns: Vec<(&'static str, Vec<Value>)> = Vec::new();
     let mut given_ids = HashMap::new();
-    for message in legal(&request.conversation, CallIds::GEMINI) {
+    for message in legal(&request.conversation, CallIds::GEMINI, OWN) {
         let (role, parts) = match message.role {
             Role::Assistant => (
                 "model",
@@ -42,12 +43,12 @@ pub(super) fn contents(request: &ModelRequest, wants_signatures: bool) -> Vec<Va
     turns.into_iter().map(to_content).collect()
 }
 
-/// The fields that go back to the provider with a message: those of its text, and those of its
-/// calls by our call ids.
+/// The fields that go back to the provider with a message, as earlier programs kept them: those of its text, and those
+/// of its calls by our call ids.
 #[derive(Default)]
 struct Returned {
     text: Option<Value>,
-    calls: Map<String, Value>,
+    calls: HashMap<String, Value>,
 }
 
 impl Returned {
@@ -63,7 +64,16 @@ impl Returned {
             };
             returned.text = signed.pointer("/gemini/text").cloned();
             if let Value::Object(calls) = signed[OWN]["calls"].take() {
-                returned.calls = calls;
+                let fields = calls.into_iter().map(|(call, mut signed)| {
+                    let id = signed
+                        .as_object_mut()
+                        .and_then(|signed| signed.remove("id"));
+                    if let Some(id) = id {
+                        signed["functionCall"] = json!({"id": id});
+                    }
+                    (call, signed)
+                });
+                returned.calls = fields.collect();
             }
         }
         returned
@@ -76,37 +86,49 @@ fn said_by_model(
     given_ids: &mut HashMap<String, Value>,
 ) -> Vec<Value> {
     let mut returned = Returned::of(message);
-    let mut parts = Vec::new();
-    let mut first_call = true;
-    for part in &message.parts {
-        match part {
+    let mut own = OwnBlocks::of(OWN);
+    for (place, part) in message.parts.iter().enumerate() {
+        own.add(part, |part| match part {
             Part::Text(text) if !text.trim().is_empty() => {
-                let mut part = json!({"text": text});
+                let mut block = json!({"text": text});
                 if let Some(signature) = returned.text.take() {
-                    part["thoughtSignature"] = signature;
+                    block["thoughtSignature"] = signature;
                 }
-                parts.push(part);
+                Some(block)
             }
             Part::ToolCall(call) => {
-                let signed = returned.calls.get(&call.id);
-                let mut part = json!({"functionCall": {"name": call.name, "args": args(call)}});
-                if let Some(id) = signed.and_then(|signed| signed.get("id")) {
-                    part["functionCall"]["id"] = id.clone();
-                    given_ids.insert(call.id.clone(), id.clone());
+                let mut block = json!({"functionCall": {"name": call.name, "args": args(call)}});
+                if let Some(signed) = returned.calls.get(&call.id) {
+                    add_fields(&mut block, signed);
                 }
-                let signature = signed.and_then(|signed| signed.get("thoughtSignature"));
-                if let Some(signature) = signature {
-                    part["thoughtSignature"] = signature.clone();
-                } else if first_call && wants_signatures {
-                    part["thoughtSignature"] = json!(NO_SIGNATURE);
-                }
-                first_call = false;
-                parts.push(part);
+                let after = message.parts.get(place + 1);
+                let id = after.and_then(given_id).or(block["functionCall"].get("id"));
+                given_ids.extend(id.map(|id| (call.id.clone(), id.clone())));
+                Some(block)
             }
-            _ => {}
-        }
+            Part::Data(data) => Some(attachment(data)),
+            _ => None,
+        });
     }
-    parts
+    let mut blocks = own.into_blocks();
+    let mut calls = blocks.iter_mut();
+    let first = calls.find(|block| block.get("functionCall").is_some());
+    if let Some(first) = first.filter(|_| wants_signatures)
+        && first.get("thoughtSignature").is_none()
+    {
+        first["thoughtSignature"] = json!(NO_SIGNATURE);
+    }
+    blocks
+}
+
+/// The id that the provider gave to the call before this part.
+fn given_id(part: &Part) -> Option<&Value> {
+    match part {
+        Part::Provider(own) if own.provider == OWN && own.kind == ProviderPartKind::Fields => {
+            own.content.get("functionCall")?.get("id")
+        }
+        _ => None,
+    }
 }
 
 fn args(call: &ToolCall) -> Value {
@@ -153,7 +175,21 @@ fn attachment(data: &Data) -> Value {
     let name = data.name.as_deref().unwrap_or("attachment");
     match &data.source {
         DataSource::Base64(bytes) => json!({"inlineData": {"mimeType": kind, "data": bytes}}),
+        // The provider reads its own stores and films, and nothing else by its address.
+        DataSource::Url(url) if is_at_provider(url) => {
+            json!({"fileData": {"mimeType": kind, "fileUri": url}})
+        }
         DataSource::Url(url) => json!({"text": format!("[{name} ({kind}): {url}]")}),
         _ => json!({"text": format!("[{name} ({kind}) cannot be shown]")}),
     }
+}
+
+fn is_at_provider(url: &str) -> bool {
+    let places = [
+        "gs://",
+        "https://generativelanguage.googleapis.com/",
+        "https://www.youtube.com/",
+        "https://youtu.be/",
+    ];
+    places.iter().any(|place| url.starts_with(place))
 }

@@ -4,7 +4,7 @@ use ghostlight_actors::vocabulary::{ModelRequest, ToolChoice};
 use serde_json::{Map, Value, json};
 
 use super::{message, settings::GeminiSpec};
-use crate::models::http::offered;
+use crate::models::http::{is_offered, offered, with_further};
 
 /// The field of the body that `extra` cannot replace.
 const FIXED: &str = "contents";
@@ -46,9 +46,24 @@ impl Body<'_> {
         if !config.is_empty() {
             body.insert("generationConfig".to_owned(), Value::Object(config));
         }
+        // The tools of the request itself win over those of the settings, and either stand beside the agent's own.
+        let further = request.settings.extra.get("tools");
+        let further = further.or(settings.extra.get("tools"));
+        if let Some(further) = further.filter(|tools| tools.is_array()) {
+            let own = match body.remove("tools") {
+                Some(Value::Array(own)) => own,
+                _ => Vec::new(),
+            };
+            body.insert("tools".to_owned(), Value::Array(with_further(own, further)));
+        }
         for (name, value) in settings.extra.iter().chain(&request.settings.extra) {
             match name == FIXED {
                 true => {}
+                false if name == "tools" && value.is_array() => {}
+                false if value.is_object() => {
+                    let known = body.entry(name.clone()).or_insert_with(|| json!({}));
+                    merge(known, value);
+                }
                 false if value.is_null() => {
                     body.remove(name);
                 }
@@ -65,6 +80,7 @@ impl Body<'_> {
             ToolChoice::Auto => json!({"mode": "AUTO"}),
             ToolChoice::None => json!({"mode": "NONE"}),
             ToolChoice::Required => json!({"mode": "ANY"}),
+            ToolChoice::Tool(name) if !is_offered(&self.request.tools, name) => return None,
             ToolChoice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
         })
     }
@@ -129,5 +145,21 @@ impl Body<'_> {
             put("responseJsonSchema", Some(output.schema.clone()));
         }
         config
+    }
+}
+
+/// Puts settings into those that are there, at every depth; `null` removes one.
+fn merge(known: &mut Value, further: &Value) {
+    match (known, further) {
+        (Value::Object(known), Value::Object(further)) => {
+            for (name, value) in further {
+                if value.is_null() {
+                    known.remove(name);
+                } else {
+                    merge(known.entry(name.clone()).or_insert(Value::Null), value);
+                }
+            }
+        }
+        (known, further) => further.clone_into(known),
     }
 }

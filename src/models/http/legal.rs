@@ -7,7 +7,7 @@
 use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use ghostlight_actors::vocabulary::{
-    Digest, Message, Part, Role, ToolCall, ToolResult, ToolStatus, Transcript,
+    Digest, Message, Part, ProviderPartKind, Role, ToolCall, ToolResult, ToolStatus, Transcript,
 };
 
 /// The most characters of a tool's name.
@@ -23,72 +23,77 @@ const INTERRUPTED: &str = "(no result: the call was interrupted)";
 /// Which ids of calls a provider accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::models) struct CallIds {
-    /// The most bytes.
-    longest: usize,
-    /// Whether only letters, digits, `_` and `-` may stand in it.
-    plain: bool,
-    /// Whether it has exactly so many bytes, all of them letters and digits.
-    exact: bool,
+    /// The fewest and the most bytes.
+    length: (usize, usize),
+    characters: Characters,
+}
+
+/// Which characters may stand in an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code)] // Each provider has its own.
+enum Characters {
+    Any,
+    /// Letters, digits, `_` and `-`.
+    Plain,
+    /// Letters and digits.
+    Alphanumeric,
 }
 
 impl CallIds {
     /// OpenAI's. Some models of other servers (Kimi) know their calls by ids of their own form, so any character stays.
     #[cfg(feature = "openai")]
     pub(in crate::models) const OPENAI: Self = Self {
-        longest: 40,
-        plain: false,
-        exact: false,
+        length: (1, 40),
+        characters: Characters::Any,
     };
     /// Those of OpenAI's Responses.
     #[cfg(feature = "openai")]
     pub(in crate::models) const RESPONSES: Self = Self {
-        longest: 64,
-        plain: false,
-        exact: false,
+        length: (1, 64),
+        characters: Characters::Any,
     };
     /// Anthropic's.
     #[cfg(feature = "anthropic")]
     pub(in crate::models) const ANTHROPIC: Self = Self {
-        longest: 64,
-        plain: true,
-        exact: false,
+        length: (1, 64),
+        characters: Characters::Plain,
     };
     /// Gemini's, which gets only the ids that it gave.
     #[cfg(feature = "gemini")]
     pub(in crate::models) const GEMINI: Self = Self {
-        longest: usize::MAX,
-        plain: false,
-        exact: false,
+        length: (1, usize::MAX),
+        characters: Characters::Any,
     };
 
     /// Ids of at most so many bytes.
     #[cfg(feature = "openai")]
     pub(in crate::models) fn of(longest: usize, plain: bool, exact: bool) -> Self {
+        let (shortest, characters) = match (exact, plain) {
+            (true, _) => (longest, Characters::Alphanumeric),
+            (false, true) => (1, Characters::Plain),
+            (false, false) => (1, Characters::Any),
+        };
         Self {
-            longest,
-            plain,
-            exact,
+            length: (shortest, longest),
+            characters,
         }
     }
 
     /// The id under which a call and its result are sent: always the same for the same id.
     pub(in crate::models) fn sent(self, id: &str) -> Cow<'_, str> {
-        let Self {
-            longest,
-            plain,
-            exact,
-        } = self;
+        let (shortest, longest) = self.length;
         let hash = || format!("{:016x}", Digest::of(id.as_bytes()).short());
-        if exact {
-            let is_exact = id.len() == longest && id.chars().all(|c| c.is_ascii_alphanumeric());
-            return match is_exact {
-                true => Cow::Borrowed(id),
-                false => Cow::Owned(format!("{:0<longest$.longest$}", hash())),
-            };
-        }
-        let fits = |c: char| !plain || is_plain(c);
-        if !id.trim().is_empty() && id.len() <= longest && id.chars().all(fits) {
+        let fits = |c: char| match self.characters {
+            Characters::Any => true,
+            Characters::Plain => is_plain(c),
+            Characters::Alphanumeric => c.is_ascii_alphanumeric(),
+        };
+        let has_length = (shortest..=longest).contains(&id.len());
+        if !id.trim().is_empty() && has_length && id.chars().all(fits) {
             return Cow::Borrowed(id);
+        }
+        if self.characters == Characters::Alphanumeric {
+            return Cow::Owned(format!("{:0<longest$.longest$}", hash()));
         }
         // Each other character is replaced by its code point, so that different ids stay different.
         let mut escaped = String::new();
@@ -137,11 +142,16 @@ pub(super) fn is_name(name: &str) -> bool {
 
 /// The conversation, in which each call has a legal name, an id of its own and one result right after it, and each
 /// message says something. Messages that are legal are shared and not copied. A result without a call is left out
-/// with a warning.
-pub(in crate::models) fn legal(conversation: &Transcript, ids: CallIds) -> Vec<Arc<Message>> {
+/// with a warning. Of what only a provider can read, that of this one counts as something said.
+pub(in crate::models) fn legal(
+    conversation: &Transcript,
+    ids: CallIds,
+    provider: &str,
+) -> Vec<Arc<Message>> {
     let messages = conversation.messages();
     let mut drafted = Drafted {
         ids,
+        provider,
         taken: HashSet::new(),
         sent: Vec::with_capacity(messages.len()),
     };
@@ -164,14 +174,15 @@ pub(in crate::models) fn legal(conversation: &Transcript, ids: CallIds) -> Vec<A
     drafted.sent
 }
 
-struct Drafted {
+struct Drafted<'p> {
     ids: CallIds,
+    provider: &'p str,
     /// The ids that calls have so far.
     taken: HashSet<String>,
     sent: Vec<Arc<Message>>,
 }
 
-impl Drafted {
+impl Drafted<'_> {
     /// Adds a message of the model, the results of its calls, and what else was said until its next message.
     fn answer(&mut self, message: &Arc<Message>, replies: &[Arc<Message>]) {
         let calls: Vec<&ToolCall> = message.tool_calls().collect();
@@ -179,17 +190,19 @@ impl Drafted {
         let is_legal = |part: &Part| match part {
             Part::Text(text) => !text.trim().is_empty(),
             Part::ToolCall(call) => is_name(&call.name),
-            Part::Reasoning(_) => true,
+            Part::Reasoning(_) | Part::Data(_) | Part::Provider(_) => true,
             _ => false,
         };
         let same_ids = calls.iter().zip(&sent_ids).all(|(call, id)| call.id == *id);
         if same_ids && message.parts.iter().all(is_legal) {
-            let says_something = |part: &Part| !matches!(part, Part::Reasoning(_));
-            if message.parts.iter().any(says_something) {
+            if says_something(&message.parts, self.provider) {
                 self.sent.push(message.clone());
             }
         } else {
-            self.sent.extend(rewritten(message, &sent_ids));
+            let rewritten = rewritten(message, &sent_ids);
+            if says_something(&rewritten.parts, self.provider) {
+                self.sent.push(Arc::new(rewritten));
+            }
         }
         if let Some(count) = legal_results(&calls, &sent_ids, replies) {
             let (results, others) = replies.split_at(count);
@@ -315,26 +328,61 @@ fn legal_results(
     Some(count)
 }
 
-/// A message of the model with these ids of its calls, if it says something.
-fn rewritten(message: &Message, sent_ids: &[String]) -> Option<Arc<Message>> {
-    let mut sent_ids = sent_ids.iter();
-    let part = |part: &Part| match part {
-        Part::Text(text) if !text.trim().is_empty() => Some(part.clone()),
-        Part::Reasoning(_) => Some(part.clone()),
-        Part::ToolCall(call) => sent_ids.next().map(|id| {
-            let name = sent_name(&call.name).into_owned();
-            Part::ToolCall(ToolCall::new(id.clone(), name, call.arguments.clone()))
-        }),
-        _ => None,
-    };
-    let parts: Vec<Part> = message.parts.iter().filter_map(part).collect();
-    let says_something = parts.iter().any(|part| !matches!(part, Part::Reasoning(_)));
-    says_something.then(|| {
-        Arc::new(Message {
-            role: Role::Assistant,
-            author: message.author.clone(),
-            parts,
-            synthetic: message.synthetic,
-        })
+/// Whether a message of the model has more than reasoning and what another provider put into it.
+fn says_something(parts: &[Part], provider: &str) -> bool {
+    parts.iter().any(|part| match part {
+        Part::Reasoning(_) => false,
+        Part::Provider(own) => own.kind == ProviderPartKind::Block && own.provider == provider,
+        _ => true,
     })
+}
+
+/// A message of the model with these ids of its calls.
+fn rewritten(message: &Message, sent_ids: &[String]) -> Message {
+    let mut sent_ids = sent_ids.iter();
+    let mut is_kept = true;
+    let part = |part: &Part| {
+        let kept = match part {
+            Part::Text(text) if !text.trim().is_empty() => Some(part.clone()),
+            Part::Reasoning(_) | Part::Data(_) => Some(part.clone()),
+            Part::ToolCall(call) => sent_ids.next().map(|id| {
+                let name = sent_name(&call.name).into_owned();
+                Part::ToolCall(ToolCall::new(id.clone(), name, call.arguments.clone()))
+            }),
+            // Fields go with the part before them.
+            Part::Provider(own) if own.kind == ProviderPartKind::Fields => {
+                return is_kept.then(|| part.clone());
+            }
+            Part::Provider(_) => Some(part.clone()),
+            _ => None,
+        };
+        is_kept = kept.is_some();
+        kept
+    };
+    Message {
+        role: Role::Assistant,
+        author: message.author.clone(),
+        parts: message.parts.iter().filter_map(part).collect(),
+        synthetic: message.synthetic,
+    }
+}
+
+#[cfg(all(test, feature = "openai"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistral_gets_ids_of_nine_letters_and_digits() {
+        let sent = |id: &str| CallIds::MISTRAL.sent(id).into_owned();
+        assert_eq!(sent("D681PevKs"), "D681PevKs");
+        for id in ["", "call_0", "call_1", "toolu_01ABC", "a-b_c.d:e"] {
+            let new = sent(id);
+            assert!(
+                new.len() == 9 && new.chars().all(|c| c.is_ascii_alphanumeric()),
+                "{new}"
+            );
+            assert_eq!(new, sent(id));
+        }
+        assert_ne!(sent("call_0"), sent("call_1"));
+    }
 }

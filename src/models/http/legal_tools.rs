@@ -37,6 +37,39 @@ pub(in crate::models) fn offered(tools: &ToolSet) -> Vec<Arc<ToolDefinition>> {
     offered
 }
 
+/// Whether the tool of this name is one that is [offered].
+pub(in crate::models) fn is_offered(tools: &ToolSet, name: &str) -> bool {
+    let found = tools.get(name);
+    let is_offered = found.is_some_and(|tool| is_name(name) && takes_an_object(&tool.parameters));
+    if !is_offered {
+        tracing::warn!(
+            tool = name,
+            "the model must call a tool that is not offered to it: it is left free to choose"
+        );
+    }
+    is_offered
+}
+
+/// The tools of a request with further ones from its settings, such as tools of the provider's own. A further tool
+/// takes the place of one with its name.
+pub(in crate::models) fn with_further(mut tools: Vec<Value>, further: &Value) -> Vec<Value> {
+    let name = |tool: &Value| {
+        let name = tool["function"]["name"].as_str().or(tool["name"].as_str());
+        name.map(str::to_owned)
+    };
+    for tool in further.as_array().into_iter().flatten() {
+        let known = name(tool);
+        let same = tools
+            .iter()
+            .position(|own| known.is_some() && name(own) == known);
+        match same {
+            Some(place) => tool.clone_into(&mut tools[place]),
+            None => tools.push(tool.clone()),
+        }
+    }
+    tools
+}
+
 fn takes_an_object(schema: &Value) -> bool {
     match &schema["type"] {
         Value::String(kind) => kind == "object",

@@ -12,6 +12,7 @@ mod inputs;
 mod json;
 mod legal;
 mod legal_tools;
+mod own;
 mod pace;
 mod plain_body;
 mod report;
@@ -42,7 +43,13 @@ pub(super) use legal::GO_ON;
 #[cfg(any(feature = "anthropic", feature = "openai"))]
 use legal::sent_name;
 pub(super) use legal::{CallIds, legal};
-pub(super) use legal_tools::offered;
+pub(super) use legal_tools::{is_offered, offered, with_further};
+#[cfg(any(feature = "gemini", feature = "openai"))]
+pub(super) use own::Notes;
+#[cfg(any(feature = "anthropic", feature = "openai"))]
+pub(super) use own::in_words;
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+pub(super) use own::{OwnBlocks, add_fields, text_ends};
 pub(super) use pace::Pace;
 pub(super) use scrub::Scrub;
 pub use settings::Timeouts;

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use ghostlight_actors::vocabulary::{
-    Delta, FinishReason, Message, ModelResponse, Part, Reasoning, Role, ToolCall, Transcript,
+    Data, Delta, FinishReason, Message, ModelResponse, Part, Reasoning, Role, ToolCall, Transcript,
 };
 use serde_json::{Map, Value};
 
-use super::{reasoning, tool_calls::CallDrafts, usage};
-use crate::models::http::Failure;
+use super::{files, reasoning, tool_calls::CallDrafts, usage};
+use crate::models::http::{Failure, Notes};
 
 /// An answer in the making. A whole answer is handled as a stream of one piece.
 #[derive(Default)]
@@ -21,6 +21,12 @@ pub(super) struct Answer {
     reasoning: String,
     /// Fields that a provider wants back unchanged, by name.
     signed: Map<String, Value>,
+    /// The field under which the reasoning came.
+    field: Option<reasoning::Field>,
+    /// Pictures and sound.
+    files: Vec<Data>,
+    /// Sources, probabilities and the like.
+    notes: Notes,
     calls: CallDrafts,
     has_choice: bool,
     finish: Option<String>,
@@ -45,6 +51,9 @@ impl Answer {
                 self.usage = usage.take();
             }
         }
+        for name in ["citations", "search_results"] {
+            self.notes.set(name, take_field(&mut piece, name));
+        }
         let Some(Value::Array(choices)) = piece.get_mut("choices") else {
             return;
         };
@@ -63,6 +72,7 @@ impl Answer {
         {
             self.finish = Some(finish.to_owned());
         }
+        self.notes.add("logprobs", take_field(choice, "logprobs"));
         // A stream has deltas; some servers send whole messages instead.
         let key = if choice["delta"].is_object() {
             "delta"
@@ -72,14 +82,26 @@ impl Answer {
         let Some(message) = choice.get_mut(key) else {
             return;
         };
-        let thought = reasoning::take(message, &mut self.signed);
+        let thought = reasoning::take(message, &mut self.signed, &mut self.field);
         let mut content = Content::default();
         content.read(&message["content"]);
         self.think(thought, show);
         if !content.thinking.is_empty() {
-            reasoning::Field::Content.keep(&mut self.signed);
+            self.field = Some(reasoning::Field::Content);
         }
         self.think(content.thinking, show);
+        self.files.append(&mut content.files);
+        for name in ["annotations", "executed_tools"] {
+            self.notes.add(name, take_field(message, name));
+        }
+        if let Value::Array(images) = take_field(message, "images") {
+            self.files.extend(images.iter().filter_map(files::picture));
+        }
+        let sound = take_field(message, "audio");
+        self.files.extend(files::sound(&sound));
+        if let Some(spoken) = sound["transcript"].as_str() {
+            content.text.push_str(spoken);
+        }
         if !content.text.is_empty() {
             self.text.push_str(&content.text);
             show(Delta::Text(content.text));
@@ -107,7 +129,11 @@ impl Answer {
     }
 
     /// The whole answer, as the next message of this conversation.
-    pub(super) fn complete(mut self, conversation: &Transcript) -> Result<ModelResponse, Failure> {
+    pub(super) fn complete(
+        mut self,
+        conversation: &Transcript,
+        server: &str,
+    ) -> Result<ModelResponse, Failure> {
         if !self.has_choice {
             return Err(Failure::Malformed(String::from("it has no choices")));
         }
@@ -118,19 +144,20 @@ impl Answer {
         let calls = std::mem::take(&mut self.calls).complete(conversation, &mut self.signed)?;
         let refused = self.text.is_empty() && calls.is_empty() && !self.refusal.is_empty();
         let finish = finish(self.finish.take(), refused, !calls.is_empty());
-        let mut response = ModelResponse::new(self.message(calls, refused));
+        let mut response = ModelResponse::new(self.message(calls, refused, server));
         response.finish = finish;
         response.usage = usage::read(&self.usage);
         response.model = self.model;
         Ok(response)
     }
 
-    fn message(&mut self, calls: Vec<ToolCall>, refused: bool) -> Arc<Message> {
+    fn message(&mut self, calls: Vec<ToolCall>, refused: bool, server: &str) -> Arc<Message> {
         let mut parts = Vec::new();
         let signature = reasoning::signature(std::mem::take(&mut self.signed));
         if !self.reasoning.is_empty() || signature.is_some() {
             let text = std::mem::take(&mut self.reasoning);
             parts.push(Part::Reasoning(Reasoning { text, signature }));
+            parts.push(self.field.unwrap_or_default().part(server));
         }
         let said = if refused {
             &mut self.refusal
@@ -140,7 +167,9 @@ impl Answer {
         if !said.is_empty() {
             parts.push(Part::Text(std::mem::take(said)));
         }
+        parts.extend(self.files.drain(..).map(Part::Data));
         parts.extend(calls.into_iter().map(Part::ToolCall));
+        parts.extend(std::mem::take(&mut self.notes).part(server));
         Arc::new(Message {
             role: Role::Assistant,
             author: None,
@@ -161,6 +190,7 @@ pub(super) fn take_field(value: &mut Value, name: &str) -> Value {
 struct Content {
     text: String,
     thinking: String,
+    files: Vec<Data>,
 }
 
 impl Content {
@@ -176,6 +206,7 @@ impl Content {
         if let Some(text) = part.as_str().or_else(|| part["text"].as_str()) {
             self.text.push_str(text);
         }
+        self.files.extend(files::picture(part));
         match &part["thinking"] {
             Value::String(text) => self.thinking.push_str(text),
             Value::Array(parts) => {
@@ -235,7 +266,7 @@ mod tests {
         pieces
             .into_iter()
             .for_each(|piece| answer.take(piece, |_| {}));
-        answer.complete(&Transcript::new())
+        answer.complete(&Transcript::new(), "test")
     }
 
     fn of(message: Value, finish: Value) -> ModelResponse {
@@ -393,7 +424,7 @@ mod tests {
             ] {
                 answer.take(piece, |_| {});
             }
-            let _ = answer.complete(&Transcript::new());
+            let _ = answer.complete(&Transcript::new(), "test");
         }
     }
 }

@@ -7,7 +7,9 @@ use ghostlight_actors::{contract::ModelError, vocabulary::ErrorKind};
 use http::HeaderMap;
 use secrecy::SecretString;
 
-use super::{azure, encoded_tools::EncodedTools, profile::Profile, settings::OpenAiSpec};
+use super::{
+    azure, encoded_tools::EncodedTools, profile::Profile, reasoning, settings::OpenAiSpec,
+};
 use crate::models::http::{Endpoint, Key, Reach, Reaching, ServerKind, key_for, true_host};
 
 /// The name of the profile of Azure's servers.
@@ -19,6 +21,8 @@ pub(in crate::models) struct OpenAiEndpoint {
     pub(super) server: Arc<Endpoint>,
     /// What the server takes.
     pub(super) profile: Arc<Profile>,
+    /// What it takes of reasoning.
+    pub(super) wants: Arc<reasoning::Server>,
     /// The version of its interface that is asked for.
     api_version: Option<Arc<str>>,
     pub(super) tools: Arc<EncodedTools>,
@@ -69,6 +73,7 @@ impl OpenAiEndpoint {
         }
         Ok(Self {
             server: Arc::new(server),
+            wants: Arc::new(reasoning::Server::of(&true_host(&address), &profile)),
             profile: Arc::new(profile),
             api_version: api_version.map(Into::into),
             tools: Arc::default(),

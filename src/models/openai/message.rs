@@ -1,21 +1,22 @@
 //! The messages of a request.
 
 use ghostlight_actors::vocabulary::{
-    Data, DataSource, Message, ModelRequest, Part, Reasoning, Role, ToolCall,
+    Data, DataSource, Message, ModelRequest, Part, Role, ToolCall,
 };
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Map, Value, json};
 
 use super::{
-    reasoning::{Field, Returned},
+    reasoning::{Field, Returned, Server},
     settings::ReturnReasoning,
 };
-use crate::models::http::{CallIds, legal};
+use crate::models::http::{CallIds, in_words, legal};
 
 /// The system prompt and the conversation.
 pub(super) struct Messages<'a> {
     pub(super) request: &'a ModelRequest,
     pub(super) returned: ReturnReasoning,
+    pub(super) server: &'a Server,
     /// The ids of calls that the server takes.
     pub(super) ids: CallIds,
 }
@@ -33,7 +34,7 @@ impl Serialize for Messages<'_> {
         // Results must directly follow their calls and can hold only text, so their attachments
         // come after the last result.
         let mut attached = Vec::new();
-        for message in legal(&self.request.conversation, self.ids) {
+        for message in legal(&self.request.conversation, self.ids, &self.server.name) {
             if message.role != Role::Tool {
                 put_attached(&mut list, &mut attached)?;
             }
@@ -75,19 +76,12 @@ impl Messages<'_> {
 
     /// A message of the model: its text, reasoning and calls.
     fn put_answer<L: SerializeSeq>(&self, list: &mut L, message: &Message) -> Result<(), L::Error> {
-        let mut thought = String::new();
-        let mut returned = Returned::default();
-        for part in &message.parts {
-            if let Part::Reasoning(Reasoning { text, signature }) = part {
-                thought.push_str(text);
-                if let Some(signature) = signature {
-                    returned = Returned::read(signature);
-                }
-            }
-        }
+        let always = self.returned == ReturnReasoning::Always;
+        let mut returned = Returned::of(message, self.server, always);
+        let thought = std::mem::take(&mut returned.text);
         let calls: Vec<Call<'_>> = message
             .tool_calls()
-            .map(|call| Call::new(call, &returned))
+            .map(|call| Call::new(call, &returned, self.ids))
             .collect();
         let is_sent = match self.returned {
             ReturnReasoning::Never => false,
@@ -95,11 +89,11 @@ impl Messages<'_> {
             _ => !calls.is_empty(),
         };
         let is_sent = is_sent && !thought.is_empty() && returned.fields.is_empty();
-        let text = message.content();
+        let text = said_by_model(message);
         // A message with calls may have no content; a message without calls must have some.
         let content = (calls.is_empty() || !text.is_empty()).then_some(Content::Text(&text));
-        let own = returned.field;
-        let under = |field: Field| (is_sent && own == field).then_some(thought.as_str());
+        let own = returned.field.filter(|_| is_sent);
+        let under = |field: Field| (own == Some(field)).then_some(thought.as_str());
         let content = match under(Field::Content) {
             Some(thought) => Some(Content::Parts(thinking_parts(thought, &text))),
             None => content,
@@ -113,6 +107,20 @@ impl Messages<'_> {
             ..Sent::new("assistant")
         })
     }
+}
+
+/// The text of an answer. No server takes files from its model, so they are told in words.
+fn said_by_model(message: &Message) -> String {
+    let mut text = message.content();
+    for part in &message.parts {
+        if let Part::Data(data) = part {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&in_words(data));
+        }
+    }
+    text
 }
 
 /// The content of an answer among whose parts its reasoning came.
@@ -247,7 +255,7 @@ struct CallFunction<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn new(call: &'a ToolCall, returned: &Returned) -> Self {
+    fn new(call: &'a ToolCall, returned: &Returned, ids: CallIds) -> Self {
         // Several servers parse the arguments of past calls. If a model once wrote anything but an
         // object, they would refuse the conversation for ever.
         let text = call.arguments.text();
@@ -263,7 +271,7 @@ impl<'a> Call<'a> {
                 name: &call.name,
                 arguments,
             },
-            extra_content: returned.of_call(&call.id).cloned(),
+            extra_content: returned.of_call(&call.id, ids).cloned(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod embeddings;
 mod encoded_tools;
 mod endpoint;
 mod exchange;
+mod files;
 mod message;
 mod profile;
 mod profile_choice;
@@ -188,6 +189,7 @@ impl OpenAi {
             request,
             settings,
             profile: &endpoint.profile,
+            server: &endpoint.wants,
             encoded: &endpoint.tools,
         };
         let mut answer = Answer::default();
@@ -210,7 +212,7 @@ impl OpenAi {
             (None, Some(error)) => return Err(unforeseen(&error)),
             (None, None) => {}
         }
-        let mut response = answer.complete(&request.conversation)?;
+        let mut response = answer.complete(&request.conversation, &endpoint.wants.name)?;
         if body.refuses_stop() {
             cut_at(&mut response, &request.settings.stop);
         }

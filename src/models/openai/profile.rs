@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 
 use ghostlight_actors::{
     contract::ModelError,
-    vocabulary::{ErrorKind, ModelRequest, Part},
+    vocabulary::{ErrorKind, ModelRequest},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    profiles,
-    reasoning::{Field, Returned},
-};
+use super::profiles;
 use crate::models::http::{CallIds, Inputs};
 
 /// What a server can do, and where it differs from OpenAI's own. `ghostlight providers` prints the known ones.
@@ -41,8 +38,10 @@ pub struct Profile {
     pub audio: bool,
     /// Whether PDF files are taken.
     pub files: bool,
-    /// The field in which reasoning goes back.
+    /// The field in which reasoning is taken.
     pub thinking: ThinkingField,
+    /// Whether a conversation without the reasoning of past calls is refused, also where another server reasoned.
+    pub thinking_required: bool,
     /// How what stands at the beginning of a request is kept from request to request.
     pub caching: Caching,
     /// The ids of calls that are taken.
@@ -141,6 +140,7 @@ impl Default for Profile {
             audio: true,
             files: true,
             thinking: ThinkingField::default(),
+            thinking_required: false,
             caching: Caching::default(),
             call_ids: CallIdRule::default(),
             fields: BTreeMap::new(),
@@ -249,8 +249,7 @@ impl Profile {
         }
     }
 
-    /// Changes a request to what the server takes: a schema that it does not take moves to the prompt, and reasoning of
-    /// other servers stays behind.
+    /// Changes a request to what the server takes: a schema that it does not take moves to the prompt.
     ///
     /// # Errors
     /// Tools for a model that has none.
@@ -280,45 +279,7 @@ impl Profile {
             );
             request.to_mut().instructions = text.into();
         }
-        let messages = request.conversation.messages();
-        let is_foreign = |part: &Part| self.leaves_behind(part);
-        if messages
-            .iter()
-            .any(|message| message.parts.iter().any(is_foreign))
-        {
-            let kept = messages.iter().map(|message| {
-                let mut message = message.clone();
-                if message.parts.iter().any(is_foreign) {
-                    std::sync::Arc::make_mut(&mut message)
-                        .parts
-                        .retain(|part| !is_foreign(part));
-                }
-                message
-            });
-            let kept = kept.collect();
-            request.to_mut().conversation = kept;
-        }
         Ok(())
-    }
-
-    /// Whether this is reasoning that the server would refuse.
-    fn leaves_behind(&self, part: &Part) -> bool {
-        let Part::Reasoning(reasoning) = part else {
-            return false;
-        };
-        let returned = reasoning.signature.as_deref().map(Returned::read);
-        let returned = returned.unwrap_or_default();
-        let field = match self.thinking {
-            // Only Mistral's server takes it as parts of the content.
-            ThinkingField::AsItCame => {
-                return !self.name.is_empty() && returned.field == Field::Content;
-            }
-            ThinkingField::None => return true,
-            ThinkingField::ReasoningContent => Field::ReasoningContent,
-            ThinkingField::Reasoning => Field::Reasoning,
-            ThinkingField::Content => Field::Content,
-        };
-        !returned.fields.is_empty() || returned.field != field
     }
 }
 
@@ -328,7 +289,7 @@ mod tests {
     use std::borrow::Cow;
 
     use ghostlight_actors::vocabulary::{
-        Data, Message, OutputSchema, Reasoning, Role, ToolDefinition, Transcript,
+        Data, Message, OutputSchema, Role, ToolDefinition, Transcript,
     };
     use serde_json::json;
 
@@ -351,18 +312,8 @@ mod tests {
 
     #[test]
     fn a_request_is_fitted_to_its_server() {
-        let thought = |signature: Option<&str>| {
-            Part::Reasoning(Reasoning {
-                text: "hm".to_owned(),
-                signature: signature.map(str::to_owned),
-            })
-        };
-        let mut said = Message::assistant("so");
-        said.parts.insert(0, thought(None));
-        said.parts
-            .insert(0, thought(Some(r#"{"field":"reasoning"}"#)));
         let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
-        let request = ModelRequest::new(Transcript::from_iter([Message::user("hi"), said]))
+        let request = ModelRequest::new(Transcript::from_iter([Message::user("hi")]))
             .instructions("Be brief.")
             .output(OutputSchema {
                 name: "a".to_owned(),
@@ -382,7 +333,6 @@ mod tests {
             "{}",
             groq.instructions
         );
-        assert_eq!(groq.conversation.messages()[1].parts.len(), 2);
         let openai = fit("openai", &request).unwrap();
         assert_eq!(&*openai.instructions, "Be brief.");
         let mut toolless = Profile::named("ollama").unwrap();

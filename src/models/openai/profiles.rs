@@ -4,11 +4,13 @@ use super::profile::{Answers, Caching, CallIdRule, Profile, ThinkingField};
 use crate::models::http::{is_loopback, parse_address, true_host};
 
 /// The ending of the addresses of each server.
-const HOSTS: [(&str, &str); 13] = [
+const HOSTS: [(&str, &str); 15] = [
     ("api.cerebras.ai", "cerebras"),
     ("api.deepseek.com", "deepseek"),
     ("api.groq.com", "groq"),
     ("api.mistral.ai", "mistral"),
+    ("api.moonshot.ai", "moonshot"),
+    ("api.moonshot.cn", "moonshot"),
     ("api.openai.com", "openai"),
     ("openrouter.ai", "openrouter"),
     ("api.together.ai", "together"),
@@ -154,6 +156,13 @@ pub(super) fn all() -> Vec<Profile> {
             },
             fields: fields([("seed", Some("random_seed")), ("stream_options", None)]),
             ..hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY")
+        },
+        Profile {
+            answers: Answers::Json,
+            thinking: ThinkingField::ReasoningContent,
+            thinking_required: true,
+            caching: Caching::Automatic,
+            ..hosted("moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY")
         },
         local("ollama", "http://127.0.0.1:11434/v1"),
         openai,

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use super::{
     encoded_tools::EncodedTools,
     message::Messages,
-    profile::{Answers, Profile},
-    settings::OpenAiSpec,
+    profile::{Answers, Profile, ThinkingField},
+    reasoning::Server,
+    settings::{OpenAiSpec, ReturnReasoning},
 };
-use crate::models::http::tools_called;
+use crate::models::http::{is_offered, tools_called, with_further};
 
 /// Fields of the body that `extra` cannot replace: without them the answer would be to another
 /// request.
@@ -24,6 +25,7 @@ pub(super) struct Body<'a> {
     pub(super) settings: &'a OpenAiSpec,
     /// What the server takes.
     pub(super) profile: &'a Profile,
+    pub(super) server: &'a Server,
     pub(super) encoded: &'a EncodedTools,
 }
 
@@ -38,6 +40,11 @@ impl Serialize for Body<'_> {
                 extra.insert(name, value);
             }
         }
+        // Further tools stand beside the request's own.
+        let further = extra.get("tools").copied().filter(|tools| tools.is_array());
+        if further.is_some() {
+            extra.remove("tools");
+        }
         let replaced = extra.keys().copied().collect();
         let mut fields = Fields {
             map: serializer.serialize_map(None)?,
@@ -49,7 +56,11 @@ impl Serialize for Body<'_> {
             "messages",
             &Messages {
                 request,
-                returned: settings.return_reasoning,
+                returned: match self.profile.thinking {
+                    ThinkingField::None => ReturnReasoning::Never,
+                    _ => settings.return_reasoning,
+                },
+                server: self.server,
                 ids: self.profile.ids(),
             },
         )?;
@@ -57,7 +68,7 @@ impl Serialize for Body<'_> {
         if request.stream {
             fields.put("stream_options", &json!({"include_usage": true}))?;
         }
-        self.put_tools(&mut fields)?;
+        self.put_tools(&mut fields, further)?;
         self.put_sampling(&mut fields)?;
         if let Some(schema) = &request.output {
             let format = match self.profile.answers_to(request) {
@@ -83,10 +94,14 @@ impl Body<'_> {
         self.profile.field("stop").is_none()
     }
 
-    fn put_tools<M: SerializeMap>(&self, fields: &mut Fields<'_, M>) -> Result<(), M::Error> {
+    fn put_tools<M: SerializeMap>(
+        &self,
+        fields: &mut Fields<'_, M>,
+        further: Option<&Value>,
+    ) -> Result<(), M::Error> {
         let tools = self.encoded.of(&self.request.tools);
         let tools = tools.map_err(serde::ser::Error::custom)?;
-        if tools.get() == "[]" {
+        if tools.get() == "[]" && further.is_none() {
             // Servers refuse a tool choice without tools.
             let named = match self.profile.names_called_tools {
                 true => tools_called(self.request),
@@ -100,14 +115,26 @@ impl Body<'_> {
             fields.put("tools", &tools)?;
             return fields.put("tool_choice", &"none");
         }
-        fields.put("tools", &&*tools)?;
+        match further {
+            None => fields.put("tools", &&*tools)?,
+            Some(further) => {
+                let own = serde_json::from_str(tools.get()).map_err(serde::ser::Error::custom)?;
+                fields.put("tools", &with_further(own, further))?;
+            }
+        }
         let settings = &self.request.settings;
-        let choice = settings.tool_choice.as_ref().map(|choice| match choice {
-            ToolChoice::Auto => json!("auto"),
-            ToolChoice::None => json!("none"),
-            ToolChoice::Required => json!("required"),
-            ToolChoice::Tool(name) => json!({"type": "function", "function": {"name": name}}),
-        });
+        let choice = settings
+            .tool_choice
+            .as_ref()
+            .and_then(|choice| match choice {
+                ToolChoice::Auto => Some(json!("auto")),
+                ToolChoice::None => Some(json!("none")),
+                ToolChoice::Required => Some(json!("required")),
+                ToolChoice::Tool(name) => {
+                    let is_there = further.is_some() || is_offered(&self.request.tools, name);
+                    is_there.then(|| json!({"type": "function", "function": {"name": name}}))
+                }
+            });
         fields.put_some("tool_choice", choice.as_ref())?;
         fields.put_some("parallel_tool_calls", settings.parallel_tool_calls.as_ref())
     }
@@ -159,6 +186,8 @@ struct Function<'a> {
     name: &'a str,
     description: &'a str,
     parameters: &'a Value,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    strict: bool,
 }
 
 impl<'a> Tool<'a> {
@@ -167,6 +196,7 @@ impl<'a> Tool<'a> {
             name,
             description: "",
             parameters,
+            strict: false,
         };
         Self {
             r#type: "function",
@@ -179,11 +209,41 @@ impl<'a> Tool<'a> {
             name: &tool.name,
             description: &tool.description,
             parameters: &tool.parameters,
+            strict: tool.strict && is_closed(&tool.parameters),
         };
         Self {
             r#type: "function",
             function,
         }
+    }
+}
+
+/// Whether a schema is in the form in which servers hold a model to it: each object names all of its fields, and has
+/// no others.
+fn is_closed(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => {
+            let properties = fields.get("properties").and_then(Value::as_object);
+            let is_object = fields.get("type").is_some_and(|kind| kind == "object");
+            let required = fields.get("required").and_then(Value::as_array);
+            let is_required = |name: &String| {
+                required.is_some_and(|names| names.iter().any(|known| known == name.as_str()))
+            };
+            let mut names = properties.into_iter().flat_map(|fields| fields.keys());
+            let is_closed = !is_object
+                || (fields.get("additionalProperties") == Some(&Value::Bool(false))
+                    && names.all(is_required));
+            is_closed && fields.values().all(is_closed_or_plain)
+        }
+        other => is_closed_or_plain(other),
+    }
+}
+
+fn is_closed_or_plain(value: &Value) -> bool {
+    match value {
+        Value::Object(_) => is_closed(value),
+        Value::Array(items) => items.iter().all(is_closed_or_plain),
+        _ => true,
     }
 }
 

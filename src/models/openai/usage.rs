@@ -19,6 +19,12 @@ pub(super) fn read(usage: &Value) -> Usage {
         &["cached_tokens"],
         &["num_cached_tokens"],
     ]);
+    let written = count(&[
+        &["prompt_tokens_details", "cache_write_tokens"],
+        &["input_tokens_details", "cache_write_tokens"],
+        &["prompt_tokens_details", "cache_creation_tokens"],
+        &["cache_creation_input_tokens"],
+    ]);
     let reasoning = count(&[
         &["completion_tokens_details", "reasoning_tokens"],
         &["output_tokens_details", "reasoning_tokens"],
@@ -39,6 +45,7 @@ pub(super) fn read(usage: &Value) -> Usage {
             output
         },
         cached_tokens: cached.unwrap_or(0),
+        cache_write_tokens: written.unwrap_or(0),
         reasoning_tokens: reasoning,
         ..Usage::default()
     }

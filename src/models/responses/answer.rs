@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use ghostlight_actors::vocabulary::{
-    Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, ToolCall, Transcript,
-    Usage,
+    Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, Reasoning, ToolCall,
+    Transcript, Usage,
 };
 use serde_json::{Map, Value, json};
 
-use super::kept::Kept;
+use super::kept;
 use crate::models::http::{Failure, JsonReader, ServerEvent};
 
 /// Between two messages of one answer.
@@ -153,7 +153,7 @@ impl Answer {
     /// The whole answer of this server, as the next message of this conversation.
     pub(super) fn complete(
         self,
-        host: &str,
+        server: &str,
         conversation: &Transcript,
     ) -> Result<ModelResponse, Failure> {
         let Some(mut whole) = self.whole else {
@@ -168,7 +168,7 @@ impl Answer {
             items = self.items.into_values().collect();
         }
         let mut drafted = Drafted {
-            host,
+            server,
             parts: Vec::new(),
             is_refused: false,
         };
@@ -180,13 +180,8 @@ impl Answer {
         if let Some(id) = whole["id"].as_str()
             && !message.parts.is_empty()
         {
-            let mut item = Map::new();
-            item.insert("type".to_owned(), json!(RESPONSE));
-            item.insert("id".to_owned(), json!(id));
-            let host = host.to_owned();
-            message
-                .parts
-                .insert(0, Kept { host, item }.part(String::new()));
+            let own = Map::from_iter([(RESPONSE.to_owned(), json!(id))]);
+            message.parts.insert(0, kept::fields(server, own));
         }
         message.drop_repeated_calls();
         let messages = conversation.messages();
@@ -210,11 +205,11 @@ impl Answer {
     }
 }
 
-/// What stands for the type of the response itself among what is kept.
-pub(super) const RESPONSE: &str = "response";
+/// The field of the whole answer under which its id is kept.
+pub(super) const RESPONSE: &str = "response_id";
 
 struct Drafted<'a> {
-    host: &'a str,
+    server: &'a str,
     parts: Vec<Part>,
     is_refused: bool,
 }
@@ -229,11 +224,14 @@ impl Drafted<'_> {
             "message" => self.message(item),
             "function_call" => self.call(item)?,
             "reasoning" => {
-                let told = reasoning(&item);
-                self.keep(item, told);
+                self.parts.push(Part::Reasoning(Reasoning {
+                    text: reasoning(&item),
+                    signature: None,
+                }));
+                self.parts.push(kept::fields(self.server, item));
             }
             "image_generation_call" => self.picture(item),
-            _ => self.keep(item, String::new()),
+            _ => self.parts.push(kept::item(self.server, item)),
         }
         Ok(())
     }
@@ -243,7 +241,7 @@ impl Drafted<'_> {
         let bytes = item.remove("result");
         let format = item.get("output_format").and_then(Value::as_str);
         let media_type = format!("image/{}", format.unwrap_or("png"));
-        self.keep(item, String::new());
+        self.parts.push(kept::item(self.server, item));
         if let Some(Value::String(bytes)) = bytes {
             self.parts.push(Part::Data(Data {
                 media_type,
@@ -251,11 +249,6 @@ impl Drafted<'_> {
                 source: DataSource::Base64(bytes),
             }));
         }
-    }
-
-    fn keep(&mut self, item: Map<String, Value>, told: String) {
-        let host = self.host.to_owned();
-        self.parts.push(Kept { host, item }.part(told));
     }
 
     fn message(&mut self, mut item: Map<String, Value>) {
@@ -275,10 +268,10 @@ impl Drafted<'_> {
         if !annotations.is_empty() {
             item.insert("annotations".to_owned(), annotations.into());
         }
-        self.keep(item, String::new());
         let has_said = self.parts.iter().any(|part| part.as_text().is_some());
         let gap = if has_said { GAP } else { "" };
         self.parts.push(Part::Text(format!("{gap}{text}")));
+        self.parts.push(kept::fields(self.server, item));
     }
 
     fn call(&mut self, mut item: Map<String, Value>) -> Result<(), Failure> {
@@ -298,9 +291,9 @@ impl Drafted<'_> {
         } else {
             given
         };
-        self.keep(item, String::new());
         self.parts
             .push(Part::ToolCall(ToolCall::new(id, name, arguments)));
+        self.parts.push(kept::fields(self.server, item));
         Ok(())
     }
 }
@@ -347,6 +340,7 @@ fn usage(told: &Value) -> Usage {
         input_tokens: count(&told["input_tokens"]),
         output_tokens: count(&told["output_tokens"]),
         cached_tokens: count(&told["input_tokens_details"]["cached_tokens"]),
+        cache_write_tokens: count(&told["input_tokens_details"]["cache_write_tokens"]),
         reasoning_tokens: count(&told["output_tokens_details"]["reasoning_tokens"]),
         ..Usage::default()
     }

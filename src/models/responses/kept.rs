@@ -1,58 +1,54 @@
 //! What an answer holds besides text and calls, and how it is kept for the next request.
 //!
 //! The server recognises its own items by their ids, and refuses reasoning without the item that followed it. So each
-//! item is kept in its place, with the server that gave it: no other server could read it.
+//! item is kept in its place, or, where a part of the message says what it says, its other fields behind that part.
 
-use ghostlight_actors::vocabulary::{Part, Reasoning};
-use serde_json::{Map, Value, json};
+use ghostlight_actors::vocabulary::{Part, ProviderPart, ProviderPartKind};
+use serde_json::{Map, Value};
 
-/// The key for what this adapter keeps.
-const OWN: &str = "openai_responses";
-
-/// An item of an answer, or the fields of one whose text or call stands in the next part.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Kept {
-    /// The server that gave it.
-    pub(super) host: String,
-    /// Its fields.
-    pub(super) item: Map<String, Value>,
+/// The name of a server among what is kept. Chat completions of the same host keep other things.
+pub(super) fn name_of(host: &str) -> String {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => host,
+    };
+    format!("responses:{name}")
 }
 
-impl Kept {
-    /// The part that keeps it, with the reasoning that it tells.
-    pub(super) fn part(self, told: String) -> Part {
-        let Self { host, item } = self;
-        Part::Reasoning(Reasoning {
-            text: told,
-            signature: Some(json!({ OWN: { "host": host, "item": item } }).to_string()),
-        })
-    }
+/// What a part keeps of this server's.
+pub(super) enum Kept<'p> {
+    /// An item of its own.
+    Item(&'p Map<String, Value>),
+    /// Further fields of the part before it, or of the whole answer.
+    Fields(&'p Map<String, Value>),
+}
 
-    /// What a part keeps, if it keeps something.
-    pub(super) fn read(part: &Part) -> Option<Self> {
-        let Part::Reasoning(reasoning) = part else {
+impl<'p> Kept<'p> {
+    pub(super) fn of(part: &'p Part, server: &str) -> Option<Self> {
+        let Part::Provider(ProviderPart {
+            provider,
+            kind,
+            content: Value::Object(content),
+            ..
+        }) = part
+        else {
             return None;
         };
-        let signature = reasoning.signature.as_deref()?;
-        let mut kept: Value = serde_json::from_str(signature).ok()?;
-        let host = kept[OWN]["host"].as_str()?.to_owned();
-        let item = match kept[OWN]["item"].take() {
-            Value::Object(item) => item,
-            _ => return None,
-        };
-        Some(Self { host, item })
+        match kind {
+            _ if provider != server => None,
+            ProviderPartKind::Block => Some(Self::Item(content)),
+            ProviderPartKind::Fields => Some(Self::Fields(content)),
+            _ => None,
+        }
     }
+}
 
-    /// The type of the item.
-    pub(super) fn kind(&self) -> &str {
-        self.item
-            .get("type")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    }
+/// A part for an item of its own.
+pub(super) fn item(server: &str, item: Map<String, Value>) -> Part {
+    Part::Provider(ProviderPart::block(server, Value::Object(item)))
+}
 
-    /// A field of the item that is a text.
-    pub(super) fn word(&self, name: &str) -> Option<&str> {
-        self.item.get(name).and_then(Value::as_str)
-    }
+/// A part for fields of the part before it.
+pub(super) fn fields(server: &str, fields: Map<String, Value>) -> Part {
+    Part::Provider(ProviderPart::fields(server, Value::Object(fields)))
 }

@@ -117,6 +117,7 @@ impl OpenAiResponses {
     ) -> Result<ModelResponse, Failure> {
         let settings = self.connection.settings();
         let server = &endpoint.server;
+        let name = kept::name_of(&server.host);
         let attempt = Attempt::new(
             server.http.clone(),
             &settings.timeouts,
@@ -126,7 +127,7 @@ impl OpenAiResponses {
         let body = Body {
             request,
             settings,
-            host: &server.host,
+            server: &name,
             is_openai: endpoint.is_openai,
         };
         let url = endpoint.url.clone();
@@ -142,7 +143,7 @@ impl OpenAiResponses {
                 }
             }
         }
-        let mut response = answer.complete(&server.host, &request.conversation)?;
+        let mut response = answer.complete(&name, &request.conversation)?;
         // The interface knows no texts to stop at.
         openai::cut_at(&mut response, &request.settings.stop);
         Ok(response)

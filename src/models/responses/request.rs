@@ -1,7 +1,5 @@
 //! The body of a request.
 
-use std::collections::HashMap;
-
 use ghostlight_actors::vocabulary::{
     Data, DataSource, Message, ModelRequest, OutputSchema, Part, Role, ToolCall, ToolChoice,
     ToolResult,
@@ -13,7 +11,7 @@ use super::{
     kept::Kept,
     settings::{History, OpenAiResponsesSpec},
 };
-use crate::models::http::{CallIds, legal, offered};
+use crate::models::http::{CallIds, in_words, is_offered, legal, offered, with_further};
 
 /// Fields of the body that `extra` cannot replace.
 const FIXED: [&str; 2] = ["input", "stream"];
@@ -24,8 +22,8 @@ const UNREASONING: [&str; 5] = ["gpt-4", "gpt-3", "chatgpt-", "computer-use", "d
 pub(super) struct Body<'a> {
     pub(super) request: &'a ModelRequest,
     pub(super) settings: &'a OpenAiResponsesSpec,
-    /// The server, as what it gave is kept.
-    pub(super) host: &'a str,
+    /// The name under which what the server gave is kept.
+    pub(super) server: &'a str,
     /// Whether the server is OpenAI's own or Azure's.
     pub(super) is_openai: bool,
 }
@@ -54,7 +52,11 @@ impl Body<'_> {
         if self.wants_reasoning() {
             put("include", json!(["reasoning.encrypted_content"]));
         }
-        self.put_tools(&mut put);
+        let extra = || settings.extra.iter().chain(&request.settings.extra);
+        // Further tools stand beside the request's own.
+        let further = extra().filter(|(name, value)| *name == "tools" && value.is_array());
+        let further = further.map(|(_, tools)| tools).last();
+        self.put_tools(&mut put, further);
         let sampling = &request.settings;
         put("max_output_tokens", json!(sampling.max_tokens));
         put("temperature", json!(sampling.temperature));
@@ -72,9 +74,10 @@ impl Body<'_> {
         if let Some(schema) = &request.output {
             put("text", json!({"format": format(schema)}));
         }
-        for (name, value) in settings.extra.iter().chain(&sampling.extra) {
+        for (name, value) in extra() {
             match FIXED.contains(&name.as_str()) {
                 true => {}
+                false if name == "tools" && value.is_array() => {}
                 false if value.is_null() => drop(body.remove(name)),
                 false => drop(body.insert(name.clone(), value.clone())),
             }
@@ -91,7 +94,7 @@ impl Body<'_> {
             && self.settings.encrypted_reasoning.unwrap_or_else(by_name)
     }
 
-    fn put_tools(&self, put: &mut impl FnMut(&str, Value)) {
+    fn put_tools(&self, put: &mut impl FnMut(&str, Value), further: Option<&Value>) {
         let offered = offered(&self.request.tools);
         let functions = offered.iter().map(|tool| {
             json!({
@@ -100,47 +103,53 @@ impl Body<'_> {
                 "description": tool.description,
                 "parameters": tool.parameters,
                 // Where nothing is said the server takes the schema for a strict one, and refuses most.
-                "strict": false,
+                "strict": tool.strict,
             })
         });
-        let mut tools: Vec<Value> = functions.collect();
-        tools.extend(self.settings.tools.iter().cloned());
+        let own = json!(self.settings.tools);
+        let mut tools = with_further(functions.collect(), &own);
+        if let Some(further) = further {
+            tools = with_further(tools, further);
+        }
         if tools.is_empty() {
             return;
         }
-        put("tools", json!(tools));
         let settings = &self.request.settings;
-        let choice = settings.tool_choice.as_ref().map(|choice| match choice {
-            ToolChoice::Auto => json!("auto"),
-            ToolChoice::None => json!("none"),
-            ToolChoice::Required => json!("required"),
-            ToolChoice::Tool(name) => json!({"type": "function", "name": name}),
+        let choice = settings.tool_choice.as_ref();
+        let choice = choice.and_then(|choice| match choice {
+            ToolChoice::Auto => Some(json!("auto")),
+            ToolChoice::None => Some(json!("none")),
+            ToolChoice::Required => Some(json!("required")),
+            ToolChoice::Tool(name) => {
+                let is_there = tools.iter().any(|tool| tool["name"] == *name)
+                    || is_offered(&self.request.tools, name);
+                is_there.then(|| json!({"type": "function", "name": name}))
+            }
         });
+        put("tools", Value::Array(tools));
         put("tool_choice", json!(choice));
         put("parallel_tool_calls", json!(settings.parallel_tool_calls));
     }
 
     /// The items of the conversation, and the id of the stored response that they follow.
     fn input(&self) -> (Value, Option<String>) {
-        let messages = legal(&self.request.conversation, CallIds::RESPONSES);
+        let messages = legal(&self.request.conversation, CallIds::RESPONSES, self.server);
+        let id = |message: &Message| match Kept::of(message.parts.first()?, self.server)? {
+            Kept::Fields(own) => own.get(RESPONSE)?.as_str().map(str::to_owned),
+            Kept::Item(_) => None,
+        };
         let stored = match self.settings.history {
-            History::Stored => messages
-                .iter()
-                .enumerate()
-                .rev()
-                .find_map(|(place, message)| {
-                    let kept = self.kept(message.parts.first()?)?;
-                    let id = kept.word("id").filter(|_| kept.kind() == RESPONSE)?;
-                    Some((place + 1, id.to_owned()))
-                }),
+            History::Stored => {
+                let mut last = messages.iter().enumerate().rev();
+                last.find_map(|(place, message)| Some((place + 1, id(message)?)))
+            }
             History::Whole => None,
         };
         let begin = stored.as_ref().map_or(0, |(place, _)| *place);
-        let pictures = self.pictures();
         let mut items = Vec::new();
         for message in &messages[begin..] {
             match message.role {
-                Role::Assistant => self.put_answer(message, &pictures, &mut items),
+                Role::Assistant => self.put_answer(message, &mut items),
                 Role::Tool => items.extend(message.tool_results().map(resulted)),
                 Role::System => items.push(said("system", message)),
                 Role::User => items.push(said("user", message)),
@@ -149,73 +158,51 @@ impl Body<'_> {
         (Value::Array(items), stored.map(|(_, id)| id))
     }
 
-    /// What a part keeps of this server's.
-    fn kept(&self, part: &Part) -> Option<Kept> {
-        Kept::read(part).filter(|kept| kept.host == self.host)
-    }
-
-    /// The pictures that the server made, by the ids of their items.
-    fn pictures(&self) -> HashMap<String, String> {
-        let mut pictures = HashMap::new();
-        for message in self.request.conversation.messages() {
-            for pair in message.parts.windows(2) {
-                let [kept, Part::Data(data)] = pair else {
-                    continue;
-                };
-                if let (Some(kept), DataSource::Base64(bytes)) = (self.kept(kept), &data.source)
-                    && let Some(id) = kept.word("id")
-                {
-                    pictures.insert(id.to_owned(), bytes.clone());
-                }
-            }
-        }
-        pictures
-    }
-
     /// A message of the model: each item that it was, in its order.
-    fn put_answer(
-        &self,
-        message: &Message,
-        pictures: &HashMap<String, String>,
-        items: &mut Vec<Value>,
-    ) {
-        // The fields of the message or call in the next part.
-        let mut fields: Option<Map<String, Value>> = None;
-        for part in &message.parts {
+    fn put_answer(&self, message: &Message, items: &mut Vec<Value>) {
+        let parts = &message.parts;
+        for (place, part) in parts.iter().enumerate() {
+            let next = parts.get(place + 1);
+            let own = next.and_then(|next| match Kept::of(next, self.server)? {
+                Kept::Fields(own) => Some(own.clone()),
+                Kept::Item(_) => None,
+            });
             match part {
-                Part::Reasoning(_) => {
-                    let Some(kept) = self.kept(part) else {
-                        continue;
-                    };
-                    match kept.kind() {
-                        RESPONSE => {}
-                        "message" | "function_call" => fields = Some(kept.item),
-                        "image_generation_call" => {
-                            items.extend(pictured(kept, pictures));
-                        }
-                        _ => items.push(Value::Object(kept.item)),
+                // Reasoning of others could not be read.
+                Part::Reasoning(_) => items.extend(own.map(Value::Object)),
+                Part::Text(text) => items.push(answered(own, text.trim_start_matches('\n'))),
+                Part::ToolCall(call) => items.push(called(own, call)),
+                Part::Data(data) => {
+                    let before = place.checked_sub(1).map(|before| &parts[before]);
+                    let made = before.and_then(|before| Kept::of(before, self.server));
+                    if made.is_none() {
+                        items.push(answered(None, &in_words(data)));
                     }
                 }
-                Part::Text(text) => {
-                    let own = fields.take().filter(|own| own["type"] == "message");
-                    items.push(answered(own, text.trim_start_matches('\n')));
+                _ => {
+                    if let Some(Kept::Item(item)) = Kept::of(part, self.server) {
+                        items.push(whole(item, next));
+                    }
                 }
-                Part::ToolCall(call) => {
-                    let own = fields.take().filter(|own| own["type"] == "function_call");
-                    items.push(called(own, call));
-                }
-                _ => {}
             }
         }
     }
 }
 
-/// A picture that the server made, with its bytes.
-fn pictured(kept: Kept, pictures: &HashMap<String, String>) -> Option<Value> {
-    let picture = pictures.get(kept.word("id")?)?;
-    let mut item = kept.item;
-    item.insert("result".to_owned(), json!(picture));
-    Some(Value::Object(item))
+/// An item of the server's own; a picture that it made has its bytes in the next part.
+fn whole(item: &Map<String, Value>, next: Option<&Part>) -> Value {
+    let mut item = item.clone();
+    if let Some(Part::Data(Data {
+        source: DataSource::Base64(bytes),
+        ..
+    })) = next
+        && item
+            .get("type")
+            .is_some_and(|kind| kind == "image_generation_call")
+    {
+        item.insert("result".to_owned(), json!(bytes));
+    }
+    Value::Object(item)
 }
 
 /// A text of the model, with the fields by which the server knows it.
