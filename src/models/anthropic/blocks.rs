@@ -124,8 +124,9 @@ impl Block {
                 block: Value::Object(block),
                 ..
             } => {
+                let known = ["type", "text", "thinking", "signature", "partial_json"];
                 let fields = delta.as_object().into_iter().flatten();
-                for (name, value) in fields.filter(|(name, _)| *name != "type") {
+                for (name, value) in fields.filter(|(name, _)| !known.contains(&name.as_str())) {
                     match (block.get_mut(name), value) {
                         (Some(Value::String(text)), Value::String(more)) => text.push_str(more),
                         (_, value) => drop(block.insert(name.clone(), value.clone())),
