@@ -27,9 +27,11 @@ const SHARE: u32 = 8;
 /// Distances below this are none.
 const SHORTEST: Duration = Duration::from_millis(2);
 
-/// The paces of the process, by server and model.
-static PACES: LazyLock<Mutex<HashMap<(String, String), Weak<Pace>>>> =
-    LazyLock::new(Mutex::default);
+/// Paces by server and model.
+type Paces = HashMap<(String, String), Weak<Pace>>;
+
+/// The paces of the process.
+static PACES: LazyLock<Mutex<Paces>> = LazyLock::new(Mutex::default);
 
 /// The pace of one model.
 #[derive(Debug, Default)]

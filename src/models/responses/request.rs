@@ -87,8 +87,9 @@ impl Body<'_> {
 
     fn wants_reasoning(&self) -> bool {
         let by_name = || {
-            let reasons = |family: &&str| self.settings.model.starts_with(family);
-            self.is_openai && !UNREASONING.iter().any(|family| reasons(&family))
+            let model = &self.settings.model;
+            let begins = |family: &&str| model.starts_with(family);
+            self.is_openai && !UNREASONING.iter().any(begins)
         };
         self.settings.history == History::Whole
             && self.settings.encrypted_reasoning.unwrap_or_else(by_name)
