@@ -132,6 +132,9 @@ pub(super) struct Doctor {
     /// Ask no model anything
     #[arg(long)]
     pub(super) offline: bool,
+    /// Try what each model can do: tools, schemas, pictures, streams
+    #[arg(long = "try", conflicts_with = "offline")]
+    pub(super) tries: bool,
     #[command(flatten)]
     pub(super) model: ModelArguments,
     #[command(flatten)]

@@ -125,3 +125,26 @@ fn a_file_in_a_chat_goes_with_the_next_text_only() {
     assert_eq!(second[0]["content"], first, "the conversation keeps it");
     assert_eq!(second[2]["content"], "And now?");
 }
+
+#[test]
+fn the_doctor_tries_what_a_model_can_do() {
+    let (address, received) = server();
+    let desk = desk(&address);
+    let out = desk.run(&["doctor", "team.yaml", "--try"]).exits(0).out;
+    for told in [
+        "tools: no call came, but \"A lamp.\"",
+        "answers: no JSON that fits, but \"A lamp.\"",
+        "images: it took a red picture for \"A lamp.\"",
+        "streams: yes",
+    ] {
+        assert!(out.contains(told), "{told} is missing in\n{out}");
+    }
+    let asked: Vec<Value> = received.try_iter().collect();
+    assert_eq!(asked.len(), 5);
+    assert_eq!(asked[1]["tools"][0]["function"]["name"], "ready");
+    assert_eq!(asked[2]["response_format"]["type"], "json_schema");
+    assert_eq!(asked[3]["messages"][0]["content"][1]["type"], "image_url");
+    assert_eq!(asked[4]["stream"], true);
+    desk.run(&["doctor", "team.yaml"]).exits(0);
+    assert_eq!(received.try_iter().count(), 1);
+}

@@ -10,6 +10,7 @@ use ghostlight_actors::{
     vocabulary::{Message, ModelRequest},
 };
 
+use super::trying::{self, Ability};
 use crate::{
     cli::{
         default_model,
@@ -48,7 +49,7 @@ pub(super) async fn doctor(arguments: Arguments, registry: Registry) -> Result<E
         }
     };
     match default_model::define(&mut team, &registry, &arguments.model) {
-        Ok(()) => doctor.models(&team, registry, arguments.offline).await?,
+        Ok(()) => doctor.models(&team, registry, &arguments).await?,
         Err(failure) => doctor.says("model", Err(failure.to_string()))?,
     }
     doctor.store(&arguments).await?;
@@ -100,7 +101,7 @@ impl Doctor {
         &mut self,
         team: &TeamSpec,
         registry: Registry,
-        offline: bool,
+        arguments: &Arguments,
     ) -> Result<(), Failure> {
         let mut only = TeamSpec::new(AgentSpec::new("doctor"));
         only.models.clone_from(&team.models);
@@ -113,7 +114,7 @@ impl Doctor {
         for (name, model) in models {
             let about = model.description();
             let what = format!("model {name}");
-            if offline {
+            if arguments.offline {
                 self.says(&what, Ok(format!("{about}, not asked")))?;
                 continue;
             }
@@ -135,7 +136,15 @@ impl Doctor {
                     PATIENCE.as_secs()
                 )),
             };
+            let answers = found.is_ok();
             self.says(&what, found)?;
+            for ability in Ability::ALL
+                .into_iter()
+                .filter(|_| arguments.tries && answers)
+            {
+                let found = trying::tried(model, ability).await;
+                super::print(&format!("    {}", plain_text::plain(&found)))?;
+            }
         }
         Ok(())
     }

@@ -41,6 +41,7 @@ mod show;
 mod standard_streams;
 mod steer;
 mod team_file;
+mod trying;
 
 use std::{
     io::{self, Write as _},

@@ -138,9 +138,13 @@ impl Answer {
             if text.is_empty() && signature.is_none() {
                 return;
             }
-            let (kind, delta): (fn(String) -> Kind, fn(String) -> Delta) = match is_thought {
-                true => (Kind::Thought, Delta::Reasoning),
-                false => (Kind::Text, Delta::Text),
+            let kind = |text: String| match is_thought {
+                true => Kind::Thought(text),
+                false => Kind::Text(text),
+            };
+            let delta = |text: String| match is_thought {
+                true => Delta::Reasoning(text),
+                false => Delta::Text(text),
             };
             if !text.is_empty() {
                 show(delta(text.to_owned()));

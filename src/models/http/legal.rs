@@ -40,12 +40,6 @@ enum Characters {
 }
 
 impl CallIds {
-    /// OpenAI's. Some models of other servers (Kimi) know their calls by ids of their own form, so any character stays.
-    #[cfg(feature = "openai")]
-    pub(in crate::models) const OPENAI: Self = Self {
-        length: (1, 40),
-        characters: Characters::Any,
-    };
     /// Those of OpenAI's Responses.
     #[cfg(feature = "openai")]
     pub(in crate::models) const RESPONSES: Self = Self {
@@ -65,7 +59,8 @@ impl CallIds {
         characters: Characters::Any,
     };
 
-    /// Ids of at most so many bytes.
+    /// Ids of at most so many bytes, or of exactly so many letters and digits. Some models know their calls by ids of their
+    /// own form (Kimi), so where nothing else is known any character stays.
     #[cfg(feature = "openai")]
     pub(in crate::models) fn of(longest: usize, plain: bool, exact: bool) -> Self {
         let (shortest, characters) = match (exact, plain) {
@@ -373,7 +368,7 @@ mod tests {
 
     #[test]
     fn mistral_gets_ids_of_nine_letters_and_digits() {
-        let sent = |id: &str| CallIds::MISTRAL.sent(id).into_owned();
+        let sent = |id: &str| CallIds::of(9, true, true).sent(id).into_owned();
         assert_eq!(sent("D681PevKs"), "D681PevKs");
         for id in ["", "call_0", "call_1", "toolu_01ABC", "a-b_c.d:e"] {
             let new = sent(id);

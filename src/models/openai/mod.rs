@@ -372,6 +372,7 @@ mod tests {
                 request: &request,
                 settings: &settings,
                 profile: &profile,
+                server: &reasoning::Server::default(),
                 encoded: &EncodedTools::default(),
             };
             serde_json::to_value(&body).unwrap()["stop"].is_array()

@@ -54,8 +54,8 @@ impl Body<'_> {
         }
         let extra = || settings.extra.iter().chain(&request.settings.extra);
         // Further tools stand beside the request's own.
-        let further = extra().filter(|(name, value)| *name == "tools" && value.is_array());
-        let further = further.map(|(_, tools)| tools).last();
+        let mut further = extra().filter(|(name, value)| *name == "tools" && value.is_array());
+        let further = further.next_back().map(|(_, tools)| tools);
         self.put_tools(&mut put, further);
         let sampling = &request.settings;
         put("max_output_tokens", json!(sampling.max_tokens));
