@@ -2,17 +2,29 @@
 
 use std::{num::NonZeroUsize, path::PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::{
     arguments::{ShowArguments, StoreArguments},
     default_model::ModelArguments,
+    eval_export_arguments::EvalExport,
 };
 
+/// What is done with evaluations besides carrying them out.
+#[derive(Debug, Subcommand)]
+pub(super) enum EvalAct {
+    /// Write what was recorded as rows for trainers
+    Export(EvalExport),
+}
+
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct Eval {
+    #[command(subcommand)]
+    pub(super) act: Option<EvalAct>,
     /// The file of the evaluation
-    pub(super) file: PathBuf,
+    #[arg(required = true)]
+    pub(super) file: Option<PathBuf>,
     /// Say what would be tried, and try nothing
     #[arg(long)]
     pub(super) dry_run: bool,

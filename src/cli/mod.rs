@@ -12,6 +12,8 @@ mod echo;
 mod env_file;
 #[cfg(feature = "evals")]
 mod eval_arguments;
+#[cfg(feature = "evals")]
+mod eval_export_arguments;
 mod exit;
 mod follow;
 mod interrupt;

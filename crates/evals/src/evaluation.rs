@@ -1,5 +1,7 @@
 //! Carrying out an evaluation: each cell is a turn of its variant's team.
 
+mod recorded;
+
 use std::sync::Mutex;
 
 use futures_util::{StreamExt as _, stream};

@@ -7,6 +7,7 @@ mod report;
 pub mod scorers;
 pub mod statistics;
 pub mod suite;
+pub mod trajectory;
 
 pub use self::{
     cell::{Cell, CellResult},

@@ -1,5 +1,7 @@
 //! `ghostlight eval`.
 
+mod export;
+
 use std::{
     cell::Cell,
     io::{self, IsTerminal as _, Write as _},
@@ -14,8 +16,8 @@ use ghostlight_actors::{
 
 use crate::{
     cli::{
-        default_model,
-        eval_arguments::Eval,
+        default_model::{self, ModelArguments},
+        eval_arguments::{Eval, EvalAct},
         exit::{Exit, Failure},
         interrupt::Interrupt,
         keeping::Keeping,
@@ -32,11 +34,16 @@ use crate::{
 const MAX_BYTES: u64 = 4 << 20;
 
 pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Failure> {
-    let mut suite = read(&arguments.file)?;
+    let arguments = match arguments.act {
+        Some(EvalAct::Export(arguments)) => return export::export(arguments, registry).await,
+        None => arguments,
+    };
+    let path = arguments.file.clone().unwrap_or_default();
+    let mut suite = read(&path)?;
     if let Some(concurrency) = arguments.concurrency {
         suite.concurrency = concurrency;
     }
-    let folder = arguments.file.parent().unwrap_or(Path::new("")).to_owned();
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     let samples = samples(&suite, &folder, &arguments)?;
     let mut file = config::load(folder.join(&suite.team))?;
     default_model::define(file.spec_mut(), &registry, &arguments.model)?;
@@ -68,6 +75,20 @@ pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Fa
         Err(failure) => Err(failure),
     };
     super::stop(&system, &mut interrupt, result).await
+}
+
+/// The evaluation in a file, with all of its samples.
+fn evaluation(
+    path: &Path,
+    registry: &Registry,
+    model: &ModelArguments,
+) -> Result<Evaluation, Failure> {
+    let suite = read(path)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let found = load(&suite.data, folder).map_err(usage)?;
+    let mut file = config::load(folder.join(&suite.team))?;
+    default_model::define(file.spec_mut(), registry, model)?;
+    Evaluation::new(suite, file.spec(), found.samples).map_err(usage)
 }
 
 fn read(path: &Path) -> Result<SuiteSpec, Failure> {
