@@ -1,5 +1,6 @@
 //! What an evaluation says: rates with their intervals, comparisons, and whether its gate passes.
 
+mod html;
 mod junit;
 mod text;
 
@@ -164,6 +165,11 @@ impl Report {
     /// The report as Markdown, for a comment on a change.
     pub fn markdown(&self) -> String {
         text::markdown(self)
+    }
+
+    /// The report as one HTML file with plots and a list of cells, which fetches nothing and needs no server.
+    pub fn html(&self) -> String {
+        html::write(self)
     }
 
     /// The report in the form of JUnit, for a build server: a test case for each cell.

@@ -62,7 +62,7 @@ fn cell_text(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-fn table(report: &Report) -> Vec<Vec<String>> {
+pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
     let mut head = vec![String::from("variant"), String::from("success")];
     let scorers: Vec<&String> = report
         .variants

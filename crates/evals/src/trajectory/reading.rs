@@ -100,7 +100,9 @@ impl Episode {
             return;
         };
         let is_continued = whole.iter().zip(before).all(|(a, b)| a == b);
-        if !is_continued || rest.is_empty() {
+        // A function that returns its answer alone does not tell how it came to it.
+        let is_answer_alone = rest.len() <= 1 && self.said.len() > rest.len();
+        if !is_continued || is_answer_alone {
             return;
         }
         let mut known = std::mem::take(&mut self.said).into_iter().peekable();
@@ -414,6 +416,8 @@ impl<'a> Definitions<'a> {
             .map(|call| call.model.clone())
             .filter(|model| !model.is_empty());
         let before = leg.before.iter().cloned().map(Said::new);
+        let given = run.start.tools.iter();
+        let given = given.filter(|tool| agent.offered.get(&tool.name).is_none());
         Ok(Episode {
             run: run.id,
             agent: leg.agent.clone(),
@@ -421,12 +425,7 @@ impl<'a> Definitions<'a> {
                 .or_else(|| leg.model.clone())
                 .unwrap_or_else(|| agent.model.clone()),
             instructions: agent.instructions.to_string(),
-            tools: agent
-                .offered
-                .iter()
-                .chain(&run.start.tools)
-                .cloned()
-                .collect(),
+            tools: agent.offered.iter().chain(given).cloned().collect(),
             before: earlier.iter().cloned().chain(before).collect(),
             earlier: earlier.len(),
             said,
