@@ -1,0 +1,5 @@
+//! Checkers of benchmarks: their verdicts are those of the official ones, quirks included.
+
+pub(crate) mod bfcl;
+mod python;
+pub(crate) mod questions;

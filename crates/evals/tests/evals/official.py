@@ -1,0 +1,167 @@
+"""Writes verdicts of the official checkers of BFCL and GAIA, one JSON object a line, for the test in `official.rs`.
+
+    python official.py BFCL_FOLDER INSPECT_FOLDER > verdicts.jsonl
+
+The folders hold the unpacked wheels of `bfcl-eval` 2026.3.23 and `inspect-evals` 0.26.0. Nothing else is needed: what
+they import from servers' libraries is replaced.
+"""
+
+import copy
+import importlib.util
+import json
+import pathlib
+import random
+import re
+import string
+import sys
+import types
+
+bfcl, inspect = (pathlib.Path(folder) for folder in sys.argv[1:3])
+draw = random.Random(7)
+
+
+def write(**row):
+    print(json.dumps(row))
+
+
+# The checker asks of a model only whether its names have underscores in the place of dots.
+stub = types.ModuleType("bfcl_eval.constants.model_config")
+stub.MODEL_CONFIG_MAPPING = {"x": types.SimpleNamespace(underscore_to_dot=False)}
+sys.path.insert(0, str(bfcl))
+sys.modules["bfcl_eval.constants.model_config"] = stub
+from bfcl_eval.constants.enums import Language  # noqa: E402
+from bfcl_eval.eval_checker.ast_eval.ast_checker import ast_checker  # noqa: E402
+
+
+def first(values):
+    """A possible value as a model would give it."""
+    for value in values:
+        if value == "":
+            continue
+        if isinstance(value, dict):
+            found = {}
+            for name, possible in value.items():
+                if isinstance(possible, list):
+                    chosen = [one for one in possible if one != ""]
+                    if chosen:
+                        found[name] = chosen[0]
+                else:
+                    found[name] = possible
+            return found
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            return [first([one]) for one in value]
+        return value
+    return None
+
+
+def gold(truth):
+    calls = []
+    for answer in truth:
+        ((name, possible),) = answer.items()
+        arguments = {}
+        for parameter, values in possible.items():
+            value = first(values)
+            if value is not None:
+                arguments[parameter] = value
+        calls.append({name: arguments})
+    return calls
+
+
+def changed(value):
+    """The same value, changed a little or much."""
+    kinds = [str(value), [value], {"k": value}, None, True]
+    if isinstance(value, bool):
+        kinds += [not value, int(value)]
+    elif isinstance(value, int):
+        kinds += [value + 1, float(value), float(value) + 0.5]
+    elif isinstance(value, float):
+        kinds += [value + 1, int(value)]
+    elif isinstance(value, str):
+        kinds += [value.upper(), value + ".", value.replace(" ", "_"), value + "x", value.replace("'", '"'), ""]
+    elif isinstance(value, list):
+        kinds += [list(reversed(value)), value[:-1], value + value, []]
+        kinds += [[changed(one) for one in value], [str(one) for one in value]]
+        kinds += [[float(one) if type(one) is int else one for one in value]]
+    elif isinstance(value, dict):
+        kinds += [{**value, "extra": 1}, dict(list(value.items())[:-1])]
+        kinds += [{name: changed(one) for name, one in value.items()}]
+    return draw.choice(kinds)
+
+
+def mutated(calls):
+    calls = copy.deepcopy(calls)
+    how = draw.randrange(7)
+    if how == 0 or not calls:
+        draw.shuffle(calls)
+        return calls[:-1] if draw.random() < 0.5 else calls
+    if how == 1:
+        return calls + [draw.choice(calls)]
+    place = draw.randrange(len(calls))
+    ((name, arguments),) = calls[place].items()
+    if how == 2:
+        calls[place] = {name + "s": arguments}
+    elif how == 3 and arguments:
+        arguments.pop(draw.choice(list(arguments)))
+    elif how == 4:
+        arguments["surplus"] = 1
+    elif arguments:
+        parameter = draw.choice(list(arguments))
+        arguments[parameter] = changed(arguments[parameter])
+    return calls
+
+
+data = bfcl / "bfcl_eval" / "data"
+for questions in sorted(data.glob("BFCL_v4_*.json")):
+    category = questions.stem.removeprefix("BFCL_v4_")
+    answers = data / "possible_answer" / questions.name
+    is_single = not re.search("multi_turn|java|memory|web_search|format", category)
+    if not answers.exists() or not is_single:
+        continue
+    truths = {row["id"]: row["ground_truth"] for row in map(json.loads, answers.open())}
+    for entry in map(json.loads, questions.open()):
+        truth = truths[entry["id"]]
+        right = gold(truth)
+        for calls in [right] + [mutated(right) for _ in range(9)]:
+            try:
+                found = ast_checker(entry["function"], calls, truth, Language.PYTHON, category, "x")
+                verdict = bool(found["valid"])
+            except Exception:
+                # What the checker cannot read is no possible answer.
+                verdict = False
+            write(kind="bfcl", id=entry["id"], category=category, functions=entry["function"],
+                  expected=truth, calls=calls, verdict=verdict)
+
+# The scorer of GAIA is the official one; the library around it is not needed.
+for name in ["inspect_ai", "inspect_ai.scorer", "inspect_ai.solver"]:
+    module = types.ModuleType(name)
+    module.__getattr__ = lambda attribute: lambda *a, **k: (lambda function: function)
+    sys.modules[name] = module
+place = inspect / "inspect_evals" / "gaia" / "scorer.py"
+spec = importlib.util.spec_from_file_location("gaia_scorer_file", place)
+gaia = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(gaia)
+
+words = ["seagull", "sea gull", "Paris", "a", "b", "Ünal", "ΣΑΣ", "İ", "ß", "it's", "e-mail", "U.S.", "inf", "nan",
+         "1", "2", "17", "1.0", "1e3", "1_000", "$5", "5%", "1,000", "1000", " ", "", "٣", "x\x1c", "\u00a0y", "½"]
+joints = ["", " ", ",", ", ", ";", "; ", ".", "-", "$", "%", "\n", "\t", "\u2003"]
+
+
+def text():
+    parts = [draw.choice(words)]
+    for _ in range(draw.randrange(4)):
+        parts += [draw.choice(joints), draw.choice(words)]
+    return "".join(parts)
+
+
+for _ in range(12_000):
+    expected = text()
+    answer = text()
+    if draw.random() < 0.6:
+        # Something near to the expected answer.
+        answer = draw.choice([
+            expected, expected.upper(), expected.replace(",", ";"), expected.replace(" ", ""), expected + ".",
+            "".join(c for c in expected if c not in string.punctuation), "$" + expected, expected + "%",
+            ", ".join(reversed(expected.split(","))), "about " + expected,
+        ])
+    verdict, _why = gaia.question_scorer(answer, expected)
+    write(kind="gaia", expected=expected, answer=answer, verdict=bool(verdict))
