@@ -1,0 +1,128 @@
+//! Forks of recorded runs have one beginning, which is not done again, and a difference that was planted is seen.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    actor::System,
+    contract::InMemoryStore,
+    definition::{AgentSpec, TeamSpec},
+    run::{BehaviorHandle, Registry, RunContext, Team},
+    testing::{EffectLog, ScriptedModel},
+    vocabulary::{
+        AgentError, Effect, Message, ModelRequest, ModelResponse, Outcome, ToolCall, ToolDefinition,
+    },
+};
+use ghostlight_evals::{
+    Evaluation, Forked, Report,
+    suite::{Sample, SuiteSpec},
+};
+use serde_json::json;
+
+/// Looks once and answers "yes"; whoever is told to doubt answers "no".
+fn model() -> ScriptedModel {
+    ScriptedModel::from_fn(|request: &ModelRequest, _| {
+        let last = request.conversation.last().unwrap();
+        if last.tool_results().next().is_none() && !last.content().contains("at once") {
+            let call = ToolCall::new("c1", "look", json!({}));
+            return Ok(ModelResponse::tool_calls([call]));
+        }
+        let doubts = request.instructions.contains("Doubt.");
+        Ok(ModelResponse::text(if doubts { "no" } else { "yes" }))
+    })
+}
+
+async fn works(cx: RunContext) -> Result<Outcome, AgentError> {
+    let mut conversation = cx.conversation();
+    loop {
+        let response = cx.model(cx.model_request(conversation.clone())).await?;
+        conversation.push(response.message.clone());
+        let calls = response.calls();
+        if calls.is_empty() {
+            return Ok(Outcome::answer(response.content()));
+        }
+        conversation.push(Message::results(cx.tools(calls).await?));
+    }
+}
+
+fn evaluation() -> Evaluation {
+    let mut agent = AgentSpec::new("desk");
+    agent.model = Some(String::from("model"));
+    agent.tools = vec![String::from("look")];
+    agent.behavior = serde_json::from_value(json!("works")).unwrap();
+    let suite: SuiteSpec = serde_json::from_value(json!({
+        "evaluation": "desk", "team": "desk.yaml", "data": [], "repeat": 3,
+        "variants": { "base": {}, "doubting": { "agent": { "instructions": "Doubt." } } },
+        "scorers": [{ "answer": { "expected": "yes" } }],
+    }))
+    .unwrap();
+    let mut samples: Vec<Sample> = (1..=4)
+        .map(|number| Sample::new(format!("s{number}"), format!("is {number} so?")))
+        .collect();
+    samples.push(Sample::new("quick", "is it so, at once?"));
+    Evaluation::new(suite, &TeamSpec::new(agent), samples).unwrap()
+}
+
+/// Evaluates or forks, and tells how often the model was asked.
+async fn forked(
+    store: &InMemoryStore,
+    log: &EffectLog,
+    evaluation: &Evaluation,
+    steps: Option<u32>,
+) -> (Forked, usize) {
+    let model = model();
+    let mut builder = System::builder(store.another_process()).recover(false);
+    for spec in evaluation.teams().cloned() {
+        let look = ToolDefinition::new("look", "Looks.").effect(Effect::Once);
+        let registry = Registry::new()
+            .model("model", model.clone().into())
+            .tool(log.tool(look, Duration::ZERO))
+            .behavior("works", |_| Ok(BehaviorHandle::from_fn(works)));
+        builder = builder.team(Team { spec, registry });
+    }
+    let system = builder.start().await.unwrap();
+    let forked = match steps {
+        Some(steps) => evaluation.fork(&system, steps, |_| {}).await.unwrap(),
+        None => {
+            evaluation.run(&system, |_| {}).await.unwrap();
+            Forked::default()
+        }
+    };
+    system.stop().await.unwrap();
+    (forked, model.seen().len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_done_before_the_cut_is_not_done_again() {
+    let (store, log, evaluation) = (InMemoryStore::new(), EffectLog::new(), evaluation());
+    forked(&store, &log, &evaluation, None).await;
+    let looked = log.count("look");
+    assert_eq!(looked, 4 * 3 * 2);
+    let (done, asked) = forked(&store, &log, &evaluation, Some(1)).await;
+    // Each side goes on from the one beginning that the first variant has, with the answer alone.
+    assert_eq!(done.cells.len(), 4 * 3 * 2);
+    assert_eq!(done.left_out, ["quick"]);
+    assert_eq!((asked, log.count("look")), (4 * 3 * 2, looked));
+    let report = Report::new(&evaluation, done.cells);
+    let success: Vec<f64> = report
+        .variants
+        .iter()
+        .map(|variant| variant.success.unwrap().estimate)
+        .collect();
+    assert_eq!(success, [1.0, 0.0]);
+    assert_eq!(report.comparisons[0].verdict.as_str(), "worse");
+    let runs: std::collections::BTreeSet<_> =
+        report.cells.iter().map(|cell| cell.runs[0]).collect();
+    assert_eq!(runs.len(), report.cells.len());
+
+    // Once more is the same, and costs nothing.
+    let (again, asked) = forked(&store, &log, &evaluation, Some(1)).await;
+    assert_eq!(asked, 0);
+    let before: Vec<_> = report.cells.iter().map(|cell| &cell.result).collect();
+    let after: Vec<_> = again.cells.iter().map(|cell| &cell.result).collect();
+    assert_eq!(before, after);
+
+    // From the start everything is done anew, also by those that need one step.
+    let (whole, asked) = forked(&store, &log, &evaluation, Some(0)).await;
+    assert_eq!((whole.cells.len(), asked), (5 * 3 * 2, (4 * 2 + 1) * 3 * 2));
+    assert_eq!(log.count("look"), 2 * looked);
+}

@@ -1,0 +1,53 @@
+//! `ghostlight eval fork`.
+
+use ghostlight_actors::run::Registry;
+
+use crate::{
+    cli::{
+        commands::{note, stop},
+        eval_fork_arguments::EvalFork,
+        exit::{Exit, Failure},
+        interrupt::Interrupt,
+        keeping::Keeping,
+    },
+    evals::{Report, suite::Wanted},
+};
+
+/// Lets the recorded runs of an evaluation go on from one point in each of its variants, and compares them.
+pub(super) async fn fork(arguments: EvalFork, registry: Registry) -> Result<Exit, Failure> {
+    let wanted = Wanted::new().only(arguments.only.as_deref().unwrap_or_default());
+    let (file, store) = (&arguments.file, &arguments.store);
+    let evaluation = super::evaluation(file, &wanted, store, &registry).await?;
+    let keeping = Keeping::open_to_change(store).await?;
+    let system = super::start(&keeping, evaluation.teams().cloned(), &registry).await?;
+    let mut interrupt = Interrupt::new()?;
+    let forked = tokio::select! {
+        forked = evaluation.fork(&system, arguments.steps, |_| {}) => forked.map(Some),
+        () = interrupt.fired() => Ok(None),
+    };
+    let result = match forked {
+        Ok(Some(forked)) => {
+            if !forked.left_out.is_empty() {
+                note(&format!(
+                    "left out, since no run of so many steps is recorded: {}",
+                    forked.left_out.join(", ")
+                ));
+            }
+            match forked.cells.is_empty() {
+                true => Err(Failure::Usage(String::from(
+                    "there is nothing to fork: carry the evaluation out first, or keep fewer --steps",
+                ))),
+                false => {
+                    let report = Report::new(&evaluation, forked.cells);
+                    super::print_report(&report, arguments.html.as_deref(), arguments.show.json)
+                }
+            }
+        }
+        Ok(None) => {
+            note("interrupted: the same command goes on with the forks that are not recorded yet");
+            Ok(Exit::Interrupted)
+        }
+        Err(error) => Err(error.into()),
+    };
+    stop(&system, &mut interrupt, result).await
+}
