@@ -7,14 +7,20 @@ use clap::{Args, Subcommand};
 use super::{
     arguments::{ShowArguments, StoreArguments},
     default_model::ModelArguments,
+    eval_add_arguments::EvalAdd,
     eval_export_arguments::EvalExport,
+    eval_fork_arguments::EvalFork,
 };
 
 /// What is done with evaluations besides carrying them out.
 #[derive(Debug, Subcommand)]
 pub(super) enum EvalAct {
+    /// Add a recorded run to a file of samples
+    Add(EvalAdd),
     /// Write what was recorded as rows for trainers
     Export(EvalExport),
+    /// Let recorded runs go on from one point in each variant, and compare them
+    Fork(EvalFork),
 }
 
 #[derive(Debug, Args)]
@@ -43,6 +49,9 @@ pub(super) struct Eval {
     /// Write the report as Markdown, too
     #[arg(long, value_name = "FILE")]
     pub(super) markdown: Option<PathBuf>,
+    /// Write the report as one HTML file with plots and a list of cells, too
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
     /// Write a test case for each cell in the form of JUnit, too
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,

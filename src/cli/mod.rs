@@ -11,9 +11,13 @@ mod document_arguments;
 mod echo;
 mod env_file;
 #[cfg(feature = "evals")]
+mod eval_add_arguments;
+#[cfg(feature = "evals")]
 mod eval_arguments;
 #[cfg(feature = "evals")]
 mod eval_export_arguments;
+#[cfg(feature = "evals")]
+mod eval_fork_arguments;
 mod exit;
 mod follow;
 mod interrupt;

@@ -14,6 +14,8 @@ mod crashes;
 mod editors;
 #[cfg(feature = "evals")]
 mod evaluating;
+#[cfg(feature = "evals")]
+mod evaluation_data;
 #[cfg(all(unix, feature = "postgres", feature = "server"))]
 mod failing_over;
 mod files;

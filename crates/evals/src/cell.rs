@@ -106,7 +106,12 @@ impl Cell {
 pub(crate) fn key(evaluation: &str, team: &TeamSpec, sample: &Sample, repeat: u32) -> String {
     let definition = serde_json::to_vec(team).unwrap_or_default();
     let texts = serde_json::to_vec(&sample.texts()).unwrap_or_default();
-    let digest = Digest::of_parts(&[&definition, &texts]);
+    let mut parts: Vec<&[u8]> = vec![&definition, &texts];
+    let tools = serde_json::to_vec(&sample.tools).unwrap_or_default();
+    if !sample.tools.is_empty() {
+        parts.push(&tools);
+    }
+    let digest = Digest::of_parts(&parts);
     format!(
         "{evaluation}/{}/{repeat}/{:016x}",
         sample.id,

@@ -1,5 +1,6 @@
 //! Carrying out an evaluation: each cell is a turn of its variant's team.
 
+mod forks;
 mod recorded;
 
 use std::sync::Mutex;
@@ -10,7 +11,9 @@ use ghostlight_actors::{
     contract::RunStatus,
     definition::TeamSpec,
     session::Turn,
-    vocabulary::{AgentError, ErrorKind, OperationError, QuestionKind, RunId, Spent},
+    vocabulary::{
+        AgentError, Effect, ErrorKind, OperationError, QuestionKind, RunId, Spent, ToolDefinition,
+    },
 };
 use serde_json::Value;
 
@@ -18,8 +21,12 @@ use crate::{
     cell::{self, Cell, CellResult},
     recording::{End, Recording},
     scorers::{Scorer, ScorerFault, scorers_of},
-    suite::{Sample, SuiteBudget, SuiteFault, SuiteSpec, VariantFault, WhenAsked, team_of},
+    suite::{
+        OfferedTool, Sample, SuiteBudget, SuiteFault, SuiteSpec, VariantFault, WhenAsked, team_of,
+    },
 };
+
+pub use self::forks::Forked;
 
 /// How often a cell whose server failed is tried anew, over all times that the evaluation is started.
 const ATTEMPTS: u32 = 5;
@@ -231,7 +238,11 @@ impl Evaluation {
         for (number, text) in place.sample.texts().into_iter().enumerate() {
             let id = format!("{key}#{}", number + 1);
             was_recorded &= has_ended(system, RunId::of_turn(session.id(), &id)).await?;
-            let run = session.send(Turn::text(text).id(id)).await?;
+            let mut turn = Turn::text(text).id(id);
+            for tool in &place.sample.tools {
+                turn = turn.tool(definition(tool));
+            }
+            let run = session.send(turn).await?;
             if let Some(result) = self.settle(system, &run).await? {
                 read(&run, recording).await?;
                 return Ok((result, was_recorded));
@@ -282,6 +293,12 @@ impl Evaluation {
             )));
         }
         for (asked_by, operation, question) in questions {
+            if question.kind == QuestionKind::ToolResult {
+                // The sample offered the tool, and nothing is behind it.
+                let result = Value::from("The call is recorded.");
+                system.run(asked_by).answer(operation, result).await?;
+                continue;
+            }
             let approves = match (self.suite.questions, &question.kind) {
                 (WhenAsked::Approve, QuestionKind::Approval) => true,
                 (WhenAsked::Deny, QuestionKind::Approval) => false,
@@ -302,6 +319,13 @@ struct Place<'a> {
     team: &'a TeamSpec,
     sample: &'a Sample,
     repeat: u32,
+}
+
+/// A tool that a sample offers. Nothing is behind it, so a call has no effect.
+fn definition(tool: &OfferedTool) -> ToolDefinition {
+    ToolDefinition::new(&tool.name, &tool.description)
+        .parameters(tool.parameters.clone())
+        .effect(Effect::Read)
 }
 
 /// Whether this run is in the store, with an end.

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod cell;
+mod checkers;
 mod evaluation;
 mod recording;
 mod report;
@@ -11,7 +12,7 @@ pub mod trajectory;
 
 pub use self::{
     cell::{Cell, CellResult},
-    evaluation::{Evaluation, EvaluationFault},
+    evaluation::{Evaluation, EvaluationFault, Forked},
     recording::{End, RecordedCall, Recording},
     report::{ComparisonReport, Counts, GateReport, Repeats, Report, VariantReport},
 };

@@ -1,6 +1,9 @@
 //! `ghostlight eval`.
 
+mod add;
+mod data;
 mod export;
+mod fork;
 
 use std::{
     cell::Cell,
@@ -16,6 +19,7 @@ use ghostlight_actors::{
 
 use crate::{
     cli::{
+        arguments::StoreArguments,
         default_model::{self, ModelArguments},
         eval_arguments::{Eval, EvalAct},
         exit::{Exit, Failure},
@@ -25,7 +29,7 @@ use crate::{
     config,
     evals::{
         Evaluation, Report,
-        suite::{Sample, SuiteSpec, load},
+        suite::{SuiteSpec, Wanted},
     },
     files,
 };
@@ -35,6 +39,8 @@ const MAX_BYTES: u64 = 4 << 20;
 
 pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Failure> {
     let arguments = match arguments.act {
+        Some(EvalAct::Add(arguments)) => return add::add(arguments).await,
+        Some(EvalAct::Fork(arguments)) => return fork::fork(arguments, registry).await,
         Some(EvalAct::Export(arguments)) => return export::export(arguments, registry).await,
         None => arguments,
     };
@@ -44,7 +50,11 @@ pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Fa
         suite.concurrency = concurrency;
     }
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let samples = samples(&suite, &folder, &arguments)?;
+    let wanted = Wanted::new()
+        .only(arguments.only.as_deref().unwrap_or_default())
+        .limit(arguments.limit.map(usize::from))
+        .strict(arguments.strict);
+    let samples = data::samples(&suite, &folder, &wanted, &arguments.store).await?;
     let mut file = config::load(folder.join(&suite.team))?;
     default_model::define(file.spec_mut(), &registry, &arguments.model)?;
     let model = default_model::describe(file.spec(), &registry);
@@ -77,18 +87,19 @@ pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Fa
     super::stop(&system, &mut interrupt, result).await
 }
 
-/// The evaluation in a file, with all of its samples.
-fn evaluation(
+/// The evaluation in a file, over the samples that are wanted.
+async fn evaluation(
     path: &Path,
+    wanted: &Wanted,
+    store: &StoreArguments,
     registry: &Registry,
-    model: &ModelArguments,
 ) -> Result<Evaluation, Failure> {
     let suite = read(path)?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    let found = load(&suite.data, folder).map_err(usage)?;
+    let samples = data::samples(&suite, folder, wanted, store).await?;
     let mut file = config::load(folder.join(&suite.team))?;
-    default_model::define(file.spec_mut(), registry, model)?;
-    Evaluation::new(suite, file.spec(), found.samples).map_err(usage)
+    default_model::define(file.spec_mut(), registry, &ModelArguments::default())?;
+    Evaluation::new(suite, file.spec(), samples).map_err(usage)
 }
 
 fn read(path: &Path) -> Result<SuiteSpec, Failure> {
@@ -96,26 +107,6 @@ fn read(path: &Path) -> Result<SuiteSpec, Failure> {
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     let read: Option<SuiteSpec> = config::read_settings(&text, &path.display().to_string())?;
     read.ok_or_else(|| Failure::Usage(format!("{}: the file holds no evaluation", path.display())))
-}
-
-/// The samples of the suite that the arguments choose. Lines that cannot be read are named.
-fn samples(suite: &SuiteSpec, folder: &Path, arguments: &Eval) -> Result<Vec<Sample>, Failure> {
-    let found = load(&suite.data, folder).map_err(usage)?;
-    if arguments.strict
-        && let Some(fault) = found.left_out.first()
-    {
-        return Err(usage(fault));
-    }
-    for fault in &found.left_out {
-        super::note(&format!("warning: left out: {fault}"));
-    }
-    let only = arguments.only.as_deref().unwrap_or("");
-    let chosen = found
-        .samples
-        .into_iter()
-        .filter(|sample| sample.id.contains(only));
-    let most = arguments.limit.map_or(usize::MAX, usize::from);
-    Ok(chosen.take(most).collect())
 }
 
 fn usage(fault: impl ToString) -> Failure {
@@ -160,7 +151,15 @@ fn tell(report: &Report, arguments: &Eval) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.junit {
         std::fs::write(path, report.junit()?)?;
     }
-    let text = match arguments.show.json {
+    print_report(report, arguments.html.as_deref(), arguments.show.json)
+}
+
+/// Prints the report and writes it as HTML where that is wanted.
+fn print_report(report: &Report, html: Option<&Path>, json: bool) -> Result<Exit, Failure> {
+    if let Some(path) = html {
+        std::fs::write(path, report.html())?;
+    }
+    let text = match json {
         true => serde_json::to_string_pretty(report).map_err(io::Error::other)?,
         false => report.text(),
     };

@@ -46,7 +46,7 @@ impl Evaluation {
     }
 
     /// The last attempt of a cell that has ended.
-    async fn recorded_cell(
+    pub(super) async fn recorded_cell(
         &self,
         store: &StoreHandle,
         place: &Place<'_>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Score, Scorer, ScorerFault};
-use crate::{recording::Recording, suite::Sample};
+use crate::{checkers::questions, recording::Recording, suite::Sample};
 
 /// The comparison of an answer with the expected one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +42,11 @@ pub enum AnswerForm {
     Number,
     /// JSON, which is compared field by field: the score is the share of the expected fields that are equal.
     Json,
+    /// A number, a list or a text, as GAIA's official scorer compares them. Behind `FINAL ANSWER:`, where the answer has
+    /// that.
+    Gaia,
+    /// The final number of an answer to a question of GSM8K: behind `####`, or else the last one.
+    Gsm8k,
 }
 
 pub(super) struct AnswerScorer {
@@ -112,6 +117,8 @@ impl Scorer for AnswerScorer {
             (AnswerForm::Contains, Some(expected)) => contains(answer, expected),
             (AnswerForm::Pattern, Some(expected)) => pattern(answer, expected),
             (AnswerForm::Number, Some(expected)) => number(answer, expected, self.spec.tolerance),
+            (AnswerForm::Gaia, Some(expected)) => gaia(answer, expected),
+            (AnswerForm::Gsm8k, Some(expected)) => gsm8k(answer, expected),
         }
     }
 }
@@ -203,6 +210,28 @@ fn pattern(answer: &str, expected: &Value) -> Score {
         Err(error) => Score::fail(format!(
             "the sample's `expected` is no regular expression: {error}"
         )),
+    }
+}
+
+fn gaia(answer: &str, expected: &Value) -> Score {
+    let (found, expected) = (questions::gaia_answer(answer), text_of(expected));
+    match questions::gaia(found, &expected) {
+        true => Score::pass("the answer is the expected one"),
+        false => Score::fail(format!("the answer is not {expected:?}")),
+    }
+}
+
+fn gsm8k(answer: &str, expected: &Value) -> Score {
+    let Some(wanted) = expected
+        .as_f64()
+        .or_else(|| questions::gsm8k(&text_of(expected)))
+    else {
+        return Score::fail("the sample's `expected` is no number");
+    };
+    match questions::gsm8k(answer) {
+        Some(found) if found == wanted => Score::pass(format!("the final number is {found}")),
+        Some(found) => Score::fail(format!("the final number is {found}, and not {wanted}")),
+        None => Score::fail("the answer holds no number"),
     }
 }
 

@@ -17,7 +17,8 @@ pub use self::{
     consumed::ConsumedSpec,
     effects::EffectsSpec,
 };
-use crate::{recording::Recording, suite::Sample};
+pub use crate::checkers::bfcl::BfclSpec;
+use crate::{checkers::bfcl, recording::Recording, suite::Sample};
 
 /// A scorer of a suite's file.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +33,8 @@ pub enum ScorerSpec {
     Effects(EffectsSpec),
     /// Bounds what a cell may consume.
     Consumed(ConsumedSpec),
+    /// Checks the calls of a sample of BFCL's.
+    Bfcl(BfclSpec),
 }
 
 /// A function that scores what was recorded.
@@ -114,6 +117,7 @@ pub fn scorers_of(specs: &[ScorerSpec]) -> Result<Vec<Box<dyn Scorer>>, ScorerFa
             ScorerSpec::Calls(spec) => Box::new(calls::CallsScorer::new(spec)),
             ScorerSpec::Effects(spec) => Box::new(effects::EffectsScorer::new(spec)),
             ScorerSpec::Consumed(spec) => Box::new(consumed::ConsumedScorer::new(spec)),
+            ScorerSpec::Bfcl(spec) => Box::new(bfcl::BfclScorer::new(spec)),
         };
         if scorers.iter().any(|known| known.name() == scorer.name()) {
             let (scorer, reason) = (

@@ -1,6 +1,8 @@
 //! Suites: what is evaluated, on which samples, and how it is scored.
 
 mod data;
+mod forms;
+mod runs;
 mod sample;
 mod variant;
 
@@ -10,9 +12,11 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::variant::variant_in;
 pub use self::{
-    data::{DataFault, DataSpec, Samples, load},
-    sample::Sample,
+    data::{DataFault, DataSpec, Samples, Wanted, load, load_wanted},
+    runs::{RunsSpec, of_run, of_runs},
+    sample::{OfferedTool, Sample},
     variant::{VariantFault, VariantSpec, team_of},
 };
 use crate::scorers::ScorerSpec;

@@ -25,6 +25,9 @@ pub struct Sample {
     /// The tool calls that are expected, instead of those of the scorer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<Vec<ExpectedCall>>,
+    /// Tools that the team is offered for this sample alone. A call of one is recorded and has no effect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<OfferedTool>,
     /// The cluster: samples about one thing are alike, and count for less than as many different ones. The sample's id
     /// where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,6 +38,19 @@ pub struct Sample {
     /// Anything else, which nothing reads.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+}
+
+/// A tool that a sample offers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OfferedTool {
+    /// Its name.
+    pub name: String,
+    /// What it is for, in words for the model.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub parameters: Value,
 }
 
 impl Sample {

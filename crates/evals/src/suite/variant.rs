@@ -75,6 +75,13 @@ pub fn team_of(
     Ok(spec)
 }
 
+/// The team of a variant under the name of another one, for a run of that one which goes on with it.
+pub(crate) fn variant_in(base: &TeamSpec, variant: &TeamSpec) -> TeamSpec {
+    let mut team = variant.clone();
+    team.name.clone_from(&base.name);
+    team
+}
+
 /// The agent of this name in a tree of agents.
 fn find<'a>(agent: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     if agent.get("name").and_then(Value::as_str) == Some(name) {

@@ -3,6 +3,10 @@
 
 mod data;
 mod evaluating;
+mod forking;
+mod forms;
+mod official;
 mod scoring;
 mod statistics;
+mod trajectories;
 mod variants;

@@ -15,13 +15,13 @@ use ghostlight_actors::{
 use crate::{
     cli::{
         commands::{note, plain_text},
-        default_model::ModelArguments,
         eval_export_arguments::{EvalExport, TrainingForm},
         exit::{Exit, Failure},
         keeping::Keeping,
     },
     evals::{
         Evaluation,
+        suite::Wanted,
         trajectory::{Export, ExportFault, Form, Rows, Secrets, TrajectoryFault},
     },
 };
@@ -43,16 +43,14 @@ pub(super) async fn export(arguments: EvalExport, registry: Registry) -> Result<
             return Err(Failure::Usage(message.to_owned()));
         }
         None => None,
-        Some(file) => Some(super::evaluation(
-            file,
-            &registry,
-            &ModelArguments::default(),
-        )?),
+        Some(file) => {
+            let wanted = Wanted::new().only(arguments.only.as_deref().unwrap_or_default());
+            Some(super::evaluation(file, &wanted, &arguments.store, &registry).await?)
+        }
     };
     let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let source = Source {
         evaluation,
-        only: arguments.only.unwrap_or_default(),
         runs: match arguments.runs {
             Some(names) => found(&keeping, &names).await?,
             None => Vec::new(),
@@ -119,7 +117,6 @@ async fn found(keeping: &Keeping, names: &[String]) -> Result<Vec<RunId>, Failur
 /// What is exported.
 struct Source {
     evaluation: Option<Evaluation>,
-    only: String,
     /// The runs; all of the store where there is none, and no evaluation.
     runs: Vec<RunId>,
 }
@@ -134,8 +131,7 @@ impl Source {
     ) -> Result<Told, Failure> {
         let mut told = Told::default();
         if let Some(evaluation) = &self.evaluation {
-            let samples = evaluation.samples().iter();
-            for sample in samples.filter(|sample| sample.id.contains(&self.only)) {
+            for sample in evaluation.samples() {
                 let rows = export.sample(&keeping.store, evaluation, sample).await;
                 told.write(rows.map_err(fault)?, out)?;
             }

@@ -1,0 +1,162 @@
+//! Recorded runs as samples.
+
+use std::path::PathBuf;
+
+use ghostlight_actors::{
+    actor::{SystemError, recording},
+    contract::{RunFilter, RunRow, StoreHandle},
+    safety::redact_text,
+    vocabulary::{Entry, Message, Part, RunEnd, RunId},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{DataFault, Sample};
+
+/// Recorded runs that become samples: each turn that was asked by itself, or at the end of a conversation.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct RunsSpec {
+    /// The store; the one that the evaluation is kept in, where it is left out.
+    pub store: Option<PathBuf>,
+    /// Only runs of this team.
+    pub team: Option<String>,
+    /// Only these runs, by their ids or the beginnings of them.
+    pub ids: Vec<String>,
+    /// At most so many, the latest ones.
+    pub limit: Option<usize>,
+    /// Whether the recorded answer is the expected one.
+    pub expected: bool,
+}
+
+/// How many runs are listed at once.
+const PAGE: usize = 256;
+
+/// The samples of recorded runs, the latest first, and the runs that are none. Runs of the evaluation itself are not among
+/// them, so that it is the same when it is started again.
+///
+/// # Errors
+/// What the store fails with.
+pub async fn of_runs(
+    store: &StoreHandle,
+    spec: &RunsSpec,
+    evaluation: &str,
+) -> Result<(Vec<Sample>, Vec<DataFault>), SystemError> {
+    let (mut samples, mut left_out) = (Vec::new(), Vec::new());
+    let limit = spec.limit.unwrap_or(usize::MAX);
+    let own = format!("{evaluation}/");
+    let is_own = |row: &RunRow| {
+        let session = row.session.as_ref();
+        session.is_some_and(|session| session.key.starts_with(&own))
+    };
+    let mut after: Option<RunRow> = None;
+    while samples.len() < limit {
+        let mut filter = RunFilter::default();
+        (filter.roots, filter.limit) = (true, PAGE);
+        (filter.team, filter.after) = (spec.team.clone(), after);
+        let page = store.runs(filter).await?;
+        for row in page.iter().filter(|row| row.run == row.root) {
+            if samples.len() == limit {
+                break;
+            }
+            if spec.is_chosen(row.run) && !is_own(row) {
+                match of_run(store, row.run, spec.expected).await? {
+                    Ok(sample) => samples.push(sample),
+                    Err(fault) => left_out.push(fault),
+                }
+            }
+        }
+        after = page.into_iter().next_back();
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok((samples, left_out))
+}
+
+/// The sample of a recorded run, with the conversation before it; a fault for one that is no sample. With `expected` the
+/// answer that it gave is the expected one. What looks like a secret is left out.
+///
+/// # Errors
+/// What the store fails with.
+pub async fn of_run(
+    store: &StoreHandle,
+    run: RunId,
+    expected: bool,
+) -> Result<Result<Sample, DataFault>, SystemError> {
+    let recording = recording(store, run).await?;
+    let id = format!("run-{}", recording.root.short());
+    let fault = |reason: &str| {
+        Ok(Err(DataFault::new(
+            format!("run {}", recording.root),
+            reason,
+        )))
+    };
+    let mut turns: Vec<String> = Vec::new();
+    let before = recording
+        .transcript()
+        .map_err(|error| SystemError::Pinned {
+            run,
+            reason: error.to_string(),
+        })?;
+    let mut messages: Vec<Message> = before
+        .messages()
+        .iter()
+        .filter(|message| message.is_from_user())
+        .map(|message| Message::clone(message))
+        .collect();
+    let mut answer = None;
+    for line in &recording.lines {
+        let is_root = line.run == recording.root;
+        match line.stored.decode(&line.run.into())? {
+            Entry::RunStarted(start) if is_root => messages.push(Message::clone(&start.input)),
+            Entry::RunEnded(end) if is_root => {
+                if let RunEnd::Answered { answer: given, .. } = *end {
+                    answer = Some(given.text);
+                }
+            }
+            _ => {}
+        }
+    }
+    for message in &messages {
+        if message
+            .parts
+            .iter()
+            .any(|part| !matches!(part, Part::Text(_)))
+        {
+            return fault("a message holds a file, which a sample cannot");
+        }
+        turns.push(redact_text(&message.content()).into_owned());
+    }
+    let mut sample = Sample::new(id, "");
+    sample.input = None;
+    match turns.len() {
+        1 => sample.input = turns.pop(),
+        _ => sample.turns = turns,
+    }
+    if let Some(reason) = sample.fault() {
+        return fault(reason);
+    }
+    if expected {
+        match answer {
+            Some(text) => sample.expected = Some(redact_text(&text).as_ref().into()),
+            None => return fault("it gave no answer that could be expected"),
+        }
+    }
+    let metadata = &mut sample.metadata;
+    metadata.insert("run".to_owned(), recording.root.to_string().into());
+    Ok(Ok(sample))
+}
+
+impl RunsSpec {
+    fn is_chosen(&self, run: RunId) -> bool {
+        let id = run.to_string();
+        let plain = id.replace('-', "");
+        let begins = |chosen: &String| {
+            !chosen.is_empty()
+                && (id.starts_with(chosen.as_str()) || plain.starts_with(chosen.as_str()))
+        };
+        self.ids.is_empty() || self.ids.iter().any(begins)
+    }
+}
