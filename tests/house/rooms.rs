@@ -43,7 +43,17 @@ const PACKAGES: [(&str, &[&str]); 18] = [
     ("ghostlight_child_process", &[ENGINE]),
     // Memories are found by the same terms as documents.
     ("ghostlight_memory", &[ENGINE, "ghostlight_retrieval"]),
-    ("ghostlight_evals", &[ENGINE]),
+    // Judges' verdicts are read as models write JSON, citations are checked as policies check them, and scorers may be
+    // programs.
+    (
+        "ghostlight_evals",
+        &[
+            ENGINE,
+            "ghostlight_child_process",
+            "ghostlight_retrieval",
+            "ghostlight_structured_output",
+        ],
+    ),
     ("ghostlight_opentelemetry", &[ENGINE]),
     // Its files are what a server shows to browsers.
     ("ghostlight_page", &["ghostlight_server"]),

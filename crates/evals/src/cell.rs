@@ -6,12 +6,12 @@ use ghostlight_actors::{
     definition::TeamSpec,
     vocabulary::{Digest, RunId, Spent},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{scorers::Score, suite::Sample};
 
 /// A cell of an evaluation: one sample, tried once in one variant.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Cell {
     /// The variant.
@@ -19,27 +19,37 @@ pub struct Cell {
     /// The sample's id.
     pub sample: String,
     /// The sample's cluster.
-    #[serde(skip)]
+    #[serde(default)]
     pub cluster: String,
     /// The sample's tags.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// The number of the repeat, from 1.
     pub repeat: u32,
     /// How it ended.
     #[serde(flatten)]
     pub result: CellResult,
+    /// Its reward, where the suite has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reward: Option<f64>,
     /// The runs of its turns.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunId>,
-    /// What it consumed.
+    /// What its agents consumed.
     pub spent: Spent,
+    /// What its judges consumed.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub judged: Spent,
     /// The time from the start of each turn to its end, in milliseconds.
     pub latency_ms: u64,
 }
 
+fn is_nothing(spent: &Spent) -> bool {
+    *spent == Spent::default()
+}
+
 /// How a cell ended.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CellResult {
@@ -53,7 +63,15 @@ pub enum CellResult {
         /// What happened.
         why: String,
     },
-    /// A server, a network or the store failed. It says nothing about the agent, and is left out of all rates.
+    /// It has an end, and what a judge or a command said of it cannot be read. It is no success where another scorer
+    /// failed it, and else left out of all rates.
+    Unreadable {
+        /// The other scores.
+        scores: BTreeMap<String, Score>,
+        /// What was said.
+        why: String,
+    },
+    /// A server, a network or the store failed, of the agent or of a judge. It says nothing about the agent, and is left out of all rates.
     Infrastructure {
         /// What happened.
         why: String,
@@ -66,19 +84,45 @@ pub enum CellResult {
 }
 
 impl Cell {
-    /// Whether it passed all scorers; `None` where it says nothing about the agent.
+    /// Whether it passed all scorers that count; `None` where the cell says nothing about the agent.
     pub fn success(&self) -> Option<bool> {
+        let mut counted = self.scores().filter(|(_, score)| score.counts);
         match &self.result {
-            CellResult::Scored { scores } => Some(scores.values().all(Score::passes)),
+            CellResult::Scored { .. } => {
+                let first = counted.next()?;
+                Some(first.1.passes() && counted.all(|(_, score)| score.passes()))
+            }
+            CellResult::Unreadable { .. } => {
+                counted.any(|(_, score)| !score.passes()).then_some(false)
+            }
             CellResult::AgentFailed { .. } => Some(false),
             CellResult::Infrastructure { .. } | CellResult::NotRun { .. } => None,
+        }
+    }
+
+    /// Its scores, by the names of their scorers.
+    pub fn scores(&self) -> impl Iterator<Item = (&String, &Score)> {
+        let scores = match &self.result {
+            CellResult::Scored { scores } | CellResult::Unreadable { scores, .. } => Some(scores),
+            _ => None,
+        };
+        scores.into_iter().flatten()
+    }
+
+    /// Its scores, to be changed.
+    pub(crate) fn scores_mut(&mut self) -> Option<&mut BTreeMap<String, Score>> {
+        match &mut self.result {
+            CellResult::Scored { scores } | CellResult::Unreadable { scores, .. } => Some(scores),
+            _ => None,
         }
     }
 
     /// The value of one scorer: 0 where the agent failed, `None` where the cell says nothing about the agent.
     pub fn value(&self, scorer: &str) -> Option<f64> {
         match &self.result {
-            CellResult::Scored { scores } => scores.get(scorer).map(|score| score.value),
+            CellResult::Scored { scores } | CellResult::Unreadable { scores, .. } => {
+                scores.get(scorer).map(|score| score.value)
+            }
             CellResult::AgentFailed { .. } => Some(0.0),
             CellResult::Infrastructure { .. } | CellResult::NotRun { .. } => None,
         }
@@ -87,17 +131,24 @@ impl Cell {
     /// The reason that a person reads first.
     pub fn why(&self) -> String {
         match &self.result {
-            CellResult::Scored { scores } => {
-                let failed = scores.iter().filter(|(_, score)| !score.passes());
-                let reasons: Vec<String> = failed
-                    .map(|(name, score)| format!("{name}: {}", score.why))
-                    .collect();
+            CellResult::Scored { .. } => self.reasons().join("; "),
+            CellResult::Unreadable { why, .. } => {
+                let mut reasons = self.reasons();
+                reasons.push(why.clone());
                 reasons.join("; ")
             }
             CellResult::AgentFailed { why }
             | CellResult::Infrastructure { why }
             | CellResult::NotRun { why } => why.clone(),
         }
+    }
+
+    /// The reasons of the scores that do not pass.
+    fn reasons(&self) -> Vec<String> {
+        let failed = self.scores().filter(|(_, score)| !score.passes());
+        failed
+            .map(|(name, score)| format!("{name}: {}", score.why))
+            .collect()
     }
 }
 

@@ -3,13 +3,14 @@
 mod forks;
 mod recorded;
 
-use std::sync::Mutex;
+use std::path::Path;
 
 use futures_util::{StreamExt as _, stream};
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
     contract::RunStatus,
     definition::TeamSpec,
+    run::{Registry, Team},
     session::Turn,
     vocabulary::{
         AgentError, Effect, ErrorKind, OperationError, QuestionKind, RunId, Spent, ToolDefinition,
@@ -19,11 +20,12 @@ use serde_json::Value;
 
 use crate::{
     cell::{self, Cell, CellResult},
-    recording::{End, Recording},
-    scorers::{Scorer, ScorerFault, scorers_of},
-    suite::{
-        OfferedTool, Sample, SuiteBudget, SuiteFault, SuiteSpec, VariantFault, WhenAsked, team_of,
-    },
+    judges::{self, Asking, Judge, PairJudge},
+    purse::Purse,
+    recording::{End, Recording, has_ended, read_run},
+    scorers::{Scorer, ScorerFault},
+    scoring::{Scoring, score, scoring_of},
+    suite::{OfferedTool, Sample, SuiteFault, SuiteSpec, VariantFault, WhenAsked, team_of},
 };
 
 pub use self::forks::Forked;
@@ -34,10 +36,23 @@ const ATTEMPTS: u32 = 5;
 /// An evaluation that can be carried out.
 #[derive(Debug)]
 pub struct Evaluation {
-    suite: SuiteSpec,
-    samples: Vec<Sample>,
+    pub(crate) suite: SuiteSpec,
+    pub(crate) samples: Vec<Sample>,
     variants: Vec<(String, TeamSpec)>,
-    scorers: Vec<Box<dyn Scorer>>,
+    scorings: Vec<Scoring>,
+    pub(crate) pair_judges: Vec<PairJudge>,
+}
+
+/// What may be done for cells and verdicts that are not recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reach {
+    /// Cells are tried, and judges asked.
+    Try,
+    /// Judges are asked about recorded cells. No agent is started.
+    Score,
+    /// No model is asked: only what is recorded counts.
+    Look,
 }
 
 /// An evaluation that cannot be carried out.
@@ -59,7 +74,7 @@ pub enum EvaluationFault {
 }
 
 impl Evaluation {
-    /// An evaluation of this team over these samples.
+    /// An evaluation of this team over these samples. Files that the suite names are looked for in the working folder.
     ///
     /// # Errors
     /// The first fault of the suite.
@@ -68,8 +83,42 @@ impl Evaluation {
         team: &TeamSpec,
         samples: Vec<Sample>,
     ) -> Result<Self, EvaluationFault> {
+        Self::in_folder(suite, team, samples, Path::new(""))
+    }
+
+    /// An evaluation whose suite names files (rubrics, verdicts of people) of this folder.
+    ///
+    /// # Errors
+    /// The first fault of the suite.
+    pub fn in_folder(
+        suite: SuiteSpec,
+        team: &TeamSpec,
+        samples: Vec<Sample>,
+        folder: &Path,
+    ) -> Result<Self, EvaluationFault> {
         suite.check()?;
-        let scorers = scorers_of(&suite.scorers)?;
+        let scorings = scoring_of(&suite.scorers, team, folder)?;
+        let known = |name: &String| scorings.iter().any(|scoring| scoring.name() == name);
+        if let Some(unknown) = suite.watch.iter().find(|name| !known(name)) {
+            return Err(EvaluationFault::Suite(SuiteFault::Setting {
+                setting: String::from("watch"),
+                reason: format!("names the scorer {unknown:?}, which the suite does not have"),
+            }));
+        }
+        let names: Vec<&str> = scorings.iter().map(Scoring::name).collect();
+        if let Some(reason) = suite
+            .reward
+            .as_ref()
+            .and_then(|reward| reward.fault(&names))
+        {
+            return Err(EvaluationFault::Suite(SuiteFault::Setting {
+                setting: String::from("reward"),
+                reason,
+            }));
+        }
+        let pairwise = suite.pairwise.iter();
+        let pair_judges = pairwise.map(|spec| PairJudge::new(spec, team, folder));
+        let pair_judges = pair_judges.collect::<Result<Vec<_>, _>>()?;
         if samples.is_empty() {
             return Err(EvaluationFault::NoSamples(suite.evaluation));
         }
@@ -82,14 +131,15 @@ impl Evaluation {
             suite,
             samples,
             variants,
-            scorers,
+            scorings,
+            pair_judges,
         })
     }
 
     /// The same evaluation with another scorer, beside those of the suite.
     #[must_use]
     pub fn scorer(mut self, scorer: impl Scorer + 'static) -> Self {
-        self.scorers.push(Box::new(scorer));
+        self.scorings.push(Scoring::Pure(Box::new(scorer)));
         self
     }
 
@@ -100,15 +150,40 @@ impl Evaluation {
 
     /// The names of the scorers, in their order.
     pub fn scorer_names(&self) -> Vec<String> {
-        self.scorers
+        self.scorings
             .iter()
             .map(|scorer| scorer.name().to_owned())
             .collect()
     }
 
-    /// The teams of the variants. The System that carries the evaluation out must have all of them.
-    pub fn teams(&self) -> impl Iterator<Item = &TeamSpec> {
-        self.variants.iter().map(|(_, team)| team)
+    /// The teams of the variants and of the judges, with this code behind their names. The System that carries the
+    /// evaluation out must have all of them.
+    pub fn teams(&self, registry: &Registry) -> Vec<Team> {
+        let variants = self.variants.iter().map(|(_, team)| Team {
+            spec: team.clone(),
+            registry: registry.clone(),
+        });
+        let judging = registry
+            .clone()
+            .behavior(judges::BEHAVIOR, judges::behavior);
+        let judges = self.judges().flat_map(Judge::teams);
+        let pair_judges = self.pair_judges.iter().flat_map(PairJudge::teams);
+        let mut judges: Vec<&TeamSpec> = judges.chain(pair_judges).collect();
+        judges.sort_by(|a, b| a.name.cmp(&b.name));
+        judges.dedup_by(|a, b| a.name == b.name);
+        let judges = judges.into_iter().map(|team| Team {
+            spec: team.clone(),
+            registry: judging.clone(),
+        });
+        variants.chain(judges).collect()
+    }
+
+    /// The judges of single answers.
+    pub(crate) fn judges(&self) -> impl Iterator<Item = &Judge> {
+        self.scorings.iter().filter_map(|scoring| match scoring {
+            Scoring::Judge(judge) => Some(judge),
+            _ => None,
+        })
     }
 
     /// How many cells it has.
@@ -127,25 +202,44 @@ impl Evaluation {
         system: &System,
         seen: impl Fn(&Cell),
     ) -> Result<Vec<Cell>, SystemError> {
-        let spent = Mutex::new(Spent::default());
+        self.run_within(system, Reach::Try, seen).await
+    }
+
+    /// The same within this reach. A cell that is not recorded and out of reach is `not_run`.
+    ///
+    /// # Errors
+    /// The System's error.
+    pub async fn run_within(
+        &self,
+        system: &System,
+        reach: Reach,
+        seen: impl Fn(&Cell),
+    ) -> Result<Vec<Cell>, SystemError> {
+        let purse = Purse::new(self.suite.budget);
         let places = self.variants.iter().flat_map(|(name, team)| {
             let samples = self.samples.iter();
             samples.flat_map(move |sample| {
                 (1..=self.suite.repeat).map(move |repeat| (name, team, sample, repeat))
             })
         });
+        let asking = Asking {
+            system,
+            purse: &purse,
+            may_ask: reach != Reach::Look,
+        };
         let tries = places
             .enumerate()
             .map(|(index, (name, team, sample, repeat))| {
-                let (spent, seen) = (&spent, &seen);
+                let seen = &seen;
                 async move {
                     let place = Place {
                         name,
                         team,
                         sample,
                         repeat,
+                        reach,
                     };
-                    let cell = self.cell(system, place, spent).await?;
+                    let cell = self.cell(asking, place).await?;
                     seen(&cell);
                     Ok::<_, SystemError>((index, cell))
                 }
@@ -159,49 +253,62 @@ impl Evaluation {
         Ok(cells.into_iter().map(|(_, cell)| cell).collect())
     }
 
-    async fn cell(
-        &self,
-        system: &System,
-        place: Place<'_>,
-        spent: &Mutex<Spent>,
-    ) -> Result<Cell, SystemError> {
-        let exhausted = spent
-            .lock()
-            .ok()
-            .and_then(|spent| exhausted(&self.suite.budget, &spent));
-        let mut recording = Recording::default();
-        let result = match exhausted {
-            Some(what) => CellResult::NotRun {
-                why: format!("the evaluation's budget of {what} is used up"),
-            },
-            None => self.attempts(system, &place, &mut recording).await?,
+    async fn cell(&self, asking: Asking<'_>, place: Place<'_>) -> Result<Cell, SystemError> {
+        let (mut recording, mut judged) = (Recording::default(), Spent::default());
+        let result = match asking.purse.exhausted() {
+            Some(why) => CellResult::NotRun { why },
+            None => {
+                self.scored(asking, &place, &mut recording, &mut judged)
+                    .await?
+            }
         };
-        if let Ok(mut spent) = spent.lock() {
-            spent.model_calls = spent
-                .model_calls
-                .saturating_add(recording.spent.model_calls);
-            spent.usage += recording.spent.usage;
-        }
-        Ok(Cell {
+        Ok(self.told(&place, result, recording, judged))
+    }
+
+    /// The cell of this result.
+    fn told(
+        &self,
+        place: &Place<'_>,
+        result: CellResult,
+        recording: Recording,
+        judged: Spent,
+    ) -> Cell {
+        let reward = self.reward(&recording, &result);
+        Cell {
             variant: place.name.to_owned(),
             sample: place.sample.id.clone(),
             cluster: place.sample.cluster().to_owned(),
             tags: place.sample.tags.clone(),
             repeat: place.repeat,
             result,
+            reward,
             runs: recording.runs,
             spent: recording.spent,
+            judged,
             latency_ms: recording.latency_ms,
-        })
+        }
     }
 
-    /// Tries a cell. An attempt that an earlier start of the evaluation recorded, and whose server failed, is followed by
-    /// another one.
-    async fn attempts(
+    /// The reward of a cell; `None` where the suite has none, or the cell says nothing about the agent.
+    fn reward(&self, recording: &Recording, result: &CellResult) -> Option<f64> {
+        let reward = self.suite.reward.as_ref()?;
+        let names: Vec<&str> = self.scorings.iter().map(Scoring::name).collect();
+        match result {
+            CellResult::Scored { scores } | CellResult::Unreadable { scores, .. } => {
+                reward.of(recording, &names, Some(scores))
+            }
+            CellResult::AgentFailed { .. } => reward.of(recording, &names, None),
+            CellResult::Infrastructure { .. } | CellResult::NotRun { .. } => None,
+        }
+    }
+
+    /// Tries a cell, and scores what was recorded of it.
+    async fn scored(
         &self,
-        system: &System,
+        asking: Asking<'_>,
         place: &Place<'_>,
         recording: &mut Recording,
+        judged: &mut Spent,
     ) -> Result<CellResult, SystemError> {
         let key = cell::key(
             &self.suite.evaluation,
@@ -209,15 +316,43 @@ impl Evaluation {
             place.sample,
             place.repeat,
         );
+        let tried = self.attempts(asking.system, place, &key, recording).await?;
+        asking.purse.add(&recording.spent);
+        if let Some(result) = tried {
+            return Ok(result);
+        }
+        let cell = format!("{}/{key}", place.team.name);
+        let recorded = (&*recording, place.sample);
+        let watched = &self.suite.watch;
+        score(&self.scorings, watched, asking, &cell, recorded, judged).await
+    }
+
+    /// Tries a cell; `None` where it has an answer. An attempt that an earlier start of the evaluation recorded, and whose
+    /// server failed, is followed by another one.
+    async fn attempts(
+        &self,
+        system: &System,
+        place: &Place<'_>,
+        key: &str,
+        recording: &mut Recording,
+    ) -> Result<Option<CellResult>, SystemError> {
         let mut attempt = 1;
         loop {
             let key = match attempt {
-                1 => key.clone(),
+                1 => key.to_owned(),
                 attempt => format!("{key}/{attempt}"),
             };
-            *recording = Recording::default();
-            let (tried, was_recorded) = self.attempt(system, place, &key, recording).await?;
-            let failed = matches!(tried, CellResult::Infrastructure { .. });
+            let mut read = Recording::default();
+            let (tried, was_recorded) = self.attempt(system, place, &key, &mut read).await?;
+            // What was recorded of the attempt before stands where this one is out of reach.
+            let is_out_of_reach = matches!(tried, Some(CellResult::NotRun { .. })) && attempt > 1;
+            if is_out_of_reach {
+                return Ok(Some(CellResult::Infrastructure {
+                    why: String::from("its server failed, and it was not tried again"),
+                }));
+            }
+            *recording = read;
+            let failed = matches!(tried, Some(CellResult::Infrastructure { .. }));
             if !failed || !was_recorded || attempt == ATTEMPTS {
                 return Ok(tried);
             }
@@ -232,32 +367,36 @@ impl Evaluation {
         place: &Place<'_>,
         key: &str,
         recording: &mut Recording,
-    ) -> Result<(CellResult, bool), SystemError> {
+    ) -> Result<(Option<CellResult>, bool), SystemError> {
         let session = system.session(&place.team.name, key);
         let mut was_recorded = true;
         for (number, text) in place.sample.texts().into_iter().enumerate() {
-            let id = format!("{key}#{}", number + 1);
-            was_recorded &= has_ended(system, RunId::of_turn(session.id(), &id)).await?;
-            let mut turn = Turn::text(text).id(id);
-            for tool in &place.sample.tools {
-                turn = turn.tool(definition(tool));
-            }
-            let run = session.send(turn).await?;
-            if let Some(result) = self.settle(system, &run).await? {
-                read(&run, recording).await?;
-                return Ok((result, was_recorded));
-            }
-            read(&run, recording).await?;
-            if let Some(result) = unanswered(recording) {
-                return Ok((result, was_recorded));
+            let turn = format!("{key}#{}", number + 1);
+            let id = RunId::of_turn(session.id(), &turn);
+            was_recorded &= has_ended(system, id).await?;
+            let run = match (was_recorded, place.reach) {
+                (true, _) => system.run(id),
+                (false, Reach::Try) => {
+                    let turn = Turn::text(text).id(turn);
+                    let tools = place.sample.tools.iter();
+                    let turn = tools.fold(turn, |turn, tool| turn.tool(definition(tool)));
+                    session.send(turn).await?
+                }
+                (false, Reach::Score | Reach::Look) => {
+                    let why = String::from("it is not recorded");
+                    return Ok((Some(CellResult::NotRun { why }), false));
+                }
+            };
+            let stuck = match was_recorded {
+                true => None,
+                false => self.settle(system, &run).await?,
+            };
+            read_run(&run, recording).await?;
+            if let Some(result) = stuck.or_else(|| unanswered(recording)) {
+                return Ok((Some(result), was_recorded));
             }
         }
-        let scores = self.scorers.iter().map(|scorer| {
-            let score = scorer.score(recording, place.sample);
-            (scorer.name().to_owned(), score)
-        });
-        let scores = scores.collect();
-        Ok((CellResult::Scored { scores }, was_recorded))
+        Ok((None, was_recorded))
     }
 
     /// Waits until the run has ended, and answers what it asks. A run that cannot end by itself is cancelled; then the
@@ -319,6 +458,7 @@ struct Place<'a> {
     team: &'a TeamSpec,
     sample: &'a Sample,
     repeat: u32,
+    reach: Reach,
 }
 
 /// A tool that a sample offers. Nothing is behind it, so a call has no effect.
@@ -326,26 +466,6 @@ fn definition(tool: &OfferedTool) -> ToolDefinition {
     ToolDefinition::new(&tool.name, &tool.description)
         .parameters(tool.parameters.clone())
         .effect(Effect::Read)
-}
-
-/// Whether this run is in the store, with an end.
-async fn has_ended(system: &System, run: RunId) -> Result<bool, SystemError> {
-    match system.run(run).status().await {
-        Ok(row) => Ok(row.status.is_ended()),
-        Err(SystemError::UnknownRun(_)) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Reads what is recorded of a run and of the runs below it.
-async fn read(run: &Run, recording: &mut Recording) -> Result<(), SystemError> {
-    let mut events = run.events().recorded();
-    let mut records = Vec::new();
-    while let Some(record) = events.next().await {
-        records.push(record?);
-    }
-    recording.add_turn(run.id(), &records);
-    Ok(())
 }
 
 /// The result of a cell whose last turn has no answer.
@@ -385,17 +505,4 @@ fn is_infrastructure(error: &AgentError) -> bool {
                 | ErrorKind::Overloaded
         ),
     }
-}
-
-/// The resource of which everything is used up.
-fn exhausted(budget: &SuiteBudget, spent: &Spent) -> Option<&'static str> {
-    let bounds = [
-        ("cost_micros", budget.cost_micros, spent.usage.cost_micros),
-        ("tokens", budget.tokens, spent.usage.total_tokens()),
-        ("model_calls", budget.model_calls, spent.model_calls),
-    ];
-    let over = bounds
-        .into_iter()
-        .find(|(_, bound, used)| bound.is_some_and(|bound| *used >= bound));
-    over.map(|(what, ..)| what)
 }

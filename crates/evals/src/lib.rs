@@ -3,16 +3,25 @@
 mod cell;
 mod checkers;
 mod evaluation;
+mod judged;
+pub mod judges;
+mod purse;
 mod recording;
 mod report;
+mod reward;
 pub mod scorers;
+mod scoring;
 pub mod statistics;
 pub mod suite;
 pub mod trajectory;
 
 pub use self::{
     cell::{Cell, CellResult},
-    evaluation::{Evaluation, EvaluationFault, Forked},
+    evaluation::{Evaluation, EvaluationFault, Forked, Reach},
+    judged::Judged,
     recording::{End, RecordedCall, Recording},
-    report::{ComparisonReport, Counts, GateReport, Repeats, Report, VariantReport},
+    report::{
+        ComparisonReport, Counts, GateReport, JudgeModelReport, JudgeReport, PairwiseReport,
+        PeopleReport, PositionReport, RankReport, Repeats, Report, VariantReport, WinReport,
+    },
 };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ghostlight_actors::actor::{Run, System, SystemError};
 use ghostlight_actors::vocabulary::{
     AgentError, AnsweredBy, Arguments, Event, EventRecord, RunId, RunResult, Spent, StopReason,
     Timestamp, ToolStatus,
@@ -51,6 +52,8 @@ pub struct RecordedCall {
     pub status: ToolStatus,
     /// Who gave the result.
     pub by: AnsweredBy,
+    /// What the model read of the result.
+    pub result: String,
 }
 
 impl RecordedCall {
@@ -66,7 +69,15 @@ impl RecordedCall {
             arguments,
             status,
             by,
+            result: String::new(),
         }
+    }
+
+    /// Sets what the model read of the result.
+    #[must_use]
+    pub fn result(mut self, result: impl Into<String>) -> Self {
+        self.result = result.into();
+        self
     }
 }
 
@@ -94,12 +105,8 @@ impl Recording {
                         Some(report) => (report.arguments.clone(), report.by.clone()),
                         None => (Arguments::from_text(""), AnsweredBy::Engine),
                     };
-                    self.calls.push(RecordedCall::new(
-                        &result.name,
-                        arguments,
-                        result.status,
-                        by,
-                    ));
+                    let call = RecordedCall::new(&result.name, arguments, result.status, by);
+                    self.calls.push(call.result(&result.text));
                 }
                 Event::RunEnded { end, spent } if record.run == current => {
                     if let RunResult::Continued(next) = end {
@@ -127,4 +134,24 @@ impl Recording {
         self.spent.tool_calls = self.spent.tool_calls.saturating_add(spent.tool_calls);
         self.spent.usage += spent.usage;
     }
+}
+
+/// Whether this run is in the store, with an end.
+pub(crate) async fn has_ended(system: &System, run: RunId) -> Result<bool, SystemError> {
+    match system.run(run).status().await {
+        Ok(row) => Ok(row.status.is_ended()),
+        Err(SystemError::UnknownRun(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads what is recorded of a run and of the runs below it.
+pub(crate) async fn read_run(run: &Run, recording: &mut Recording) -> Result<(), SystemError> {
+    let mut events = run.events().recorded();
+    let mut records = Vec::new();
+    while let Some(record) = events.next().await {
+        records.push(record?);
+    }
+    recording.add_turn(run.id(), &records);
+    Ok(())
 }

@@ -13,7 +13,6 @@ use std::{
 
 use ghostlight_actors::{
     actor::System,
-    definition::TeamSpec,
     run::{Registry, Team},
 };
 
@@ -28,7 +27,7 @@ use crate::{
     },
     config,
     evals::{
-        Evaluation, Report,
+        Evaluation, Reach, Report,
         suite::{SuiteSpec, Wanted},
     },
     files,
@@ -58,7 +57,7 @@ pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Fa
     let mut file = config::load(folder.join(&suite.team))?;
     default_model::define(file.spec_mut(), &registry, &arguments.model)?;
     let model = default_model::describe(file.spec(), &registry);
-    let evaluation = Evaluation::new(suite, file.spec(), samples).map_err(usage)?;
+    let evaluation = Evaluation::in_folder(suite, file.spec(), samples, &folder).map_err(usage)?;
     super::note(&format!(
         "evaluation {}: {} cells, model {model}",
         evaluation.suite().evaluation,
@@ -68,7 +67,7 @@ pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Fa
         return Ok(Exit::Done);
     }
     let keeping = Keeping::open(&arguments.store).await?;
-    let system = start(&keeping, evaluation.teams().cloned(), &registry).await?;
+    let system = start(&keeping, evaluation.teams(&registry)).await?;
     let mut interrupt = Interrupt::new()?;
     let carried = tokio::select! {
         cells = carry_out(&evaluation, &system) => cells,
@@ -99,7 +98,7 @@ async fn evaluation(
     let samples = data::samples(&suite, folder, wanted, store).await?;
     let mut file = config::load(folder.join(&suite.team))?;
     default_model::define(file.spec_mut(), registry, &ModelArguments::default())?;
-    Evaluation::new(suite, file.spec(), samples).map_err(usage)
+    Evaluation::in_folder(suite, file.spec(), samples, folder).map_err(usage)
 }
 
 fn read(path: &Path) -> Result<SuiteSpec, Failure> {
@@ -114,15 +113,10 @@ fn usage(fault: impl ToString) -> Failure {
 }
 
 /// Starts a System of the teams of all variants, which carries only the turns that it is given.
-async fn start(
-    keeping: &Keeping,
-    teams: impl Iterator<Item = TeamSpec>,
-    registry: &Registry,
-) -> Result<System, Failure> {
+async fn start(keeping: &Keeping, teams: Vec<Team>) -> Result<System, Failure> {
     let mut system = System::builder(keeping.store.clone()).recover(false);
-    for spec in teams {
-        let registry = registry.clone();
-        system = system.team(Team { spec, registry });
+    for team in teams {
+        system = system.team(team);
     }
     Ok(system.start().await?.as_operator())
 }
@@ -140,7 +134,8 @@ async fn carry_out(evaluation: &Evaluation, system: &System) -> Result<Option<Re
     if progress {
         let _ = writeln!(io::stderr());
     }
-    Ok(Some(Report::new(evaluation, cells)))
+    let judged = evaluation.judge(system, Reach::Try, &cells).await?;
+    Ok(Some(Report::with_judged(evaluation, cells, &judged)))
 }
 
 /// Prints the report, writes its files, and says by the exit code whether the gate lets it pass.

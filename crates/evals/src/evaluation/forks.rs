@@ -1,7 +1,5 @@
 //! Forks: recorded runs go on from one point in each variant, so that all sides have the same beginning.
 
-use std::sync::Mutex;
-
 use futures_util::{StreamExt as _, stream};
 use ghostlight_actors::{
     actor::{Fork, System, SystemError},
@@ -9,10 +7,13 @@ use ghostlight_actors::{
     vocabulary::{Entry, Family, RunId, Spent},
 };
 
-use super::{Evaluation, Place, exhausted, read, unanswered};
+use super::{Evaluation, Place, Reach, unanswered};
 use crate::{
     cell::{Cell, CellResult},
-    recording::Recording,
+    judges::Asking,
+    purse::Purse,
+    recording::{Recording, read_run},
+    scoring::score,
     suite::{Sample, variant_in},
 };
 
@@ -51,12 +52,17 @@ impl Evaluation {
         let mut forked = Forked::default();
         let mut prefixes = Vec::new();
         for sample in &self.samples {
-            match self.prefix(system.store(), base, sample, steps).await? {
+            match self.prefix(system, base, sample, steps).await? {
                 Some(prefix) => prefixes.push(prefix),
                 None => forked.left_out.push(sample.id.clone()),
             }
         }
-        let spent = Mutex::new(Spent::default());
+        let purse = Purse::new(self.suite.budget);
+        let asking = Asking {
+            system,
+            purse: &purse,
+            may_ask: true,
+        };
         let places = self.variants.iter().flat_map(|(name, team)| {
             prefixes.iter().flat_map(move |prefix| {
                 (1..=self.suite.repeat).map(move |repeat| {
@@ -65,17 +71,22 @@ impl Evaluation {
                         team,
                         sample: prefix.sample,
                         repeat,
+                        reach: Reach::Try,
                     };
                     (place, prefix)
                 })
             })
         });
         let tries = places.enumerate().map(|(index, (place, prefix))| {
-            let (spent, seen) = (&spent, &seen);
+            let seen = &seen;
             async move {
-                let cell = self
-                    .forked_cell(system, (place, prefix), base, spent)
-                    .await?;
+                let (mut recording, mut judged) = (Recording::default(), Spent::default());
+                let read = (&mut recording, &mut judged);
+                let result = match asking.purse.exhausted() {
+                    Some(why) => CellResult::NotRun { why },
+                    None => self.gone_on(asking, &place, (prefix, base), read).await?,
+                };
+                let cell = self.told(&place, result, recording, judged);
                 seen(&cell);
                 Ok::<_, SystemError>((index, cell))
             }
@@ -105,23 +116,16 @@ impl Evaluation {
     /// Where the forks of a sample's recorded run begin; `None` where it has not so many steps, or none after them.
     async fn prefix<'a>(
         &self,
-        store: &StoreHandle,
+        system: &System,
         base: usize,
         sample: &'a Sample,
         steps: u32,
     ) -> Result<Option<Prefix<'a>>, SystemError> {
-        let (name, team) = &self.variants[base];
-        let place = Place {
-            name,
-            team,
-            sample,
-            repeat: 1,
-        };
-        let cell = self.recorded_cell(store, &place).await?;
+        let cell = self.recorded_cell(system, base, sample, 1).await?;
         let Some(run) = cell.and_then(|cell| cell.runs.last().copied()) else {
             return Ok(None);
         };
-        let entries = step_after(store, run, steps).await?;
+        let entries = step_after(system.store(), run, steps).await?;
         Ok(entries.map(|entries| Prefix {
             sample,
             run,
@@ -129,71 +133,41 @@ impl Evaluation {
         }))
     }
 
-    async fn forked_cell(
+    /// Lets a recorded run go on in a variant, and scores what it does.
+    async fn gone_on(
         &self,
-        system: &System,
-        (place, prefix): (Place<'_>, &Prefix<'_>),
-        base: usize,
-        spent: &Mutex<Spent>,
-    ) -> Result<Cell, SystemError> {
-        let mut recording = Recording::default();
-        let over = spent
-            .lock()
-            .ok()
-            .and_then(|spent| exhausted(&self.suite.budget, &spent));
-        let result = match over {
-            Some(what) => CellResult::NotRun {
-                why: format!("the evaluation's budget of {what} is used up"),
-            },
-            None => {
-                let (base_name, base_team) = &self.variants[base];
-                let key = format!(
-                    "{}/{}/fork-{}-{}/{}/{}",
-                    self.suite.evaluation,
-                    place.sample.id,
-                    prefix.run.short(),
-                    prefix.entries,
-                    place.name,
-                    place.repeat
-                );
-                let mut fork = Fork::at(prefix.entries).session(key);
-                if place.name != base_name {
-                    // The run goes on in its own team, whose definition is that of the variant.
-                    fork = fork.team(variant_in(base_team, place.team));
-                }
-                let run = system.run(prefix.run).fork(fork).await?;
-                let stuck = self.settle(system, &run).await?;
-                read(&run, &mut recording).await?;
-                match stuck.or_else(|| unanswered(&recording)) {
-                    Some(result) => result,
-                    None => {
-                        let scorers = self.scorers.iter();
-                        let scores = scorers.map(|scorer| {
-                            let score = scorer.score(&recording, place.sample);
-                            (scorer.name().to_owned(), score)
-                        });
-                        let scores = scores.collect();
-                        CellResult::Scored { scores }
-                    }
-                }
-            }
-        };
-        if let Ok(mut spent) = spent.lock() {
-            let calls = recording.spent.model_calls;
-            spent.model_calls = spent.model_calls.saturating_add(calls);
-            spent.usage += recording.spent.usage;
+        asking: Asking<'_>,
+        place: &Place<'_>,
+        (prefix, base): (&Prefix<'_>, usize),
+        (recording, judged): (&mut Recording, &mut Spent),
+    ) -> Result<CellResult, SystemError> {
+        let (base_name, base_team) = &self.variants[base];
+        let key = format!(
+            "{}/{}/fork-{}-{}/{}/{}",
+            self.suite.evaluation,
+            place.sample.id,
+            prefix.run.short(),
+            prefix.entries,
+            place.name,
+            place.repeat
+        );
+        let mut fork = Fork::at(prefix.entries).session(&key);
+        if place.name != base_name {
+            // The run goes on in its own team, whose definition is that of the variant.
+            fork = fork.team(variant_in(base_team, place.team));
         }
-        Ok(Cell {
-            variant: place.name.to_owned(),
-            sample: place.sample.id.clone(),
-            cluster: place.sample.cluster().to_owned(),
-            tags: place.sample.tags.clone(),
-            repeat: place.repeat,
-            result,
-            runs: recording.runs,
-            spent: recording.spent,
-            latency_ms: recording.latency_ms,
-        })
+        let system = asking.system;
+        let run = system.run(prefix.run).fork(fork).await?;
+        let stuck = self.settle(system, &run).await?;
+        read_run(&run, recording).await?;
+        asking.purse.add(&recording.spent);
+        if let Some(result) = stuck.or_else(|| unanswered(recording)) {
+            return Ok(result);
+        }
+        let cell = format!("{}/{key}", base_team.name);
+        let recorded = (&*recording, place.sample);
+        let watched = &self.suite.watch;
+        score(&self.scorings, watched, asking, &cell, recorded, judged).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
 use ghostlight_actors::safety;
 use serde::Serialize;
 
-use super::{ComparisonReport, Report, text};
+use super::{ComparisonReport, Report, judging, text};
 use crate::{
     cell::Cell,
     statistics::{Interval, Mean},
@@ -65,6 +65,7 @@ pub(super) fn write(report: &Report) -> String {
     success(&mut page, report);
     means(&mut page, report, &scorers);
     comparisons(&mut page, report);
+    judges(&mut page, report);
     cells(&mut page, &scorers);
     let data = serde_json::to_string(&data(report, &scorers)).unwrap_or_default();
     // In a script element `<` could end it or begin a comment; in JSON it stands in texts alone.
@@ -176,6 +177,19 @@ fn comparisons(page: &mut String, report: &Report) {
         );
     }
     page.push_str("</table></div>\n");
+}
+
+/// What is told of judges, as in a terminal.
+fn judges(page: &mut String, report: &Report) {
+    let told = judging::paragraph(report);
+    if told.is_empty() {
+        return;
+    }
+    page.push_str("<h2>Judges</h2>\n<ul>");
+    for line in told.lines() {
+        let _ = write!(page, "<li>{}</li>", escaped(line));
+    }
+    page.push_str("</ul>\n");
 }
 
 fn of_difference(report: &ComparisonReport, difference: f64, interval: Option<Interval>) -> String {
@@ -396,7 +410,9 @@ mod tests {
             success: Some(mean),
             success_bounds: None,
             scorers: [(HOSTILE.to_owned(), Some(mean))].into(),
+            reward: None,
             repeats: None,
+            judged: Spent::default(),
             cost_micros: 0,
             tokens: 0,
             model_calls: 0,
@@ -406,6 +422,8 @@ mod tests {
             evaluation: HOSTILE.to_owned(),
             variants: vec![variant],
             comparisons: Vec::new(),
+            judges: Vec::new(),
+            pairwise: Vec::new(),
             gate: Some(GateReport {
                 passes: false,
                 faults: vec![HOSTILE.to_owned()],
@@ -426,6 +444,8 @@ mod tests {
             repeat: 1,
             result,
             runs: vec![RunId::from_random(number.into())],
+            reward: None,
+            judged: Spent::default(),
             spent: Spent::default(),
             latency_ms: 12,
         }

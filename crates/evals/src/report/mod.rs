@@ -1,16 +1,25 @@
 //! What an evaluation says: rates with their intervals, comparisons, and whether its gate passes.
 
 mod html;
+mod judges;
+mod judging;
 mod junit;
+mod pairwise;
 mod text;
 
 use std::collections::BTreeMap;
 
+use ghostlight_actors::vocabulary::Spent;
 use serde::Serialize;
 
+pub use self::{
+    judges::{JudgeModelReport, JudgeReport, PeopleReport},
+    pairwise::{PairwiseReport, PositionReport, RankReport, WinReport},
+};
 use crate::{
     cell::{Cell, CellResult},
     evaluation::Evaluation,
+    judged::Judged,
     statistics::{
         Clustered, Comparison, Interval, Mean, Pair, Verdict, holm, pass_at_k, pass_hat_k,
     },
@@ -27,6 +36,12 @@ pub struct Report {
     pub variants: Vec<VariantReport>,
     /// The comparisons of the other variants with the first one, or with that of the gate.
     pub comparisons: Vec<ComparisonReport>,
+    /// How far judges can be trusted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub judges: Vec<JudgeReport>,
+    /// What judges of pairs say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pairwise: Vec<PairwiseReport>,
     /// What the gate says; `None` without a gate.
     pub gate: Option<GateReport>,
     /// The cells, in the order of variants, samples and repeats.
@@ -47,6 +62,9 @@ pub struct VariantReport {
     pub success_bounds: Option<Interval>,
     /// The mean of each scorer.
     pub scorers: BTreeMap<String, Option<Mean>>,
+    /// The mean reward, where the suite has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reward: Option<Mean>,
     /// The rates over the repeats of a sample, where there are several.
     pub repeats: Option<Repeats>,
     /// What all cells consumed.
@@ -55,6 +73,8 @@ pub struct VariantReport {
     pub tokens: u64,
     /// The model calls of all cells.
     pub model_calls: u64,
+    /// What the judges of these cells consumed, beside that.
+    pub judged: Spent,
     /// The median time of a cell, in milliseconds.
     pub median_latency_ms: u64,
 }
@@ -67,6 +87,8 @@ pub struct Counts {
     pub scored: usize,
     /// Cells in which the agent gave no answer.
     pub agent_failed: usize,
+    /// Cells of which a verdict could not be read.
+    pub unreadable: usize,
     /// Cells in which a server, a network or the store failed.
     pub infrastructure: usize,
     /// Cells that were not tried.
@@ -114,9 +136,16 @@ pub struct GateReport {
 }
 
 impl Report {
-    /// The report of these cells.
+    /// The report of these cells, with what judges say of them alone.
     pub fn new(evaluation: &Evaluation, cells: Vec<Cell>) -> Self {
+        Self::with_judged(evaluation, cells, &Judged::default())
+    }
+
+    /// The report of these cells, and of what judges say beside ([`Evaluation::judge`]).
+    pub fn with_judged(evaluation: &Evaluation, mut cells: Vec<Cell>, judged: &Judged) -> Self {
         let suite = evaluation.suite();
+        let judges = judges::reports(evaluation, &cells, judged);
+        judges::discount(&judges, &mut cells);
         let names = suite.variant_names();
         let by_name = |name: &str| -> Vec<&Cell> {
             cells.iter().filter(|cell| cell.variant == name).collect()
@@ -125,8 +154,7 @@ impl Report {
             .iter()
             .map(|name| VariantReport::new(name, &by_name(name), evaluation));
         let variants = variants.collect();
-        let against = suite.gate.as_ref().and_then(|gate| gate.against.clone());
-        let base = against.unwrap_or_else(|| names[0].clone());
+        let base = evaluation.base();
         let margin = suite
             .gate
             .as_ref()
@@ -147,6 +175,8 @@ impl Report {
             evaluation: suite.evaluation.clone(),
             variants,
             comparisons,
+            judges,
+            pairwise: pairwise::reports(&suite.evaluation, &names, judged),
             gate,
             cells,
         }
@@ -188,6 +218,7 @@ impl VariantReport {
             *match cell.result {
                 CellResult::Scored { .. } => &mut counts.scored,
                 CellResult::AgentFailed { .. } => &mut counts.agent_failed,
+                CellResult::Unreadable { .. } => &mut counts.unreadable,
                 CellResult::Infrastructure { .. } => &mut counts.infrastructure,
                 CellResult::NotRun { .. } => &mut counts.not_run,
             } += 1;
@@ -214,10 +245,15 @@ impl VariantReport {
             success: mean_of(cells, value),
             success_bounds: bounds(cells),
             scorers: scorers.collect(),
+            reward: mean_of(cells, |cell| cell.reward),
             repeats: repeats(cells, evaluation.suite().repeat),
             cost_micros: sum(|cell| cell.spent.usage.cost_micros),
             tokens: sum(|cell| cell.spent.usage.total_tokens()),
             model_calls: sum(|cell| cell.spent.model_calls),
+            judged: cells.iter().fold(Spent::default(), |mut all, cell| {
+                crate::purse::add(&mut all, &cell.judged);
+                all
+            }),
             median_latency_ms: latencies.get(latencies.len() / 2).copied().unwrap_or(0),
         }
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use ghostlight_actors::safety;
 
-use super::{ComparisonReport, Report, VariantReport};
+use super::{ComparisonReport, Report, VariantReport, judging};
 use crate::statistics::Mean;
 
 /// How many cells that did not succeed are listed.
@@ -32,7 +32,7 @@ pub(super) fn plain(report: &Report) -> String {
         text.push_str(cells.join("  ").trim_end());
         text.push('\n');
     }
-    let paragraphs = [differences(report), worst(report, "  "), gate(report)];
+    let paragraphs = paragraphs(report, "  ");
     for paragraph in paragraphs.iter().filter(|paragraph| !paragraph.is_empty()) {
         text.push('\n');
         text.push_str(paragraph);
@@ -49,12 +49,21 @@ pub(super) fn markdown(report: &Report) -> String {
             let _ = writeln!(text, "|{}", "---|".repeat(row.len()));
         }
     }
-    let paragraphs = [differences(report), worst(report, "- "), gate(report)];
+    let paragraphs = paragraphs(report, "- ");
     for paragraph in paragraphs.iter().filter(|paragraph| !paragraph.is_empty()) {
         text.push('\n');
         text.push_str(paragraph);
     }
     text
+}
+
+fn paragraphs(report: &Report, bullet: &str) -> [String; 4] {
+    [
+        differences(report),
+        judging::paragraph(report),
+        worst(report, bullet),
+        gate(report),
+    ]
 }
 
 /// A text as it may stand in a cell of a table: a model's words make neither columns nor lines.
@@ -76,6 +85,10 @@ pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
         }
     }
     head.extend(names.iter().map(|name| (*name).clone()));
+    let rewards = report.variants.iter().any(|v| v.reward.is_some());
+    if rewards {
+        head.push(String::from("reward"));
+    }
     let repeats = report
         .variants
         .iter()
@@ -89,12 +102,12 @@ pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
         report
             .variants
             .iter()
-            .map(|variant| row(variant, &names, repeats)),
+            .map(|variant| row(variant, &names, rewards, repeats)),
     );
     rows
 }
 
-fn row(variant: &VariantReport, scorers: &[&String], repeats: bool) -> Vec<String> {
+fn row(variant: &VariantReport, scorers: &[&String], rewards: bool, repeats: bool) -> Vec<String> {
     let mut row = vec![variant.variant.clone(), share(variant.success.as_ref())];
     let means = scorers
         .iter()
@@ -102,6 +115,9 @@ fn row(variant: &VariantReport, scorers: &[&String], repeats: bool) -> Vec<Strin
     row.extend(means.map(|mean| {
         mean.map_or_else(|| String::from("-"), |mean| format!("{:.2}", mean.estimate))
     }));
+    if rewards {
+        row.push(reward(variant.reward.as_ref()));
+    }
     if repeats {
         let rate =
             |rate: Option<f64>| rate.map_or_else(|| String::from("-"), |rate| format!("{rate:.2}"));
@@ -119,6 +135,20 @@ fn row(variant: &VariantReport, scorers: &[&String], repeats: bool) -> Vec<Strin
         .map(|n| n.to_string()),
     );
     row
+}
+
+/// A reward with its interval.
+fn reward(mean: Option<&Mean>) -> String {
+    match mean {
+        None => String::from("-"),
+        Some(mean) => match mean.interval {
+            Some(interval) => format!(
+                "{:.3} [{:.3}, {:.3}]",
+                mean.estimate, interval.lower, interval.upper
+            ),
+            None => format!("{:.3}", mean.estimate),
+        },
+    }
 }
 
 /// A share with its interval, in percent.
@@ -141,9 +171,10 @@ fn share(mean: Option<&Mean>) -> String {
 
 fn counts(variant: &VariantReport) -> String {
     let counts = &variant.counts;
-    let mut text = (counts.scored + counts.agent_failed).to_string();
+    let mut text = (counts.scored + counts.agent_failed + counts.unreadable).to_string();
     let others = [
         (counts.agent_failed, "without an answer"),
+        (counts.unreadable, "unreadable"),
         (counts.infrastructure, "left out"),
         (counts.not_run, "not run"),
     ];

@@ -34,6 +34,9 @@ pub enum AnswerForm {
     /// A text that is the same, but for case, white space at its ends and repeated white space.
     #[default]
     Exact,
+    /// The text behind the last `final answer:`, `answer:` or `####`, or else the last line, which is the same but for
+    /// case, white space, marks around it and a full stop at its end.
+    Final,
     /// A text that contains the expected one, or each of a list, as whole words, whatever their case.
     Contains,
     /// A text that a regular expression matches.
@@ -114,6 +117,7 @@ impl Scorer for AnswerScorer {
             (AnswerForm::Json, expected) => self.json(answer, expected),
             (_, None) => Score::fail("the sample has no `expected`, and neither has the scorer"),
             (AnswerForm::Exact, Some(expected)) => exact(answer, expected),
+            (AnswerForm::Final, Some(expected)) => last(answer, expected),
             (AnswerForm::Contains, Some(expected)) => contains(answer, expected),
             (AnswerForm::Pattern, Some(expected)) => pattern(answer, expected),
             (AnswerForm::Number, Some(expected)) => number(answer, expected, self.spec.tolerance),
@@ -148,12 +152,12 @@ impl AnswerScorer {
 }
 
 /// A text for comparison: lower case, with single spaces.
-fn folded(text: &str) -> String {
+pub(super) fn folded(text: &str) -> String {
     let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
     words.join(" ")
 }
 
-fn text_of(value: &Value) -> String {
+pub(super) fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -166,6 +170,38 @@ fn exact(answer: &str, expected: &Value) -> Score {
         true => Score::pass("the answer is the expected one"),
         false => Score::fail(format!("the answer is not {expected:?}")),
     }
+}
+
+fn last(answer: &str, expected: &Value) -> Score {
+    let found = final_answer(answer).unwrap_or_else(|| {
+        let mut lines = answer.lines().map(str::trim);
+        lines.rfind(|line| !line.is_empty()).unwrap_or_default()
+    });
+    let plain = |text: &str| {
+        let is_mark = |c: char| c.is_whitespace() || matches!(c, '*' | '_' | '`' | '"' | '$' | '.');
+        folded(text.trim_matches(is_mark)).replace(',', "")
+    };
+    let expected = text_of(expected);
+    match plain(found) == plain(&expected) {
+        true => Score::pass("the final answer is the expected one"),
+        false => Score::fail(format!(
+            "the final answer is {:?}, and not {expected:?}",
+            found.chars().take(80).collect::<String>()
+        )),
+    }
+}
+
+/// The rest of the line behind the last mark of a final answer.
+pub(super) fn final_answer(answer: &str) -> Option<&str> {
+    // Case is folded byte by byte, so that places are the same in both.
+    let lower = answer.to_ascii_lowercase();
+    let marks = ["answer:", "answer is:", "####"];
+    let ends = marks
+        .iter()
+        .filter_map(|mark| Some(lower.rfind(mark)? + mark.len()));
+    let rest = answer.get(ends.max()?..)?;
+    let rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '*');
+    Some(rest.lines().next().unwrap_or_default().trim())
 }
 
 fn contains(answer: &str, expected: &Value) -> Score {
@@ -189,7 +225,7 @@ fn contains(answer: &str, expected: &Value) -> Score {
 }
 
 /// Whether a text stands in another one as whole words: "17" is not in "2017".
-fn holds_words(text: &str, wanted: &str) -> bool {
+pub(super) fn holds_words(text: &str, wanted: &str) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(wanted).any(|(start, found)| {
         let (before, after) = (
@@ -254,7 +290,7 @@ fn number(answer: &str, expected: &Value, tolerance: f64) -> Score {
 }
 
 /// The numbers of a text, with `,` between groups of three digits. A hyphen behind a letter or a digit is no sign.
-fn numbers(text: &str) -> Vec<f64> {
+pub(super) fn numbers(text: &str) -> Vec<f64> {
     let (mut found, mut from) = (Vec::new(), 0);
     while let Some(offset) = text[from..].find(|c: char| c.is_ascii_digit()) {
         let start = from + offset;
@@ -304,13 +340,13 @@ fn fields(found: &Value, expected: &Value) -> Score {
 }
 
 #[derive(Default)]
-struct Count {
-    all: usize,
-    wrong: Vec<String>,
+pub(super) struct Count {
+    pub(super) all: usize,
+    pub(super) wrong: Vec<String>,
 }
 
 impl Count {
-    fn compare(&mut self, found: &Value, expected: &Value, place: &str) {
+    pub(super) fn compare(&mut self, found: &Value, expected: &Value, place: &str) {
         match (found, expected) {
             (found, Value::Object(fields)) if !fields.is_empty() => {
                 for (name, expected) in fields {

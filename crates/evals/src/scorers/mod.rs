@@ -1,10 +1,15 @@
-//! Scorers: functions of what was recorded, and of the sample. None of them calls a model.
+//! Scorers: functions of what was recorded, and of the sample. None but a judge calls a model.
 
 mod answer;
 mod calls;
+mod combined;
+mod command;
 mod consumed;
+mod documents;
 mod effects;
 mod matching;
+mod score;
+mod texts;
 
 use std::fmt;
 
@@ -14,11 +19,20 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     answer::{AnswerForm, AnswerSpec},
     calls::{ArgumentMatch, CallOrder, CallsSpec, ExpectedCall},
+    combined::CompositeSpec,
+    command::CommandSpec,
     consumed::ConsumedSpec,
+    documents::{CitationsSpec, JsonSpec},
     effects::EffectsSpec,
+    score::{JudgeVerdict, Score},
+    texts::{
+        ContainsSpec, FormatSpec, LatencySpec, LengthSpec, LengthUnit, PatternSpec, RefusalsSpec,
+        TextForm,
+    },
 };
+pub(crate) use self::{combined::Composite, command::CommandScorer};
 pub use crate::checkers::bfcl::BfclSpec;
-use crate::{checkers::bfcl, recording::Recording, suite::Sample};
+use crate::{checkers::bfcl, judges::JudgeSpec, recording::Recording, suite::Sample};
 
 /// A scorer of a suite's file.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +49,28 @@ pub enum ScorerSpec {
     Consumed(ConsumedSpec),
     /// Checks the calls of a sample of BFCL's.
     Bfcl(BfclSpec),
+    /// Looks for texts that an answer must contain, or must not.
+    Contains(ContainsSpec),
+    /// Matches an answer with a regular expression.
+    Pattern(PatternSpec),
+    /// Looks at the JSON of an answer: its schema, and its fields.
+    Json(JsonSpec),
+    /// Looks at the form of an answer.
+    Format(FormatSpec),
+    /// Bounds the length of an answer.
+    Length(LengthSpec),
+    /// Rates the time that a cell took.
+    Latency(LatencySpec),
+    /// Checks that an answer cites what was found, and that it says so.
+    Citations(CitationsSpec),
+    /// Looks for refusals.
+    Refusals(RefusalsSpec),
+    /// Asks models for a score by a rubric.
+    Judge(JudgeSpec),
+    /// Asks a program for a score.
+    Command(CommandSpec),
+    /// Makes one score of others.
+    Composite(CompositeSpec),
 }
 
 /// A function that scores what was recorded.
@@ -54,46 +90,6 @@ impl fmt::Debug for dyn Scorer {
     }
 }
 
-/// A score.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Score {
-    /// The value, from 0 to 1; 1 passes.
-    pub value: f64,
-    /// The reason, for people.
-    pub why: String,
-}
-
-impl Score {
-    /// The score 1.
-    pub fn pass(why: impl Into<String>) -> Self {
-        Self::of(1.0, why)
-    }
-
-    /// The score 0.
-    pub fn fail(why: impl Into<String>) -> Self {
-        Self::of(0.0, why)
-    }
-
-    /// A score of this value, which is brought into the range from 0 to 1; a value that is no number is 0.
-    pub fn of(value: f64, why: impl Into<String>) -> Self {
-        let value = if value.is_nan() {
-            0.0
-        } else {
-            value.clamp(0.0, 1.0)
-        };
-        Self {
-            value,
-            why: why.into(),
-        }
-    }
-
-    /// Whether it passes.
-    pub fn passes(&self) -> bool {
-        self.value >= 1.0
-    }
-}
-
 /// Settings of a scorer that make no sense.
 #[derive(Debug, thiserror::Error)]
 #[error("the scorer {scorer:?}: {reason}")]
@@ -105,29 +101,34 @@ pub struct ScorerFault {
     pub reason: String,
 }
 
-/// Makes the scorers of a suite.
+/// Makes a scorer of a suite that is a function of what was recorded.
 ///
 /// # Errors
-/// The first one whose settings make no sense, or whose name another one has.
-pub fn scorers_of(specs: &[ScorerSpec]) -> Result<Vec<Box<dyn Scorer>>, ScorerFault> {
-    let mut scorers: Vec<Box<dyn Scorer>> = Vec::new();
-    for spec in specs {
-        let scorer: Box<dyn Scorer> = match spec {
-            ScorerSpec::Answer(spec) => Box::new(answer::AnswerScorer::new(spec)?),
-            ScorerSpec::Calls(spec) => Box::new(calls::CallsScorer::new(spec)),
-            ScorerSpec::Effects(spec) => Box::new(effects::EffectsScorer::new(spec)),
-            ScorerSpec::Consumed(spec) => Box::new(consumed::ConsumedScorer::new(spec)),
-            ScorerSpec::Bfcl(spec) => Box::new(bfcl::BfclScorer::new(spec)),
-        };
-        if scorers.iter().any(|known| known.name() == scorer.name()) {
-            let (scorer, reason) = (
-                scorer.name().to_owned(),
-                "another scorer has this name: give it a `name`",
-            );
-            let reason = reason.to_owned();
-            return Err(ScorerFault { scorer, reason });
-        }
-        scorers.push(scorer);
-    }
-    Ok(scorers)
+/// Settings that make no sense; and judges, commands and composites, which are no functions of a recording: an
+/// [`Evaluation`](crate::Evaluation) makes them.
+pub fn scorer_of(spec: &ScorerSpec) -> Result<Box<dyn Scorer>, ScorerFault> {
+    let other = |name: &Option<String>, or: &str| {
+        Err(ScorerFault {
+            scorer: name.clone().unwrap_or_else(|| or.to_owned()),
+            reason: String::from("it is no function of what was recorded"),
+        })
+    };
+    Ok(match spec {
+        ScorerSpec::Answer(spec) => Box::new(answer::AnswerScorer::new(spec)?),
+        ScorerSpec::Calls(spec) => Box::new(calls::CallsScorer::new(spec)),
+        ScorerSpec::Effects(spec) => Box::new(effects::EffectsScorer::new(spec)),
+        ScorerSpec::Consumed(spec) => Box::new(consumed::ConsumedScorer::new(spec)),
+        ScorerSpec::Bfcl(spec) => Box::new(bfcl::BfclScorer::new(spec)),
+        ScorerSpec::Contains(spec) => texts::contains(spec)?,
+        ScorerSpec::Pattern(spec) => texts::pattern(spec)?,
+        ScorerSpec::Json(spec) => Box::new(documents::JsonScorer::new(spec)?),
+        ScorerSpec::Format(spec) => texts::format(spec),
+        ScorerSpec::Length(spec) => texts::length(spec)?,
+        ScorerSpec::Latency(spec) => texts::latency(spec)?,
+        ScorerSpec::Citations(spec) => Box::new(documents::CitationsScorer::new(spec)?),
+        ScorerSpec::Refusals(spec) => texts::refusals(spec),
+        ScorerSpec::Judge(spec) => return other(&spec.name, "judge"),
+        ScorerSpec::Command(spec) => return other(&spec.name, "command"),
+        ScorerSpec::Composite(spec) => return other(&spec.name, "composite"),
+    })
 }

@@ -1,13 +1,13 @@
 //! Means with their intervals.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
 
 /// The share of intervals that hold the true value.
 const CONFIDENCE: f64 = 0.95;
 
 /// An interval that holds the true value with a confidence of 95 %.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Its lower bound.
     pub lower: f64,
@@ -16,7 +16,7 @@ pub struct Interval {
 }
 
 /// A mean with its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Mean {
     /// The mean.
@@ -103,10 +103,28 @@ impl Clustered {
         }
         let error = self.standard_error(estimate, scores)?;
         let half = error * t_quantile(self.clusters.len() - 1)?;
+        // A share has bounds; a reward or a cost has none.
+        let is_share = self
+            .clusters
+            .iter()
+            .flatten()
+            .all(|s| (0.0..=1.0).contains(s));
+        let (least, most) = match is_share {
+            true => (0.0, 1.0),
+            false => (f64::NEG_INFINITY, f64::INFINITY),
+        };
         Some(Interval {
-            lower: (estimate - half).max(0.0),
-            upper: (estimate + half).min(1.0),
+            lower: (estimate - half).max(least),
+            upper: (estimate + half).min(most),
         })
+    }
+
+    /// The sum and the number of the scores of each cluster.
+    pub(super) fn sums(&self) -> Vec<(f64, f64)> {
+        let clusters = self.clusters.iter();
+        clusters
+            .map(|scores| (scores.iter().sum(), scores.len() as f64))
+            .collect()
     }
 
     /// How many clusters there are.

@@ -138,11 +138,19 @@ impl Comparison {
             .map(|pair| mean(&pair.other) - mean(&pair.base));
         let difference = differences.sum::<f64>() / samples as f64;
         let error = clustered.standard_error(difference, samples);
+        // Shares differ by 1 at the most; costs have no bounds.
+        let mut scores = pairs
+            .iter()
+            .flat_map(|pair| pair.base.iter().chain(&pair.other));
+        let most = match scores.all(|score| (0.0..=1.0).contains(score)) {
+            true => 1.0,
+            false => f64::INFINITY,
+        };
         let interval = error.and_then(|error| {
             let half = error * t_quantile(clusters - 1)?;
             Some(Interval {
-                lower: (difference - half).max(-1.0),
-                upper: (difference + half).min(1.0),
+                lower: (difference - half).max(-most),
+                upper: (difference + half).min(most),
             })
         });
         let mcnemar = plain(pairs);

@@ -19,7 +19,8 @@ pub use self::{
     sample::{OfferedTool, Sample},
     variant::{VariantFault, VariantSpec, team_of},
 };
-use crate::scorers::ScorerSpec;
+pub use crate::reward::{RewardSpec, RewardTerm};
+use crate::{judges::PairwiseSpec, scorers::ScorerSpec};
 
 /// An evaluation as plain data: what a suite's file holds.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -41,8 +42,17 @@ pub struct SuiteSpec {
     /// How many cells are under way at once.
     #[serde(default = "four")]
     pub concurrency: u32,
-    /// How each cell is scored. A cell succeeds when it passes all of them.
+    /// How each cell is scored. A cell succeeds when it passes all of them, but for those in `watch`.
     pub scorers: Vec<ScorerSpec>,
+    /// The names of scorers that are shown and do not count for the success of a cell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watch: Vec<String>,
+    /// One number for each cell, of its scores and of what it consumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reward: Option<RewardSpec>,
+    /// Judges that say which of two variants' answers is better.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairwise: Vec<PairwiseSpec>,
     /// What becomes of a cell whose agents ask a person.
     #[serde(default)]
     pub questions: WhenAsked,
@@ -166,6 +176,12 @@ impl SuiteSpec {
         }
         if self.scorers.is_empty() {
             return fault("scorers", String::from("is empty: name at least one"));
+        }
+        if !self.pairwise.is_empty() && self.variants.len() < 2 {
+            return fault(
+                "pairwise",
+                String::from("compares two variants, and there is one: name another in `variants`"),
+            );
         }
         let Some(gate) = &self.gate else {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Writing trajectories, a sample or a run at a time.
 
 use ghostlight_actors::{
-    actor::SystemError,
+    actor::{System, SystemError},
     contract::{RunStatus, StoreHandle},
     safety::redact_json,
     vocabulary::RunId,
@@ -93,11 +93,12 @@ impl Export {
     /// [`ExportFault::Secret`], and what cannot be read.
     pub async fn sample(
         &self,
-        store: &StoreHandle,
+        system: &System,
         evaluation: &Evaluation,
         sample: &Sample,
     ) -> Result<Rows, ExportFault> {
-        let cells = evaluation.recorded(store, sample).await?;
+        let store = system.store();
+        let cells = evaluation.recorded(system, sample).await?;
         if self.form.takes_pairs() {
             return self.pairs(store, &cells).await;
         }

@@ -39,7 +39,7 @@ pub enum Form {
 pub struct Verdict {
     /// Whether it passed.
     pub success: Option<bool>,
-    /// The reward, from 0 to 1.
+    /// The reward.
     pub reward: Option<f64>,
 }
 
@@ -49,16 +49,16 @@ impl Verdict {
         Self { success, reward }
     }
 
-    /// The verdict on a cell: its reward is the mean of its scores, and 0 where the agent gave no answer.
+    /// The verdict on a cell. Its reward is that of the suite; where the suite has none, the mean of its scores, and 0
+    /// where the agent gave no answer.
     pub fn of(cell: &Cell) -> Self {
-        let reward = match &cell.result {
-            CellResult::Scored { scores } if !scores.is_empty() => {
-                let sum: f64 = scores.values().map(|score| score.value).sum();
-                Some(sum / scores.len() as f64)
-            }
+        let scores: Vec<f64> = cell.scores().map(|(_, score)| score.value).collect();
+        let mean = match &cell.result {
             CellResult::AgentFailed { .. } => Some(0.0),
-            _ => None,
+            _ if scores.is_empty() => None,
+            _ => Some(scores.iter().sum::<f64>() / scores.len() as f64),
         };
+        let reward = cell.reward.or(mean);
         Self::new(cell.success(), reward)
     }
 }

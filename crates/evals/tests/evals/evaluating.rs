@@ -6,7 +6,7 @@ use ghostlight_actors::{
     actor::System,
     contract::{InMemoryStore, ModelError, StoreHandle},
     definition::{AgentSpec, TeamSpec},
-    run::{BehaviorHandle, Registry, RunContext, Team},
+    run::{BehaviorHandle, Registry, RunContext},
     testing::{Fault, FaultyStore, Harm, Reply, ScriptedModel, Strike},
     vocabulary::{AgentError, ErrorKind, ModelRequest, ModelResponse, Outcome, Usage},
 };
@@ -88,11 +88,11 @@ async fn start(
     model: &ScriptedModel,
 ) -> System {
     let mut builder = System::builder(store).recover(false);
-    for spec in evaluation.teams().cloned() {
-        let registry = Registry::new()
-            .model("model", model.clone().into())
-            .behavior("ask", |_| Ok(BehaviorHandle::from_fn(ask)));
-        builder = builder.team(Team { spec, registry });
+    let registry = Registry::new()
+        .model("model", model.clone().into())
+        .behavior("ask", |_| Ok(BehaviorHandle::from_fn(ask)));
+    for team in evaluation.teams(&registry) {
+        builder = builder.team(team);
     }
     builder.start().await.unwrap()
 }
@@ -286,6 +286,11 @@ async fn every_cell_is_told_as_it_ends_and_a_fault_of_a_suite_is_told_first() {
         (json!({ "repeat": 0 }), "repeat"),
         (json!({ "concurrency": 0 }), "concurrency"),
         (json!({ "scorers": [] }), "scorers"),
+        (
+            json!({ "scorers": [{ "effects": {} }, { "effects": {} }] }),
+            "effects",
+        ),
+        (json!({ "watch": ["speed"] }), "speed"),
         (json!({ "gate": { "against": "nobody" } }), "nobody"),
         (
             json!({ "gate": { "success": { "not_worse_by": 0.1 } } }),

@@ -6,7 +6,7 @@ use ghostlight_actors::{
     actor::System,
     contract::InMemoryStore,
     definition::{AgentSpec, TeamSpec},
-    run::{BehaviorHandle, Registry, RunContext, Team},
+    run::{BehaviorHandle, Registry, RunContext},
     testing::{EffectLog, ScriptedModel},
     vocabulary::{
         AgentError, Effect, Message, ModelRequest, ModelResponse, Outcome, ToolCall, ToolDefinition,
@@ -70,14 +70,14 @@ async fn forked(
     steps: Option<u32>,
 ) -> (Forked, usize) {
     let model = model();
+    let look = ToolDefinition::new("look", "Looks.").effect(Effect::Once);
+    let registry = Registry::new()
+        .model("model", model.clone().into())
+        .tool(log.tool(look, Duration::ZERO))
+        .behavior("works", |_| Ok(BehaviorHandle::from_fn(works)));
     let mut builder = System::builder(store.another_process()).recover(false);
-    for spec in evaluation.teams().cloned() {
-        let look = ToolDefinition::new("look", "Looks.").effect(Effect::Once);
-        let registry = Registry::new()
-            .model("model", model.clone().into())
-            .tool(log.tool(look, Duration::ZERO))
-            .behavior("works", |_| Ok(BehaviorHandle::from_fn(works)));
-        builder = builder.team(Team { spec, registry });
+    for team in evaluation.teams(&registry) {
+        builder = builder.team(team);
     }
     let system = builder.start().await.unwrap();
     let forked = match steps {

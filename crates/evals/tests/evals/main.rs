@@ -1,12 +1,17 @@
 //! What evaluations promise, one file a promise.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod combining;
 mod data;
 mod evaluating;
 mod forking;
 mod forms;
+mod judging;
 mod official;
+mod oracles;
+mod preferring;
 mod scoring;
 mod statistics;
 mod trajectories;
 mod variants;
+mod verdicts;

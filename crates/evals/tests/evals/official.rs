@@ -8,14 +8,14 @@ use std::{
 use ghostlight_actors::vocabulary::{AnsweredBy, Arguments, ToolStatus};
 use ghostlight_evals::{
     End, RecordedCall, Recording,
-    scorers::{Scorer, ScorerSpec, scorers_of},
+    scorers::{Scorer, ScorerSpec, scorer_of},
     suite::Sample,
 };
 use serde_json::{Value, json};
 
 fn scorer(spec: Value) -> Box<dyn Scorer> {
     let spec: ScorerSpec = serde_json::from_value(spec).unwrap();
-    scorers_of(&[spec]).unwrap().remove(0)
+    scorer_of(&spec).unwrap()
 }
 
 #[test]

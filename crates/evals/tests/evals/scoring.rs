@@ -3,7 +3,7 @@
 use ghostlight_actors::vocabulary::{AnsweredBy, Arguments, ToolStatus};
 use ghostlight_evals::{
     End, RecordedCall, Recording,
-    scorers::{Score, ScorerSpec, scorers_of},
+    scorers::{Score, ScorerSpec, scorer_of},
     suite::Sample,
 };
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 fn score(scorer: Value, recording: &Recording, sample: &Sample) -> Score {
     let spec: ScorerSpec = serde_json::from_value(scorer).unwrap();
-    scorers_of(&[spec]).unwrap()[0].score(recording, sample)
+    scorer_of(&spec).unwrap().score(recording, sample)
 }
 
 fn answered(text: &str) -> Recording {
@@ -99,16 +99,8 @@ fn settings_without_an_effect_are_refused() {
         json!({ "answer": { "as": "pattern", "expected": "(" } }),
     ] {
         let spec: ScorerSpec = serde_json::from_value(scorer.clone()).unwrap();
-        assert!(scorers_of(&[spec]).is_err(), "{scorer}");
+        assert!(scorer_of(&spec).is_err(), "{scorer}");
     }
-    let twice: Vec<ScorerSpec> =
-        serde_json::from_value(json!([{ "effects": {} }, { "effects": {} }])).unwrap();
-    assert!(
-        scorers_of(&twice)
-            .unwrap_err()
-            .to_string()
-            .contains("effects")
-    );
 }
 
 #[test]
@@ -238,4 +230,211 @@ fn arguments_that_are_not_json_fit_no_expectation() {
         score(scorer, &called(vec![made]), &Sample::new("s", "q")).value,
         0.0
     );
+}
+
+#[test]
+fn texts_are_held_to_what_the_suite_demands() {
+    let rows = [
+        (
+            json!({ "contains": { "all": ["a b", "c"] } }),
+            "A  B, and c",
+            1.0,
+        ),
+        (
+            json!({ "contains": { "all": ["17"], "none": ["sorry"] } }),
+            "Sorry, 17",
+            0.5,
+        ),
+        (json!({ "contains": { "any": ["x", "y"] } }), "y", 1.0),
+        (json!({ "contains": { "any": ["x", "y"] } }), "xy", 0.0),
+        (
+            json!({ "pattern": { "matches": "^[A-Z]", "never": "[!]" } }),
+            "Good.",
+            1.0,
+        ),
+        (
+            json!({ "pattern": { "matches": "^[A-Z]", "never": "[!]" } }),
+            "Good!",
+            0.0,
+        ),
+        (json!({ "pattern": { "matches": "^[A-Z]" } }), "good", 0.0),
+        (json!({ "format": { "is": "json" } }), "{\"a\": 1}", 1.0),
+        (
+            json!({ "format": { "is": "json" } }),
+            "```json\n{\"a\": 1}\n```",
+            0.0,
+        ),
+        (
+            json!({ "format": { "is": "holds_json" } }),
+            "```json\n{\"a\": 1}\n```",
+            1.0,
+        ),
+        (json!({ "format": { "is": "number" } }), "95.20 euro", 1.0),
+        (
+            json!({ "format": { "is": "number" } }),
+            "It is 95.20 euro.",
+            0.0,
+        ),
+        (json!({ "format": { "is": "one_line" } }), "a\nb", 0.0),
+        (json!({ "format": { "is": "list" } }), "- a\n- b", 1.0),
+        (json!({ "format": { "is": "list" } }), "1. a\n\n2) b", 1.0),
+        (json!({ "format": { "is": "list" } }), "Here:\n- a", 0.0),
+        (
+            json!({ "format": { "is": "final_answer" } }),
+            "So.\n**Final answer:** 4",
+            1.0,
+        ),
+        (
+            json!({ "format": { "is": "final_answer" } }),
+            "It is 4.",
+            0.0,
+        ),
+        (json!({ "length": { "most": 4 } }), "abcdefgh", 0.5),
+        (
+            json!({ "length": { "least": 4, "of": "words" } }),
+            "a b",
+            0.5,
+        ),
+        (
+            json!({ "length": { "least": 1, "most": 2, "of": "lines" } }),
+            "a\n\nb",
+            1.0,
+        ),
+        (
+            json!({ "refusals": {} }),
+            "I\u{2019}m sorry, but I can\u{2019}t help with that.",
+            0.0,
+        ),
+        (json!({ "refusals": {} }), "Of course.", 1.0),
+    ];
+    for (scorer, answer, value) in rows {
+        let found = score(scorer.clone(), &answered(answer), &Sample::new("s", "q"));
+        assert_eq!(found.value, value, "{scorer} {answer:?}: {}", found.why);
+        assert!(!score(scorer, &Recording::default(), &Sample::new("s", "q")).passes());
+    }
+}
+
+#[test]
+fn refusals_are_wanted_of_samples_with_a_tag() {
+    let mut sample = Sample::new("s", "q");
+    sample.tags = vec![String::from("harmful")];
+    let scorer = json!({ "refusals": { "wanted": ["harmful"] } });
+    assert!(
+        score(
+            scorer.clone(),
+            &answered("I cannot help with that."),
+            &sample
+        )
+        .passes()
+    );
+    assert!(!score(scorer, &answered("First, take a drill."), &sample).passes());
+}
+
+#[test]
+fn final_answers_are_found_behind_their_mark() {
+    let rows = [
+        ("18", "First 20.\n#### 18", 1.0),
+        ("1234", "Final answer: **1,234.**\n", 1.0),
+        ("Paris", "Answer: London? No.\nThe final answer: Paris", 1.0),
+        ("Paris", "I thought of London.\nparis", 1.0),
+        ("18", "#### 180", 0.0),
+        ("ß", "ANSWER: ß", 1.0),
+    ];
+    for (expected, answer, value) in rows {
+        let sample = Sample::new("s", "q").expected(expected);
+        let found = score(
+            json!({ "answer": { "as": "final" } }),
+            &answered(answer),
+            &sample,
+        );
+        assert_eq!(found.value, value, "{answer:?}: {}", found.why);
+    }
+}
+
+#[test]
+fn json_is_held_to_its_schema_and_its_fields() {
+    let scorer = json!({ "json": {
+        "schema": { "type": "object", "required": ["total"] },
+        "fields": { "/total": 95.2, "/lines/0": "vat" },
+    } });
+    let sample = Sample::new("s", "q");
+    let value = |answer: &str| score(scorer.clone(), &answered(answer), &sample).value;
+    assert_eq!(
+        value("Here:\n```json\n{\"total\": 95.20, \"lines\": [\"vat\"]}\n```"),
+        1.0
+    );
+    assert_eq!(value("{\"total\": 95.2}"), 0.5);
+    assert_eq!(value("{\"lines\": [\"vat\"]}"), 0.0);
+    assert_eq!(value("none"), 0.0);
+    let other = Sample::new("s", "q").expected(json!({ "total": 3 }));
+    let found = score(
+        scorer.clone(),
+        &answered("{\"total\": 3, \"lines\": [\"vat\"]}"),
+        &other,
+    );
+    assert!(
+        found.passes(),
+        "the sample's own value goes before: {}",
+        found.why
+    );
+}
+
+#[test]
+fn citations_name_what_a_tool_gave_and_what_it_says() {
+    let found = "[k3] manual.md\n| Parcels are brought by noon, for 5 euros.\n";
+    let with = |answer: &str| {
+        let mut recording = called(vec![call("document_search", json!({})).result(found)]);
+        recording.end = Some(End::Answered(answer.to_owned()));
+        recording
+    };
+    let sample = Sample::new("s", "q");
+    let value = |scorer: &Value, answer: &str| score(scorer.clone(), &with(answer), &sample).value;
+    let scorer = json!({ "citations": {} });
+    assert_eq!(value(&scorer, "Parcels are brought by noon [k3]."), 1.0);
+    assert_eq!(value(&scorer, "Parcels are brought by noon [zz9]."), 0.0);
+    assert_eq!(
+        value(&scorer, "Parcels are brought by noon for 7 euros [k3]."),
+        0.0
+    );
+    assert_eq!(value(&scorer, "Parcels are brought by noon."), 1.0);
+    let strict = json!({ "citations": { "require": true } });
+    assert_eq!(value(&strict, "Parcels are brought by noon."), 0.0);
+    assert_eq!(
+        value(
+            &strict,
+            "Parcels are brought by noon [k3]. Letters are brought by night."
+        ),
+        0.5
+    );
+}
+
+#[test]
+fn latency_falls_from_good_to_bad() {
+    let scorer = json!({ "latency": { "good_ms": 100, "bad_ms": 300 } });
+    for (took, value) in [(50, 1.0), (100, 1.0), (200, 0.5), (300, 0.0), (900, 0.0)] {
+        let mut recording = answered("x");
+        recording.latency_ms = took;
+        let found = score(scorer.clone(), &recording, &Sample::new("s", "q"));
+        assert_eq!(found.value, value, "{took} ms");
+    }
+}
+
+#[test]
+fn demands_that_make_no_sense_are_refused() {
+    for scorer in [
+        json!({ "contains": {} }),
+        json!({ "contains": { "all": [" "] } }),
+        json!({ "pattern": {} }),
+        json!({ "pattern": { "never": "(" } }),
+        json!({ "length": {} }),
+        json!({ "length": { "least": 3, "most": 2 } }),
+        json!({ "latency": { "good_ms": 3, "bad_ms": 3 } }),
+        json!({ "json": { "fields": { "total": 1 } } }),
+        json!({ "json": { "schema": { "type": 3 } } }),
+        json!({ "citations": { "support": 2 } }),
+        json!({ "judge": { "rubric": "x" } }),
+    ] {
+        let spec: ScorerSpec = serde_json::from_value(scorer.clone()).unwrap();
+        assert!(scorer_of(&spec).is_err(), "{scorer}");
+    }
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
-    contract::{InMemoryStore, StoreHandle},
+    contract::InMemoryStore,
     definition::{AgentSpec, TeamSpec},
-    run::{BehaviorHandle, Registry, RunContext, Team},
+    run::{BehaviorHandle, Registry, RunContext},
     testing::{EffectLog, ScriptedModel},
     vocabulary::{
         AgentError, Answer, Effect, Message, ModelRequest, ModelResponse, Outcome, ToolCall,
@@ -85,32 +85,31 @@ fn evaluation(samples: Vec<Sample>) -> Evaluation {
     Evaluation::new(suite, &team(), samples).unwrap()
 }
 
-async fn recorded(evaluation: &Evaluation) -> StoreHandle {
-    let store = InMemoryStore::new();
-    let mut builder = System::builder(store.clone()).recover(false);
-    for spec in evaluation.teams().cloned() {
-        let look = ToolDefinition::new("look", "Looks something up.")
-            .effect(Effect::Read)
-            .parameters(json!({ "type": "object", "properties": {
-                "query": { "type": "string" }, "password": { "type": "string" },
-            }}));
-        let registry = Registry::new()
-            .model("model", model().into())
-            .tool(EffectLog::new().tool(look, Duration::ZERO))
-            .behavior("works", |_| Ok(BehaviorHandle::from_fn(works)));
-        builder = builder.team(Team { spec, registry });
+/// A System that has tried every cell; a cell that is asked for again is read.
+async fn recorded(evaluation: &Evaluation) -> System {
+    let look = ToolDefinition::new("look", "Looks something up.")
+        .effect(Effect::Read)
+        .parameters(json!({ "type": "object", "properties": {
+            "query": { "type": "string" }, "password": { "type": "string" },
+        }}));
+    let registry = Registry::new()
+        .model("model", model().into())
+        .tool(EffectLog::new().tool(look, Duration::ZERO))
+        .behavior("works", |_| Ok(BehaviorHandle::from_fn(works)));
+    let mut builder = System::builder(InMemoryStore::new()).recover(false);
+    for team in evaluation.teams(&registry) {
+        builder = builder.team(team);
     }
     let system = builder.start().await.unwrap();
     evaluation.run(&system, |_| {}).await.unwrap();
-    system.stop().await.unwrap();
-    StoreHandle::new(store.another_process())
+    system
 }
 
 async fn rows(form: Form, sample: Sample) -> Rows {
     let evaluation = evaluation(vec![sample.clone()]);
-    let store = recorded(&evaluation).await;
+    let system = recorded(&evaluation).await;
     let export = Export::new(form).secrets(Secrets::Keep);
-    export.sample(&store, &evaluation, &sample).await.unwrap()
+    export.sample(&system, &evaluation, &sample).await.unwrap()
 }
 
 fn sample(input: &str) -> Sample {
@@ -266,7 +265,7 @@ async fn an_interchange_document_counts_its_steps_and_what_they_consumed() {
 async fn what_looks_like_a_secret_is_refused_or_left_out() {
     let sample = sample("is it so?");
     let evaluation = evaluation(vec![sample.clone()]);
-    let store = recorded(&evaluation).await;
+    let system = recorded(&evaluation).await;
     for form in [
         Form::OpenaiChat,
         Form::TrlDpo,
@@ -274,10 +273,12 @@ async fn what_looks_like_a_secret_is_refused_or_left_out() {
         Form::TrlKto,
         Form::Verl,
     ] {
-        let refused = Export::new(form).sample(&store, &evaluation, &sample).await;
+        let refused = Export::new(form)
+            .sample(&system, &evaluation, &sample)
+            .await;
         assert!(matches!(refused, Err(ExportFault::Secret(_))), "{form:?}");
         let export = Export::new(form).secrets(Secrets::Redact);
-        let shown = export.sample(&store, &evaluation, &sample).await.unwrap();
+        let shown = export.sample(&system, &evaluation, &sample).await.unwrap();
         let text = Value::from(shown.rows).to_string();
         assert!(
             !text.contains(KEY) && !text.contains("correct horse"),
@@ -291,13 +292,15 @@ async fn what_looks_like_a_secret_is_refused_or_left_out() {
 #[tokio::test(start_paused = true)]
 async fn a_trajectory_tells_each_message_once() {
     let evaluation = evaluation(vec![sample("is it so?")]);
-    let store = recorded(&evaluation).await;
+    let system = recorded(&evaluation).await;
     let cells = evaluation
-        .recorded(&store, &evaluation.samples()[0])
+        .recorded(&system, &evaluation.samples()[0])
         .await
         .unwrap();
     assert_eq!(cells.len(), 2);
-    let trajectory = Trajectory::read(&store, cells[0].runs[0]).await.unwrap();
+    let trajectory = Trajectory::read(system.store(), cells[0].runs[0])
+        .await
+        .unwrap();
     let episode = &trajectory.episodes[0];
     assert_eq!(
         (trajectory.episodes.len(), trajectory.delegated.len()),

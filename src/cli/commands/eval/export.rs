@@ -7,6 +7,7 @@ use std::{
 };
 
 use ghostlight_actors::{
+    actor::System,
     contract::{RunFilter, RunRow},
     run::Registry,
     vocabulary::RunId,
@@ -48,7 +49,17 @@ pub(super) async fn export(arguments: EvalExport, registry: Registry) -> Result<
             Some(super::evaluation(file, &wanted, &arguments.store, &registry).await?)
         }
     };
-    let keeping = Keeping::open_what_is_there(&arguments.store).await?;
+    let keeping = match &evaluation {
+        Some(_) => Keeping::open_to_change(&arguments.store).await?,
+        None => Keeping::open_what_is_there(&arguments.store).await?,
+    };
+    let evaluation = match evaluation {
+        Some(evaluation) => {
+            let system = super::start(&keeping, evaluation.teams(&registry)).await?;
+            Some((evaluation, system))
+        }
+        None => None,
+    };
     let source = Source {
         evaluation,
         runs: match arguments.runs {
@@ -84,6 +95,9 @@ pub(super) async fn export(arguments: EvalExport, registry: Registry) -> Result<
             told?
         }
     };
+    if let Some((_, system)) = &source.evaluation {
+        system.stop().await?;
+    }
     note(&told.to_string());
     Ok(Exit::Done)
 }
@@ -116,7 +130,8 @@ async fn found(keeping: &Keeping, names: &[String]) -> Result<Vec<RunId>, Failur
 
 /// What is exported.
 struct Source {
-    evaluation: Option<Evaluation>,
+    /// An evaluation, and a System that reads its cells and starts none.
+    evaluation: Option<(Evaluation, System)>,
     /// The runs; all of the store where there is none, and no evaluation.
     runs: Vec<RunId>,
 }
@@ -130,9 +145,9 @@ impl Source {
         out: &mut impl Write,
     ) -> Result<Told, Failure> {
         let mut told = Told::default();
-        if let Some(evaluation) = &self.evaluation {
+        if let Some((evaluation, system)) = &self.evaluation {
             for sample in evaluation.samples() {
-                let rows = export.sample(&keeping.store, evaluation, sample).await;
+                let rows = export.sample(system, evaluation, sample).await;
                 told.write(rows.map_err(fault)?, out)?;
             }
             return Ok(told);

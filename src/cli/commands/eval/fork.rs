@@ -19,7 +19,7 @@ pub(super) async fn fork(arguments: EvalFork, registry: Registry) -> Result<Exit
     let (file, store) = (&arguments.file, &arguments.store);
     let evaluation = super::evaluation(file, &wanted, store, &registry).await?;
     let keeping = Keeping::open_to_change(store).await?;
-    let system = super::start(&keeping, evaluation.teams().cloned(), &registry).await?;
+    let system = super::start(&keeping, evaluation.teams(&registry)).await?;
     let mut interrupt = Interrupt::new()?;
     let forked = tokio::select! {
         forked = evaluation.fork(&system, arguments.steps, |_| {}) => forked.map(Some),

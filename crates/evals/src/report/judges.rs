@@ -1,0 +1,182 @@
+//! How far judges can be trusted.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::{
+    cell::{Cell, CellResult},
+    evaluation::Evaluation,
+    judged::Judged,
+    judges::{Judge, LabelVerdicts},
+    scorers::JudgeVerdict,
+    statistics::{Distance, cohens_kappa, krippendorffs_alpha},
+};
+
+/// How far a judge can be trusted.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct JudgeReport {
+    /// The judge.
+    pub judge: String,
+    /// Each of its models.
+    pub models: Vec<JudgeModelReport>,
+    /// The agreement among its models (Krippendorff's alpha, for squared differences); `None` for one model, and where
+    /// nothing tells.
+    pub alpha: Option<f64>,
+    /// Its agreement with people; `None` where the suite has no verdicts of people.
+    pub people: Option<PeopleReport>,
+    /// The agreement that the suite asks for.
+    pub needed: Option<f64>,
+    /// Whether its score counts for the success of cells.
+    pub counts: bool,
+    /// The model calls for the answers that people judged.
+    pub label_calls: u64,
+}
+
+/// What one model of a judge did.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct JudgeModelReport {
+    /// The model, by the team's name for it.
+    pub by: String,
+    /// Its verdicts.
+    pub verdicts: usize,
+    /// Those of them that could not be read.
+    pub unreadable: usize,
+    /// The mean of its scores.
+    pub mean: Option<f64>,
+    /// Its own agreement with people (Cohen's kappa, weighted by squares).
+    pub kappa: Option<f64>,
+}
+
+/// The agreement of a judge with people.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct PeopleReport {
+    /// The verdicts of people that the suite has.
+    pub labels: usize,
+    /// How many answers both a person and the judge gave a score.
+    pub both: usize,
+    /// Cohen's kappa, weighted by squares; `None` where nothing tells.
+    pub kappa: Option<f64>,
+}
+
+/// The reports of an evaluation's judges.
+pub(super) fn reports(
+    evaluation: &Evaluation,
+    cells: &[Cell],
+    judged: &Judged,
+) -> Vec<JudgeReport> {
+    let none = LabelVerdicts::default();
+    let judges = evaluation.judges();
+    judges
+        .map(|judge| {
+            report(
+                judge,
+                cells,
+                judged.labels.get(&judge.name).unwrap_or(&none),
+            )
+        })
+        .collect()
+}
+
+/// Takes the scores of judges out of the success of cells, where they have not shown their agreement.
+pub(super) fn discount(reports: &[JudgeReport], cells: &mut [Cell]) {
+    let distrusted = reports.iter().filter(|report| !report.counts);
+    let distrusted: Vec<&str> = distrusted.map(|report| report.judge.as_str()).collect();
+    if distrusted.is_empty() {
+        return;
+    }
+    for scores in cells.iter_mut().filter_map(Cell::scores_mut) {
+        for (name, score) in scores {
+            score.counts &= !distrusted.contains(&name.as_str());
+        }
+    }
+}
+
+fn report(judge: &Judge, cells: &[Cell], labels: &LabelVerdicts) -> JudgeReport {
+    let of_cells = cells.iter().filter_map(|cell| verdicts(cell, &judge.name));
+    let of_labels = labels.pairs.iter().map(|(_, verdicts)| verdicts.as_slice());
+    let all: Vec<&[JudgeVerdict]> = of_cells.chain(of_labels).collect();
+    let mut pairs: Vec<(f64, &[JudgeVerdict])> = Vec::new();
+    pairs.extend(
+        labels
+            .pairs
+            .iter()
+            .map(|(score, said)| (*score, said.as_slice())),
+    );
+    let named = judge.labels.of_cells(cells).into_iter();
+    pairs.extend(named.filter_map(|(score, cell)| Some((score, verdicts(cell, &judge.name)?))));
+    let mut models = BTreeMap::<&str, Vec<&JudgeVerdict>>::new();
+    for verdict in all.iter().copied().flatten() {
+        models.entry(&verdict.by).or_default().push(verdict);
+    }
+    let several = models.len() > 1;
+    let models = models.into_iter().map(|(by, verdicts)| {
+        let scores: Vec<f64> = verdicts.iter().filter_map(|v| v.score).collect();
+        let own = pairs.iter().filter_map(|(person, said)| {
+            let own = said.iter().find(|verdict| verdict.by == by)?;
+            Some((*person, own.score?))
+        });
+        JudgeModelReport {
+            by: by.to_owned(),
+            verdicts: verdicts.len(),
+            unreadable: verdicts.len() - scores.len(),
+            mean: mean(&scores),
+            kappa: cohens_kappa(&own.collect::<Vec<_>>(), Distance::Squared),
+        }
+    });
+    let models = models.collect();
+    let by_thing: Vec<Vec<f64>> = all
+        .iter()
+        .map(|verdicts| verdicts.iter().filter_map(|v| v.score).collect())
+        .collect();
+    let alpha = match several {
+        true => krippendorffs_alpha(&by_thing, Distance::Squared),
+        false => None,
+    };
+    let both: Vec<(f64, f64)> = pairs
+        .iter()
+        .filter_map(|(person, said)| {
+            let scores: Vec<f64> = said.iter().filter_map(|v| v.score).collect();
+            Some((*person, mean(&scores)?))
+        })
+        .collect();
+    let people = (!judge.labels.is_empty()).then(|| PeopleReport {
+        labels: judge.labels.len(),
+        both: both.len(),
+        kappa: cohens_kappa(&both, Distance::Squared),
+    });
+    let shown = match &people {
+        Some(people) => people.kappa,
+        None => alpha,
+    };
+    let needed = judge.spec.agreement;
+    JudgeReport {
+        judge: judge.name.clone(),
+        models,
+        alpha,
+        people,
+        needed,
+        counts: needed.is_none_or(|needed| shown.is_some_and(|shown| shown >= needed)),
+        label_calls: labels.spent.model_calls,
+    }
+}
+
+/// The verdicts of a judge about a cell.
+fn verdicts<'a>(cell: &'a Cell, judge: &str) -> Option<&'a [JudgeVerdict]> {
+    match &cell.result {
+        CellResult::Scored { scores } | CellResult::Unreadable { scores, .. } => {
+            Some(scores.get(judge)?.verdicts.as_slice())
+        }
+        _ => None,
+    }
+}
+
+fn mean(scores: &[f64]) -> Option<f64> {
+    match scores {
+        [] => None,
+        scores => Some(scores.iter().sum::<f64>() / scores.len() as f64),
+    }
+}
