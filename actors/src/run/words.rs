@@ -10,8 +10,8 @@ use parking_lot::{Mutex, MutexGuard};
 use super::leg::Leg;
 use crate::vocabulary::{Entry, Message, OperationId, WORDS_COME_FIRST};
 
-/// What the function was told, by the branch that heard it and the place among those at which the
-/// branch listened.
+/// What the function was told, by the lane that heard it and the place among those at which the
+/// lane listened.
 pub(crate) type HeardAt = BTreeMap<(u32, u32), Vec<Message>>;
 
 /// A message of a person to a run that is under way.
@@ -40,7 +40,7 @@ struct State {
     unheard: Vec<Message>,
     /// What earlier lives heard, and this one has not asked for yet.
     recorded: HeardAt,
-    /// The branches that hear nothing: those of policies, whose model calls are about something
+    /// The lanes that hear nothing: those of policies, whose model calls are about something
     /// else.
     deaf: BTreeSet<u32>,
 }
@@ -91,31 +91,31 @@ impl Words {
         self.state().unheard.extend(said);
     }
 
-    /// Takes these messages, for a branch that hears.
-    pub(super) fn take_unheard(&self, branch: u32) -> Vec<Message> {
+    /// Takes these messages, for a lane that hears.
+    pub(super) fn take_unheard(&self, lane: u32) -> Vec<Message> {
         let mut state = self.state();
-        match state.deaf.contains(&branch) {
+        match state.deaf.contains(&lane) {
             true => Vec::new(),
             false => std::mem::take(&mut state.unheard),
         }
     }
 
-    /// Takes the messages that came by now, for an answer to this branch that is being recorded.
-    pub(super) fn with_answer(&self, branch: u32) -> Vec<Message> {
+    /// Takes the messages that came by now, for an answer to this lane that is being recorded.
+    pub(super) fn with_answer(&self, lane: u32) -> Vec<Message> {
         let mut state = self.state();
-        match state.deaf.contains(&branch) {
+        match state.deaf.contains(&lane) {
             true => Vec::new(),
             false => state.take(),
         }
     }
 
-    /// Lets a branch hear nothing, and those that begin on it.
-    pub(super) fn deafen(&self, branch: u32) {
-        self.state().deaf.insert(branch);
+    /// Lets a lane hear nothing, and those that begin on it.
+    pub(super) fn deafen(&self, lane: u32) {
+        self.state().deaf.insert(lane);
     }
 
-    pub(super) fn is_deaf(&self, branch: u32) -> bool {
-        self.state().deaf.contains(&branch)
+    pub(super) fn is_deaf(&self, lane: u32) -> bool {
+        self.state().deaf.contains(&lane)
     }
 }
 
@@ -129,13 +129,13 @@ impl State {
 }
 
 impl Leg {
-    /// What a branch hears at this place: what is recorded there, and else what people have said by
+    /// What a lane hears at this place: what is recorded there, and else what people have said by
     /// now, if the function is not past the place. A function is past it while the leg has a
-    /// recorded operation for which it has not asked. `next` is the branch's next operation.
+    /// recorded operation for which it has not asked. `next` is the lane's next operation.
     pub(super) fn hear(&self, next: OperationId, place: u32) -> Vec<Arc<Message>> {
         let mut books = self.books.lock();
         let mut words = self.words.state();
-        if books.end.is_some() || words.deaf.contains(&next.branch) {
+        if books.end.is_some() || words.deaf.contains(&next.lane) {
             return Vec::new();
         }
         let mut heard = Vec::new();
@@ -144,7 +144,7 @@ impl Leg {
             heard.append(&mut words.unheard);
         }
         let is_past = books.has_ended || !books.unasked.is_empty();
-        match words.recorded.remove(&(next.branch, place)) {
+        match words.recorded.remove(&(next.lane, place)) {
             Some(recorded) => heard.extend(recorded),
             None if is_past => {}
             None => {

@@ -13,7 +13,7 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::{Digest, ProviderPart, ProviderPartKind, UnknownPart, canonical};
+use super::{Digest, ProviderPart, ProviderPartKind, UnknownPart, canonical, whole_numbers::typed};
 use crate::safety;
 
 /// The role of a message's author.
