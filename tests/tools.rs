@@ -409,11 +409,13 @@ fn repeat(word: String, #[default(2)] times: u32, share: f64) -> String {
 }
 
 #[tokio::test]
-async fn a_whole_number_counts_as_an_integer_however_it_is_written() {
+async fn a_whole_number_counts_as_an_integer_and_null_as_left_out() {
     let said = run(repeat, json!({"word": "ab", "times": 3.0, "share": 1}));
     assert_eq!(said.await.unwrap(), "ababab 1");
     let said = run(repeat, json!({"word": "ab", "times": 3e0, "share": 2.5}));
     assert_eq!(said.await.unwrap(), "ababab 2.5");
+    let said = run(repeat, json!({"word": "ab", "times": null, "share": 1.0}));
+    assert_eq!(said.await.unwrap(), "abab 1");
     let said = run(repeat, json!({"word": "ab", "times": 2.5, "share": 1}));
     assert!(said.await.unwrap_err().contains("2.5"));
     let said = run(repeat, json!({"word": "ab", "times": -1.0, "share": 1}));

@@ -208,6 +208,9 @@ impl Gate {
     }
 }
 
+/// Says why a message does not have the form that is waited for.
+pub(crate) type Reads = fn(&Value) -> Result<(), String>;
+
 /// A wait for something from outside.
 pub struct Wait<T> {
     /// The awaited thing.
@@ -216,7 +219,7 @@ pub struct Wait<T> {
     pub finish: Box<dyn FnOnce(Arrival) -> Result<T, OperationError> + Send>,
     /// For a message: whether it has the form that is waited for, or else why not. One that has not is set aside, and
     /// the operation waits on.
-    pub(crate) reads: Option<fn(&Value) -> Result<(), String>>,
+    pub(crate) reads: Option<Reads>,
 }
 
 impl<T> Wait<T> {
@@ -233,7 +236,7 @@ impl<T> Wait<T> {
     }
 
     /// Sets aside messages that this function cannot read.
-    pub(crate) fn reading(mut self, reads: fn(&Value) -> Result<(), String>) -> Self {
+    pub(crate) fn reading(mut self, reads: Reads) -> Self {
         self.reads = Some(reads);
         self
     }

@@ -13,7 +13,7 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::{Digest, ProviderPart, ProviderPartKind, UnknownPart, canonical, whole_numbers::typed};
+use super::{Digest, ProviderPart, ProviderPartKind, UnknownPart, canonical, typed::typed};
 use crate::safety;
 
 /// The role of a message's author.
@@ -304,7 +304,8 @@ impl Arguments {
         parsed.as_ref().map_err(String::as_str)
     }
 
-    /// The arguments as a type. A whole number counts as an integer however it is written (`2.0`), as JSON Schema has it.
+    /// The arguments as a type. A whole number counts as an integer however it is written (`2.0`), as JSON Schema has it, and
+    /// `null` as left out where the type does not take it.
     ///
     /// # Errors
     /// What is wrong with the text, or which field does not fit.

@@ -38,8 +38,8 @@ mod time;
 mod tool;
 mod tool_filter;
 mod transcript;
+mod typed;
 mod usage;
-mod whole_numbers;
 mod words;
 
 pub use artifact::{Artifact, ArtifactInfo};
@@ -84,6 +84,6 @@ pub use tool::{Approval, Effect, InDoubt, ToolDefinition};
 pub(crate) use tool_filter::wildcard;
 pub use tool_filter::{CallSpec, ToolFilter};
 pub use transcript::Transcript;
+pub(crate) use typed::typed_text;
 pub use usage::Usage;
-pub(crate) use whole_numbers::typed_text;
 pub(crate) use words::{as_text, listed};
