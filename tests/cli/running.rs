@@ -121,6 +121,13 @@ fn a_turn_that_is_sent_twice_is_one_run() {
     let again = desk.shipped(&words).exits(0);
     assert_eq!(first.out, again.out);
     assert_eq!(desk.rows().len(), 1);
+    let mut other = words;
+    other[2] = "What is 6 * 9?";
+    let refused = desk.shipped(&other).exits(2);
+    let told =
+        "the turn \"q1\" was sent to session helpdesk/ann before, with another message, as run";
+    assert!(refused.err.contains(told), "{}", refused.err);
+    assert_eq!((refused.out.as_str(), desk.rows().len()), ("", 1));
     let other = desk
         .shipped(&["run", HELPDESK, "What is 6 * 8?", "--session", "ann"])
         .exits(0);

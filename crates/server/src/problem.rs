@@ -128,6 +128,7 @@ impl From<SystemError> for Problem {
             | SystemError::Definition(_)
             | SystemError::NotReloaded { .. }
             | SystemError::NotReceived { .. }
+            | SystemError::OtherTurn { .. }
             | SystemError::Unwritable { .. } => Self::invalid(detail()),
             SystemError::Answer { error, .. } => match error {
                 AnswerError::Unfit { .. } => Self::invalid(detail()),
@@ -136,7 +137,6 @@ impl From<SystemError> for Problem {
             SystemError::Asking { .. }
             | SystemError::Ended(_)
             | SystemError::UnderWay { .. }
-            | SystemError::OtherTurn { .. }
             | SystemError::SessionExists { .. }
             | SystemError::Refused { .. }
             | SystemError::OutOfReach { .. }

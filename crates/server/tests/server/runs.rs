@@ -96,6 +96,10 @@ async fn a_turn_that_is_sent_again_under_its_id_is_one_run() {
     }
     runs.dedup();
     assert_eq!(runs.len(), 1);
+    let other = json!({ "text": "something else" }).to_string();
+    let refused = desk.client.request("POST", path, key, Some(&other));
+    let detail = text_at(&refused.await.is(422).json(), "/detail");
+    assert!(detail.contains("with another message"), "{detail}");
     let both = json!({ "text": "well", "id": "other" }).to_string();
     desk.client
         .request("POST", path, key, Some(&both))
