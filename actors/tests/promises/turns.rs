@@ -137,6 +137,9 @@ async fn a_turn_that_comes_meanwhile_steers_the_run_under_way_once() {
         let second = session.send(Turn::text("and two").id("2")).await.unwrap();
         assert_eq!(second.id(), first.id());
     }
+    let other = session.send(Turn::text("and three").id("2")).await;
+    let other = other.map(|run| run.id()).unwrap_err();
+    assert!(matches!(other, SystemError::OtherTurn { run, .. } if run == first.id()));
     assert_eq!(text(&first).await, "one|one|and two");
     pause(100).await;
     assert_eq!(session.log().await.unwrap().turns.len(), 1);

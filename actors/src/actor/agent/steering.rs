@@ -5,6 +5,7 @@ use tokio::sync::oneshot;
 use super::AgentState;
 use crate::{
     actor::{
+        SystemError,
         agent_command::{AgentCommand, TurnReply},
         open_questions::AskedInTree,
     },
@@ -12,7 +13,6 @@ use crate::{
         Batch, ItemBody, MailboxItem, RunFilter, RunRow, RunStatus, StoreError, StoreHandle,
     },
     definition::{WhileAsking, WhileBusy},
-    run::Ports,
     session::Turn,
     vocabulary::{Message, RunId},
 };
@@ -41,6 +41,13 @@ fn turn_of(body: ItemBody) -> Option<Turn> {
     let mut said = Turn::from(message).id(turn).budget(budget);
     (said.owner, said.deadline) = (owner, deadline);
     Some(said)
+}
+
+/// Whether another message waits in the mailbox under the id of this turn. What the run has read is not compared.
+async fn says_otherwise(store: &StoreHandle, run: RunId, turn: &Turn) -> bool {
+    let waiting = store.mailbox(run).await.unwrap_or_default().into_iter();
+    let mut waiting = waiting.filter_map(|item| turn_of(item.body));
+    waiting.any(|waits| waits.id == turn.id && waits.message != turn.message)
 }
 
 /// Tells the session's agent of the turns in the mailbox of a run that has ended without having read
@@ -79,6 +86,8 @@ impl AgentState {
         };
         let (services, myself) = (self.services().clone(), self.myself.clone());
         let asks_first = self.while_asking() != WhileAsking::Wait;
+        let session = self.session.as_ref();
+        let session = session.map_or_else(String::new, |session| session.id.to_string());
         let id = turn.id.get_or_insert_with(|| services.fresh_id()).clone();
         self.loads.spawn(async move {
             let store = &services.store;
@@ -98,16 +107,25 @@ impl AgentState {
                 deadline: turn.deadline,
             };
             let item = MailboxItem::new(item_of(&id), services.clock.now(), body);
-            // A run that has ended takes no message: the turn begins a run of its own.
-            match services.post(run, item).await {
-                Ok(()) => {
+            let said = match services.post_to(run, item).await {
+                Ok(Some((mailbox, false))) if says_otherwise(store, mailbox, &turn).await => {
+                    Err(SystemError::OtherTurn {
+                        session,
+                        turn: id,
+                        run,
+                    })
+                }
+                Ok(Some(_)) => {
                     let _ = myself.cast(AgentCommand::Steered(run, id));
-                    let _ = reply.send(Ok(run));
+                    Ok(run)
                 }
-                Err(_) => {
+                // A run that has ended takes no message: the turn begins a run of its own.
+                Ok(None) | Err(_) => {
                     let _ = myself.cast(AgentCommand::Queue(Box::new(turn), reply));
+                    return;
                 }
-            }
+            };
+            let _ = reply.send(said);
         });
     }
 
