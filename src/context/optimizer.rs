@@ -172,7 +172,10 @@ impl ContextOptimizer {
             return None;
         }
         let said = conversation.since(known);
-        let tokens = said.iter().map(|message| counter.message(message));
+        let cache = &self.cache;
+        let tokens = said
+            .iter()
+            .map(|message| cache.tokens(message, || counter.message(message)));
         sent.tokens += tokens.sum::<u64>();
         match sent.is_whole {
             true => sent.conversation = conversation.clone(),
@@ -255,7 +258,6 @@ impl ContextOptimizer {
         let (known, spec) = (known.cloned().unwrap_or_default(), self.spec.clone());
         let bounds = Bounds::of(&spec);
         let cache = self.cache.clone();
-        cache.bound(conversation.len());
         let mut draft = Draft::new(view, known.clone(), fixed, &spec, &**counter, &cache);
         if draft.tokens > bounds.trigger {
             self.reduce(cx, &mut draft, bounds, counter).await?;
@@ -319,6 +321,7 @@ impl Policy for ContextOptimizer {
             .map(|text| counter.count(text))
             .sum::<u64>();
         let fixed = self.fixed(request, &counter) + reminders + u64::from(reminders > 0) * REMINDER;
+        self.cache.bound(conversation.len());
         let trigger = Bounds::of(&self.spec).trigger;
         let extended = self.extended(&conversation, &counter);
         if extended.is_none_or(|tokens| fixed + tokens > trigger) {

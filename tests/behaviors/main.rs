@@ -27,6 +27,7 @@ mod rewoo;
 mod scenarios;
 mod self_reflection;
 mod simulated;
+mod sizes;
 mod soft_budgets;
 mod stage;
 mod steering;

@@ -135,16 +135,13 @@ impl RecordedText {
             }
         }
         if let Some(session) = &self.session {
-            let mut pages = JournalPages::new(session.clone(), 0);
-            'history: loop {
+            let mut pages = JournalPages::new(session.clone(), 0).until(self.history);
+            loop {
                 let lines = pages.next(store).await.map_err(SystemError::from)?;
                 if lines.is_empty() {
                     break;
                 }
                 for line in lines {
-                    if line.sequence >= self.history {
-                        break 'history;
-                    }
                     take(Written::history(&line.line).json())?;
                 }
             }

@@ -84,6 +84,7 @@ impl TreePages {
 pub struct JournalPages {
     journal: JournalId,
     next: u64,
+    until: u64,
     page: Page,
 }
 
@@ -93,8 +94,16 @@ impl JournalPages {
         Self {
             journal: journal.into(),
             next: from,
+            until: u64::MAX,
             page: FIRST_PAGE,
         }
+    }
+
+    /// The same, without this entry and those after it.
+    #[must_use]
+    pub fn until(mut self, entry: u64) -> Self {
+        self.until = entry;
+        self
     }
 
     /// The number of the entry that is read next.
@@ -112,9 +121,15 @@ impl JournalPages {
     /// # Errors
     /// What the store fails with.
     pub async fn next(&mut self, store: &StoreHandle) -> Result<Vec<StoredLine>, StoreError> {
-        let lines = store
-            .read(self.journal.clone(), self.next, self.page.most)
-            .await?;
+        let left = self.until.saturating_sub(self.next);
+        let most = self
+            .page
+            .most
+            .min(usize::try_from(left).unwrap_or(usize::MAX));
+        let lines = match most {
+            0 => Vec::new(),
+            most => store.read(self.journal.clone(), self.next, most).await?,
+        };
         if let Some(last) = lines.last() {
             self.next = last.sequence + 1;
         }

@@ -1,12 +1,12 @@
 //! Artifacts: named, versioned files that outlive runs, whose contents journals only refer to.
 
 use ghostlight_actors::{
-    actor::{Fork, System, recording},
+    actor::{Fork, RecordedText, System, SystemError, recording},
     contract::{Store, StoreHandle, artifact_scopes},
     run::{Agent, Recording, RunContext, replay},
     session::Turn,
     testing::{CrashOptions, Scenario, crash_everywhere},
-    vocabulary::{AgentError, Artifact, Digest, ErrorKind, Outcome, Scope},
+    vocabulary::{AgentError, Artifact, Digest, ErrorKind, Outcome, RunId, Scope},
 };
 
 use crate::stage::{Stage, outcome, text};
@@ -240,6 +240,19 @@ async fn a_content_is_stored_once_and_no_entry_holds_it() {
     assert_eq!(stage.store.scope(scope).await.unwrap().len(), 2);
 }
 
+/// The text of a recording, as it is read page by page.
+async fn in_lines(store: &StoreHandle, run: RunId) -> String {
+    let recorded = RecordedText::of(store, run).await.unwrap();
+    let mut text = String::new();
+    let take = |line: String| -> Result<(), SystemError> {
+        text.push_str(&line);
+        text.push('\n');
+        Ok(())
+    };
+    recorded.each_line(take).await.unwrap();
+    text
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_that_loaded_artifacts_is_replayed_from_its_recording_alone() {
     let stage = Stage::new();
@@ -249,6 +262,13 @@ async fn a_run_that_loaded_artifacts_is_replayed_from_its_recording_alone() {
     let store = StoreHandle::new(stage.store.clone());
     let recording = recording(&store, run.id()).await.unwrap();
     let text = recording.to_json_lines();
+    assert_eq!(in_lines(&store, run.id()).await, text);
+    // With a conversation before it.
+    let next = system.session("author", "s").send("write").await.unwrap();
+    outcome(&next).await;
+    let whole = self::recording(&store, next.id()).await.unwrap();
+    assert!(!whole.history.is_empty());
+    assert_eq!(in_lines(&store, next.id()).await, whole.to_json_lines());
     let recording = Recording::from_json_lines(&text).unwrap();
     let registry = author().into_team().unwrap().registry;
     assert!(replay(&recording, &registry, None).unwrap().is_faithful());
