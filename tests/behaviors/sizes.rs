@@ -23,7 +23,7 @@ use ghostlight::{
 };
 use ghostlight_actors::{
     actor::{Run, System},
-    contract::{Model, ModelContext, ModelError, ToolHandle},
+    contract::{Model, ModelContext, ModelError, RunFilter, ToolHandle},
     definition::{ContextSpec, ContextStrategy, PolicySpec, SlidingWindow, Spill, Summarize},
     run::{Agent, Registry},
     session::Turn,
@@ -302,7 +302,7 @@ async fn a_step_of_a_long_run_takes_what_the_first_took_in_every_behavior() {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_of_a_long_run_takes_what_the_first_took_with_every_policy() {
-    let steps = number_in("GHOSTLIGHT_STEPS", 600);
+    let steps = number_in("GHOSTLIGHT_STEPS", 500);
     for (policy, settings) in [
         ("cited_answers", json!({})),
         ("control", json!({})),
@@ -332,19 +332,29 @@ async fn a_step_of_a_long_run_takes_what_the_first_took_with_every_policy() {
     }
 }
 
-/// Writes a store for trying what prints, such as `ghostlight export`.
+/// Writes a store for trying what prints, such as `ghostlight export`, or goes on with the run in it.
+/// `GHOSTLIGHT_DIES_AT` names the step at which the process dies, and `GHOSTLIGHT_ONLY` a strategy.
 #[tokio::test(start_paused = true)]
 #[ignore = "it makes a file: GHOSTLIGHT_STORE says where"]
 async fn a_store_with_a_long_run() {
     let path = std::env::var("GHOSTLIGHT_STORE").unwrap();
     let steps = number_in("GHOSTLIGHT_STEPS", 4_000);
     let bytes = number_in("GHOSTLIGHT_RESULT", 100_000);
-    let agent = looking("function_calling", steps, bytes);
+    let dies_at = number_in("GHOSTLIGHT_DIES_AT", u64::MAX);
+    let only = std::env::var("GHOSTLIGHT_ONLY").unwrap_or_default();
+    let spec = strategies().into_iter().find(|(name, _)| *name == only);
+    let mut agent = looking("function_calling", steps, bytes);
+    if let Some((_, spec)) = spec {
+        agent = agent.policy("context", move || {
+            ContextOptimizer::new(spec.clone()).counted_by(Estimate)
+        });
+    }
+    let reached = Arc::new(AtomicU64::new(0));
     let model = Steps {
         behavior: "function_calling",
         steps,
-        hangs_at: u64::MAX,
-        reached: Arc::default(),
+        hangs_at: dies_at,
+        reached: reached.clone(),
         times: Arc::default(),
     };
     let builder = System::builder(SqliteStore::open(path).unwrap());
@@ -352,7 +362,28 @@ async fn a_store_with_a_long_run() {
     let team = agent.into_team().unwrap();
     let system = builder.model("default", model).team(team).start();
     let system = system.await.unwrap();
-    let run = system.session("desk", "session").send("look").await;
-    assert_eq!(run.unwrap().outcome().await.unwrap().text(), "done");
-    system.stop().await.unwrap();
+    let open = system.runs(RunFilter::default()).await.unwrap();
+    let run = match open.first() {
+        Some(row) => system.run(row.run),
+        None => {
+            let session = system.session("desk", "session");
+            session.send("look").await.unwrap()
+        }
+    };
+    let done = async { run.outcome().await.unwrap().text().to_owned() };
+    let dies = async {
+        while reached.load(Relaxed) != dies_at {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let ended = tokio::select! {
+        text = done => text,
+        () = dies => "died".to_owned(),
+    };
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let memory = status.lines().filter(|line| line.starts_with("Vm"));
+    let memory = memory.filter(|line| line.contains("HWM") || line.contains("RSS"));
+    println!("{ended} after {:?}", processor_time());
+    memory.for_each(|line| println!("{line}"));
+    std::process::exit(0);
 }
