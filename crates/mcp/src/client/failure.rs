@@ -99,6 +99,8 @@ fn was_not_done(error: &WireError) -> bool {
         WireError::SessionExpired
         | WireError::ReinitializationFailed(_)
         | WireError::ReservedHeaderConflict(_)
+        | WireError::AuthRequired(_)
+        | WireError::InsufficientScope(_)
         | WireError::Auth(_) => true,
         _ => false,
     }
@@ -113,6 +115,9 @@ fn told(error: &WireError) -> String {
         WireError::ReinitializationFailed(error) => {
             let said = safety::sanitize_line(&error.message, WORDS);
             format!("it lost the session, and does not begin another: {said}")
+        }
+        WireError::AuthRequired(_) | WireError::InsufficientScope(_) => {
+            "it wants somebody to sign in".to_owned()
         }
         WireError::UnexpectedContentType(kind) => match kind {
             Some(kind) => format!(
