@@ -7,12 +7,15 @@
 use std::{collections::BTreeMap, time::Duration};
 
 pub use ghostlight_a2a::*;
-use ghostlight_actors::{contract::ToolsetHandle, run::Registry};
+use ghostlight_actors::{
+    contract::{Credential, ToolsetHandle},
+    run::Registry,
+};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::models::SecretText;
+use crate::{environment, models::SecretText};
 
 /// Registers the behavior `remote`, and the kind of tool `a2a` that a member with `remote` uses.
 pub(crate) fn register(registry: Registry) -> Registry {
@@ -47,9 +50,22 @@ enum TrustedKey {
 
 fn toolset(name: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
     let given = RemoteSpec::deserialize(given).map_err(|error| error.to_string())?;
-    let mut settings = ClientOptions::new(given.url);
-    if let Some(card) = given.card {
-        settings = settings.card(card);
+    let mut secrets = Vec::new();
+    let mut address = |text: &str| {
+        let text = SecretText::read(text).map_err(|error| error.to_string())?;
+        for name in text.variables() {
+            let value = environment::variable(name).unwrap_or_default();
+            secrets.extend(Credential::of_variable(name, &value));
+        }
+        let revealed = text.reveal().map_err(|error| error.to_string())?;
+        Ok::<_, String>(revealed.expose_secret().to_owned())
+    };
+    let mut settings = ClientOptions::new(address(&given.url)?);
+    if let Some(card) = &given.card {
+        settings = settings.card(address(card)?);
+    }
+    for secret in secrets {
+        settings = settings.secret(secret);
     }
     if let Some(name) = given.binding {
         let binding = protocol::Binding::of(&name);

@@ -71,5 +71,6 @@ pub(crate) fn connection(name: &str, settings: &Map<String, Value>) -> Result<Mc
     let own = |file: &str| crate::files::data_folder().map(|folder| folder.join(file));
     settings.pins = settings.pins.or_else(|| own("mcp_tools.json"));
     settings.tokens = settings.tokens.or_else(|| own("mcp_tokens.json"));
+    settings = settings.variables(crate::environment::variable);
     McpToolset::new(name, settings).map_err(|error| error.to_string())
 }

@@ -27,15 +27,40 @@ pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Faul
     for (key, section) in sections {
         match (key.name.as_str(), &mut section.content) {
             // These keys are names of models and tools, even if they sound like secrets.
-            ("models" | "tools", Content::Mapping(named)) => {
+            ("models", Content::Mapping(named)) => {
                 for (_, settings) in named {
                     below(settings, true, lookup)?;
+                }
+            }
+            ("tools", Content::Mapping(named)) => {
+                for (_, settings) in named {
+                    tool(settings, lookup)?;
                 }
             }
             (name, _) => below(section, has_settings(name), lookup)?,
         }
     }
     Ok(())
+}
+
+/// The settings of a tool. The address of a server of another team or program may hold a key, so its references stay.
+fn tool(settings: &mut Node, lookup: Lookup<'_>) -> Result<(), Fault> {
+    let is_remote = |(key, value): &(Key, Node)| match &value.content {
+        Content::Text(kind) => key.name == "kind" && matches!(&*kind.value, "mcp" | "a2a"),
+        _ => false,
+    };
+    match &mut settings.content {
+        Content::Mapping(entries) if entries.iter().any(is_remote) => {
+            for (key, value) in entries {
+                match key.name.as_str() {
+                    "url" | "card" => address(value, lookup)?,
+                    _ => entry(key, value, true, lookup)?,
+                }
+            }
+            Ok(())
+        }
+        _ => below(settings, true, lookup),
+    }
 }
 
 /// Whether a section other than those of models and tools holds settings.
@@ -126,22 +151,26 @@ fn below(node: &mut Node, settings: bool, lookup: Lookup<'_>) -> Result<(), Faul
         }
         Content::Mapping(entries) => {
             for (key, value) in entries {
-                let secrecy = if settings {
-                    secrecy(&key.name)
-                } else {
-                    Secrecy::None
-                };
-                match secrecy {
-                    Secrecy::None => below(value, settings, lookup)?,
-                    Secrecy::Address => address(value, lookup)?,
-                    Secrecy::Kept => check_places(value)?,
-                    Secrecy::Reference => check_reference(key, value)?,
-                }
+                entry(key, value, settings, lookup)?;
             }
         }
         _ => {}
     }
     Ok(())
+}
+
+fn entry(key: &Key, value: &mut Node, settings: bool, lookup: Lookup<'_>) -> Result<(), Fault> {
+    let secrecy = if settings {
+        secrecy(&key.name)
+    } else {
+        Secrecy::None
+    };
+    match secrecy {
+        Secrecy::None => below(value, settings, lookup),
+        Secrecy::Address => address(value, lookup),
+        Secrecy::Kept => check_places(value),
+        Secrecy::Reference => check_reference(key, value),
+    }
 }
 
 /// An address, which may hold a key in its path: its references stay, and only defaults are replaced.

@@ -272,3 +272,56 @@ agent: { name: desk, tools: [hub, git] }
         "{stored}"
     );
 }
+
+/// The address of another program or team may hold a key: what is stored and shown has its name.
+#[test]
+fn a_variable_in_an_address_stays_a_reference() {
+    let text = "
+mcp:
+  hub: { url: 'https://hub.example/${CARGO_PKG_NAME}/mcp', cwd: '${CARGO_PKG_NAME}' }
+tools:
+  desk: { kind: a2a, url: 'https://${CARGO_PKG_NAME}.example', card: 'https://hub.example/${NONE:-card}' }
+agent: { name: clerk }
+";
+    let file = config::parse(text, "team.yaml").unwrap_or_else(|error| panic!("{error}"));
+    let shown = serde_json::to_value(file.spec()).unwrap();
+    let tools = &shown["tools"];
+    assert_eq!(
+        tools["hub"]["url"],
+        "https://hub.example/${CARGO_PKG_NAME}/mcp"
+    );
+    assert_eq!(tools["hub"]["cwd"], "ghostlight");
+    assert_eq!(tools["desk"]["url"], "https://${CARGO_PKG_NAME}.example");
+    assert_eq!(tools["desk"]["card"], "https://hub.example/card");
+    let unset = "mcp: { hub: { url: 'https://${NO_SUCH_VARIABLE}' } }\nagent: { name: clerk }";
+    let error = config::parse(unset, "team.yaml").unwrap_err().to_string();
+    assert!(error.contains("NO_SUCH_VARIABLE"), "{error}");
+}
+
+#[test]
+fn a_server_is_given_the_variables_of_the_file_of_the_environment() {
+    let peer = Peer::new("dot-env", &[("say_environment", "")]);
+    let folder = peer.folder.display();
+    let program = std::env::current_exe().unwrap();
+    let text = format!(
+        "
+models: {{ default: {{ provider: offline }} }}
+mcp:
+  peer:
+    command: [{program}, peer_process, --exact, --nocapture]
+    env: {{ GHOSTLIGHT_TEST_MCP_PEER: {folder}, GIVEN: 'to ${{ONLY_IN_THE_FILE}}' }}
+    pins: {folder}/pins.json
+agent: {{ name: desk, tools: [peer] }}
+",
+        program = program.display(),
+    );
+    std::fs::write(peer.folder.join("team.yaml"), text).unwrap();
+    std::fs::write(peer.folder.join(".env"), "ONLY_IN_THE_FILE=everybody\n").unwrap();
+    let run = Command::new(env!("CARGO_BIN_EXE_ghostlight"))
+        .args(["run", "team.yaml", "hello", "--store", "store.db"])
+        .current_dir(&peer.folder)
+        .output()
+        .unwrap();
+    let log = peer.log();
+    assert!(log.contains(&"GIVEN=to everybody".to_owned()), "{run:?}");
+}

@@ -28,6 +28,15 @@ impl Credential {
         secrets.filter(may_be).map(Self::new).collect()
     }
 
+    /// The secret that an environment variable inside of an address holds: one of a secret's name, or a value as long as a
+    /// key that is no host or address itself.
+    pub fn of_variable(name: &str, value: &str) -> Option<Self> {
+        let value = value.trim();
+        let is_key = value.len() >= LONG && !value.contains(['.', ':', '/']);
+        let is_secret = !value.is_empty() && (is_key || crate::safety::is_secret_key(name));
+        is_secret.then(|| Self::new(value))
+    }
+
     /// The secret itself, for the one place that uses it.
     pub fn reveal(&self) -> &str {
         self.0.expose_secret()

@@ -21,6 +21,7 @@ pub struct ClientOptions {
     card: Option<String>,
     pub(super) binding: Option<Binding>,
     headers: Vec<(String, Reveal)>,
+    secrets: Vec<Credential>,
     pub(super) trusted: Vec<CardKey>,
     pub(crate) request_timeout: Duration,
     pub(crate) task_timeout: Duration,
@@ -59,6 +60,7 @@ impl ClientOptions {
             card: None,
             binding: None,
             headers: Vec::new(),
+            secrets: Vec::new(),
             trusted: Vec::new(),
             request_timeout: Duration::from_secs(30),
             task_timeout: Duration::from_secs(600),
@@ -94,6 +96,13 @@ impl ClientOptions {
         value: impl Fn() -> Result<String, String> + Send + Sync + 'static,
     ) -> Self {
         self.headers.push((name.into(), Arc::new(value)));
+        self
+    }
+
+    /// Takes this secret out of what the agent says, such as a key in the path of its address; those in headers are taken out anyway.
+    #[must_use]
+    pub fn secret(mut self, secret: Credential) -> Self {
+        self.secrets.push(secret);
         self
     }
 
@@ -141,12 +150,13 @@ impl ClientOptions {
         Ok(Addresses { card, agent })
     }
 
-    /// The secrets in the headers, which the agent may repeat.
+    /// The secrets in the headers, and those that were named, which the agent may repeat.
     pub(crate) fn secrets(&self) -> Vec<Credential> {
         let headers = self.headers.iter();
         let values = headers.filter_map(|(name, reveal)| Some((name, reveal().ok()?)));
         values
             .flat_map(|(name, value)| Credential::of_header(name, &value))
+            .chain(self.secrets.iter().cloned())
             .collect()
     }
 

@@ -98,8 +98,8 @@ impl Connection {
         let endpoint = settings.endpoint(name)?;
         let authorization = match &endpoint {
             Endpoint::Http { url, .. } => Some(Authorization::new(
-                url,
-                &settings.oauth,
+                &settings.variables.reveal(url)?,
+                (&settings.oauth, settings.variables),
                 settings.tokens.as_deref(),
             )),
             Endpoint::Process { .. } => None,

@@ -16,7 +16,7 @@ use rmcp::transport::{
     streamable_http_client::StreamableHttpClientTransportConfig,
 };
 
-use super::{MAX_MESSAGE_BYTES, error::SettingsError, references::reveal, wire::Wire};
+use super::{MAX_MESSAGE_BYTES, error::SettingsError, references::Variables, wire::Wire};
 
 /// The time limit for connecting to the address.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -27,13 +27,13 @@ const REDIRECTS: usize = 3;
 pub(super) fn transport(
     url: &str,
     headers: &BTreeMap<String, String>,
+    variables: Variables,
     manager: AuthorizationManager,
 ) -> Result<StreamableHttpClientTransport<AuthClient<Wire>>, SettingsError> {
-    let variable = |name: &str| std::env::var(name).ok();
     let mut sent = HashMap::new();
     for (name, value) in headers {
         let wrong = || SettingsError::Header(name.clone());
-        let value = reveal(value, variable)?;
+        let value = variables.reveal(value)?;
         let mut value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;
         value.set_sensitive(true);
         sent.insert(
@@ -41,7 +41,7 @@ pub(super) fn transport(
             value,
         );
     }
-    let config = StreamableHttpClientTransportConfig::with_uri(url)
+    let config = StreamableHttpClientTransportConfig::with_uri(variables.reveal(url)?)
         .custom_headers(sent)
         .max_json_response_size(MAX_MESSAGE_BYTES)
         .max_sse_event_size(MAX_MESSAGE_BYTES);

@@ -24,7 +24,6 @@ use super::{
     http,
     lenient::Lenient,
     pages,
-    references::reveal,
     settings::Endpoint,
 };
 
@@ -114,9 +113,9 @@ impl Shared {
                 env,
                 cwd,
             } => {
-                let variable = |name: &str| std::env::var(name).ok();
+                let variables = self.settings.variables;
                 let revealed = |(name, value): (&String, &String)| {
-                    Ok((name.clone(), reveal(value, variable)?.into()))
+                    Ok((name.clone(), variables.reveal(value)?.into()))
                 };
                 let environment: Result<_, SettingsError> = env.iter().map(revealed).collect();
                 let program = Program {
@@ -151,7 +150,7 @@ impl Shared {
                 };
                 let manager = authorization.manager().await;
                 let manager = manager.map_err(|error| error.to_string())?;
-                let transport = http::transport(url, headers, manager);
+                let transport = http::transport(url, headers, self.settings.variables, manager);
                 let transport = transport.map_err(|error| error.to_string())?;
                 let transport = Lenient::http(transport, &self.name);
                 let service = serve_client_with_lifecycle(handler, transport, lifecycle).await;

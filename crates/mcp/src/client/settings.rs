@@ -5,15 +5,20 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use ghostlight_actors::{contract::Credential, safety::is_secret_key, vocabulary::Effect};
 use serde::Deserialize;
 
-use super::{authorization::OAuthSpec, error::SettingsError, import, references::reveal};
+use super::{
+    authorization::OAuthSpec,
+    error::SettingsError,
+    import,
+    references::{Variables, names},
+};
 
 /// The default time limit for connecting: a server that a package manager has to fetch first is slow.
 const CONNECT: Duration = Duration::from_secs(30);
 
 /// How to reach a server, and the team's rules for its tools. In a team file these settings are below `mcp`.
 ///
-/// The values of [`env`](Self::env) and [`headers`](Self::headers) may contain `${NAME}` for an environment variable,
-/// which is looked up when the server is connected, so no secret is stored with a run.
+/// The address and the values of [`env`](Self::env) and [`headers`](Self::headers) may contain `${NAME}` for an environment
+/// variable, which is looked up where the server is connected, so no secret is stored with a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -56,6 +61,8 @@ pub struct ServerSpec {
     pub pins: Option<PathBuf>,
     /// The time limit for connecting, in seconds; 30, when left out.
     pub connect_timeout_s: Option<f64>,
+    #[serde(skip)]
+    pub(super) variables: Variables,
 }
 
 /// A program with its arguments.
@@ -81,11 +88,35 @@ pub(super) enum Endpoint {
         env: BTreeMap<String, String>,
         cwd: Option<PathBuf>,
     },
-    /// Streamable HTTP.
+    /// Streamable HTTP, at an address with the references that it has.
     Http {
         url: String,
         headers: BTreeMap<String, String>,
     },
+}
+
+impl Endpoint {
+    /// The secrets in the address, the headers and the environment, which the server may repeat.
+    pub(super) fn secrets(&self, variables: Variables) -> Vec<Credential> {
+        let revealed = |(name, value): (&String, &String)| {
+            let value = variables.reveal(value).unwrap_or_default();
+            Credential::of_header(name, &value)
+        };
+        match self {
+            Self::Process { env, .. } => {
+                let env = env.iter().filter(|(name, _)| is_secret_key(name));
+                env.flat_map(revealed).collect()
+            }
+            Self::Http { url, headers } => {
+                let mut secrets: Vec<Credential> = headers.iter().flat_map(revealed).collect();
+                secrets.extend(names(url).filter_map(|name| {
+                    let value = variables.get(name)?;
+                    Credential::of_variable(name, &value)
+                }));
+                secrets
+            }
+        }
+    }
 }
 
 impl ServerSpec {
@@ -191,24 +222,18 @@ impl ServerSpec {
         self
     }
 
+    /// Looks up the variables of references by this function, instead of in the environment.
+    #[must_use]
+    pub fn variables(mut self, look_up: fn(&str) -> Option<String>) -> Self {
+        self.variables = Variables::of(look_up);
+        self
+    }
+
     /// Pins the tools in this file as they were first seen.
     #[must_use]
     pub fn pins(mut self, file: impl Into<PathBuf>) -> Self {
         self.pins = Some(file.into());
         self
-    }
-
-    /// The secrets in the headers and the environment, which the server may repeat.
-    pub(super) fn secrets(&self) -> Vec<Credential> {
-        let env = self.env.iter().filter(|(name, _)| is_secret_key(name));
-        let named = self.headers.iter().chain(env);
-        let revealed = named.filter_map(|(name, value)| {
-            let value = reveal(value, |name| std::env::var(name).ok()).ok()?;
-            Some((name, value))
-        });
-        revealed
-            .flat_map(|(name, value)| Credential::of_header(name, &value))
-            .collect()
     }
 
     pub(super) fn connects_within(&self) -> Duration {
@@ -228,10 +253,13 @@ impl ServerSpec {
         }
         if let Some(file) = &self.from {
             let server = self.server.as_deref().unwrap_or(name);
-            return import::read(file, server)?.endpoint(name);
+            let mut read = import::read(file, server)?;
+            read.variables = self.variables;
+            return read.endpoint(name);
         }
         if let Some(url) = &self.url {
-            if !(url.starts_with("https://") || url.starts_with("http://")) {
+            let revealed = self.variables.reveal(url)?;
+            if !(revealed.starts_with("https://") || revealed.starts_with("http://")) {
                 return Err(SettingsError::Address(url.clone()));
             }
             let (url, headers) = (url.clone(), self.headers.clone());

@@ -63,7 +63,8 @@ impl Tool for McpTool {
     }
 
     fn secrets(&self) -> Vec<Credential> {
-        self.connection.shared().settings.secrets()
+        let shared = self.connection.shared();
+        shared.endpoint.secrets(shared.settings.variables)
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use ghostlight_actors::{contract::ToolErrorKind, vocabulary::Effect};
-use ghostlight_mcp::McpToolset;
+use ghostlight_mcp::{McpToolset, ServerSpec};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -435,4 +435,32 @@ async fn a_listing_whose_cursor_does_not_advance_ends() {
         }
         toolset.disconnect().await;
     }
+}
+
+#[tokio::test]
+async fn a_key_in_the_address_is_looked_up_and_is_a_secret_of_the_tools() {
+    fn variable(name: &str) -> Option<String> {
+        let value = match name {
+            "ODD_PLACE" => "a8f2c91b7e4d5a60",
+            "ODD_PASSWORD" => "rosebud",
+            "ODD_HOST" => "127.0.0.1",
+            "ODD_PATH" => "mcp",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    }
+    let odd = Odd::new(|_, _| None).await;
+    let port = odd.url.trim_end_matches("/mcp").rsplit(':').next().unwrap();
+    let query = "place=${ODD_PLACE}&word=${ODD_PASSWORD}";
+    let url = format!("http://${{ODD_HOST}}:{port}/${{ODD_PATH}}?{query}");
+    let toolset = connected(ServerSpec::url(url).variables(variable)).await;
+    let secrets = tool(&toolset, "echo").secrets();
+    let secrets: Vec<&str> = secrets.iter().map(|one| one.reveal()).collect();
+    assert_eq!(secrets, ["a8f2c91b7e4d5a60", "rosebud"]);
+    assert_eq!(call_at_once(&toolset).await.unwrap(), "done");
+    toolset.disconnect().await;
+
+    let unset = ServerSpec::url("https://${ODD_NOWHERE}/mcp").variables(variable);
+    let error = McpToolset::new("odd", unset).unwrap_err().to_string();
+    assert!(error.contains("ODD_NOWHERE"), "{error}");
 }

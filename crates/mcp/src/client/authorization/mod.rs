@@ -31,7 +31,7 @@ use self::{
 use super::{
     error::{AuthorizationError, SettingsError},
     http::choose_provider,
-    references::reveal,
+    references::Variables,
 };
 
 /// How long a person has to sign in.
@@ -158,21 +158,20 @@ impl OAuthSpec {
         self
     }
 
-    fn revealed(&self) -> Result<Self, SettingsError> {
-        let variable = |name: &str| std::env::var(name).ok();
+    fn revealed(&self, variables: Variables) -> Result<Self, SettingsError> {
         let shown = |value: &Option<String>| {
-            let value = value.as_ref().map(|value| reveal(value, variable));
+            let value = value.as_ref().map(|value| variables.reveal(value));
             value.transpose()
         };
         let file = |file: &Option<PathBuf>| {
             let text = file.as_deref().map(Path::to_string_lossy);
-            let text = text.map(|text| reveal(&text, variable));
+            let text = text.map(|text| variables.reveal(&text));
             text.transpose().map(|text| text.map(PathBuf::from))
         };
         let provider = self.identity_provider.as_ref().map(|provider| {
             Ok::<_, SettingsError>(IdentityProvider {
                 client_secret: shown(&provider.client_secret)?,
-                id_token: reveal(&provider.id_token, variable)?,
+                id_token: variables.reveal(&provider.id_token)?,
                 ..provider.clone()
             })
         });
@@ -192,6 +191,7 @@ impl OAuthSpec {
 pub(super) struct Authorization {
     url: String,
     settings: OAuthSpec,
+    variables: Variables,
     tokens: Tokens,
     asked: Mutex<Asked>,
 }
@@ -206,10 +206,15 @@ struct Asked {
 }
 
 impl Authorization {
-    pub(super) fn new(url: &str, settings: &OAuthSpec, tokens: Option<&Path>) -> Self {
+    pub(super) fn new(
+        url: &str,
+        (settings, variables): (&OAuthSpec, Variables),
+        tokens: Option<&Path>,
+    ) -> Self {
         Self {
             url: url.to_owned(),
             settings: settings.clone(),
+            variables,
             tokens: Tokens::new(tokens, url),
             asked: Mutex::default(),
         }
@@ -304,7 +309,7 @@ impl Authorization {
         &self,
         manager: &mut AuthorizationManager,
     ) -> Result<(), AuthorizationError> {
-        let settings = self.settings.revealed()?;
+        let settings = self.settings.revealed(self.variables)?;
         let resolved = manager.resolve_metadata().await?;
         self.check_issuer(&settings, &resolved)?;
         let metadata = resolved.metadata;
@@ -345,7 +350,7 @@ impl Authorization {
             asked.in_a_row += 1;
             asked.challenge.clone()
         };
-        let settings = self.settings.revealed()?;
+        let settings = self.settings.revealed(self.variables)?;
         let mut manager = self.fresh().await?;
         let resolved = manager.resolve_metadata_from_challenge(challenge.as_deref());
         let resolved = resolved.await?;
