@@ -102,17 +102,27 @@ fn read_native(response: &ModelResponse, step: u32) -> Reading {
     let text = said.content();
     let turn = if !calls.is_empty() {
         ModelTurn::Calls(calls)
-    } else if text.trim().is_empty() && !shows(&said) {
-        ModelTurn::Empty
-    } else {
+    } else if !text.trim().is_empty() {
         ModelTurn::Answer(text)
+    } else {
+        match files(&said) {
+            files if files.is_empty() => ModelTurn::Empty,
+            files => ModelTurn::Answer(files),
+        }
     };
     Reading::new(said, turn)
 }
 
-/// Whether a message holds a picture, sound or another file.
-fn shows(said: &Message) -> bool {
-    said.parts.iter().any(|part| matches!(part, Part::Data(_)))
+/// The pictures and other files of a message in words, for an answer that has none of its own.
+fn files(said: &Message) -> String {
+    let files = said.parts.iter().filter_map(|part| match part {
+        Part::Data(data) => {
+            let name = data.name.as_deref().unwrap_or("file");
+            Some(format!("[{name} ({})]", data.media_type))
+        }
+        _ => None,
+    });
+    files.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -269,6 +269,7 @@ impl Timeline {
             text,
             reasoning,
             tool_calls,
+            sources,
             usage,
             attempts,
             latency_ms,
@@ -296,6 +297,10 @@ impl Timeline {
         }
         if !text.trim().is_empty() {
             told.push((Tone::Plain, format!("says: {}", self.short(text))));
+        }
+        if !sources.is_empty() {
+            let sources = sources.join(" ");
+            told.push((Tone::Quiet, format!("cites {}", self.short(&sources))));
         }
         // An agent that takes over a task or the conversation has its own event.
         let of_agents = |call: &&ToolCall| {

@@ -41,6 +41,7 @@ fn model_called(text: &str, calls: Vec<ToolCall>) -> Event {
         text: text.into(),
         reasoning: String::new(),
         tool_calls: calls,
+        sources: Vec::new(),
         finish: FinishReason::Stop,
         usage: Usage {
             input_tokens: 20,

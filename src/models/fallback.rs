@@ -78,7 +78,10 @@ impl Model for Fallback {
                 Some(_) => cx.next_attempt(&request.model),
             };
             let error = match model.respond(request.clone(), cx).await {
-                Ok(response) => return Ok(response),
+                Ok(mut response) => {
+                    response.usage += failed.map(|failed| failed.usage).unwrap_or_default();
+                    return Ok(response);
+                }
                 Err(error) => error,
             };
             tracing::warn!(model = model.description(), %error, "the next model is asked");
@@ -100,8 +103,11 @@ impl Model for Fallback {
     }
 }
 
-/// This error, made retryable if the error before it was.
+/// This error, made retryable if the error before it was, with what both consumed.
 fn after(before: Option<ModelError>, mut error: ModelError) -> ModelError {
+    if let Some(before) = &before {
+        error.usage += before.usage;
+    }
     if let Some(before) = before.filter(|before| before.retryable) {
         let pause = match error.retryable {
             true => error.retry_after.min(before.retry_after),

@@ -59,6 +59,7 @@ async fn openai_whole_answer_with_cached_and_reasoning_tokens() {
     let prices = Prices {
         input: 0.25,
         cached_input: Some(0.025),
+        cache_write: None,
         output: 2.0,
     };
     let response = respond(&fake.model().prices(prices), ask("hello"))

@@ -11,6 +11,7 @@ mod fallback;
 mod fallback_streams;
 mod gemini;
 mod legal;
+mod live;
 mod oddities;
 mod own;
 mod responses;

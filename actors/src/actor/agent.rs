@@ -199,7 +199,7 @@ impl Actor for Agent {
         // Runs are dropped where they stand: their journals have everything.
         for (run, hosted) in std::mem::take(&mut state.runs) {
             hosted.route.sender.tell(Command::LetGo);
-            state.shared.services.previewer.live.remove(run);
+            state.shared.services.previewer.left(run);
         }
         Ok(())
     }
@@ -367,7 +367,7 @@ impl AgentState {
                 if loaded.row.run != run {
                     // The run went on in another journal.
                     if let Some(hosted) = self.runs.remove(&run) {
-                        self.services().previewer.live.remove(run);
+                        self.services().previewer.left(run);
                         if let Some(child) = &hosted.child {
                             self.gone_on.insert(child.run, loaded.row.run);
                         }

@@ -34,6 +34,7 @@ mod relay;
 mod retention;
 mod run_actor;
 mod runtime_nudge;
+mod sayings;
 mod services;
 mod session_agents;
 mod session_document;

@@ -21,7 +21,9 @@ use super::{
 use crate::{
     contract::{BoxFuture, Entropy, ModelContext, ModelError, ModelHandle, NextModel, Telling},
     run::{Called, ModelAnswer, ModelCall, Registry, Tries},
-    vocabulary::{ErrorKind, ModelRequest, ModelResponse, OperationError, Preview, RunId},
+    vocabulary::{
+        ErrorKind, ModelRequest, ModelResponse, OperationError, OperationId, Preview, RunId, Usage,
+    },
 };
 
 /// The settings of a model's gateway.
@@ -163,7 +165,14 @@ impl ModelGateway {
 
     async fn answer(self: Arc<Self>, call: ModelCall) -> ModelAnswer {
         let telling = Telling::default();
+        let mut answering = Answering {
+            previews: &self.previews,
+            call: (call.run, call.operation),
+            has_ended: false,
+        };
         let end = self.tried(&call, &telling).await;
+        answering.has_ended = true;
+        drop(answering);
         let told = telling.into_emissions();
         let tries = end.as_ref().map(|response| Tries {
             attempts: response.attempts,
@@ -181,18 +190,21 @@ impl ModelGateway {
         let began = self.previews.clock.monotonic();
         let made = Arc::new(AtomicU32::new(0));
         let mut tries = 1;
+        let mut lost = Usage::default();
         loop {
             let outcome = self.intercepted(call, &made, telling).await;
             let attempt = made.load(Ordering::Relaxed);
             let error = match outcome {
                 Ok(mut response) => {
                     response.attempts = attempt;
+                    response.usage += lost;
                     let took = self.previews.clock.monotonic().since(began).as_millis();
                     response.latency_ms = u64::try_from(took).unwrap_or(u64::MAX);
                     return Ok(response);
                 }
                 Err(error) => error,
             };
+            lost += error.usage;
             let patience = self.options.patience;
             let patience = patience.saturating_sub(self.previews.clock.monotonic().since(began));
             let over = error.exhausted || tries >= self.options.attempts;
@@ -209,15 +221,14 @@ impl ModelGateway {
             let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
             let operation = call.operation;
             tracing::debug!(run = %call.run, %operation, attempt, pause_ms, "model call fails");
-            self.previews.preview(call.run, || {
-                let error = error.message.clone();
-                Preview::ModelRetry {
-                    operation,
-                    attempt,
-                    error,
-                    pause_ms,
-                }
-            });
+            let error = error.message.clone();
+            let retry = Preview::ModelRetry {
+                operation,
+                attempt,
+                error,
+                pause_ms,
+            };
+            self.previews.show(call.run, retry);
             self.previews.clock.sleep(pause).await;
             tries += 1;
         }
@@ -267,11 +278,15 @@ impl ModelGateway {
         let (operation, attempt) = (cx.operation(), made.fetch_add(1, Ordering::Relaxed) + 1);
         let cx = cx.with_attempt(attempt).counted_by(made.clone());
         let model = request.model.clone();
-        self.previews.preview(cx.run(), || Preview::ModelStarted {
+        let started = || Preview::ModelStarted {
             operation,
             attempt,
             model: model.clone(),
-        });
+        };
+        match request.stream {
+            true => self.previews.show(cx.run(), started()),
+            false => self.previews.preview(cx.run(), started),
+        }
         let answer = self.model.respond(request, cx);
         AssertUnwindSafe(answer)
             .catch_unwind()
@@ -293,6 +308,24 @@ impl ModelGateway {
         match error.retry_after {
             Some(asked) => asked + (asked / 4).max(self.options.base_pause).mul_f64(random),
             None => pauses.delay(attempt, 1.0 - random),
+        }
+    }
+}
+
+/// A call whose answer is awaited. When it is dropped before its end, what its model said is kept: it is the partial
+/// answer of a run that is cancelled.
+struct Answering<'p> {
+    previews: &'p Previewer,
+    call: (RunId, OperationId),
+    has_ended: bool,
+}
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        let (run, operation) = self.call;
+        match self.has_ended {
+            true => self.previews.observers.said(run, operation),
+            false => self.previews.observers.answer_dropped(run, operation),
         }
     }
 }

@@ -11,7 +11,8 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::vocabulary::{EventRecord, RunId};
+use super::sayings::Sayings;
+use crate::vocabulary::{Event, EventRecord, OperationId, Preview, RunId};
 
 /// How many previews a slow observer may lag behind before it misses some.
 const PREVIEWS: usize = 1024;
@@ -26,6 +27,8 @@ pub(crate) struct Observers(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     watched: AtomicUsize,
+    /// Locked before `trees`: who begins to watch gets what was said before, and then the rest.
+    sayings: Mutex<Sayings>,
     trees: Mutex<HashMap<RunId, Tree>>,
     relays: Mutex<Relays>,
 }
@@ -94,6 +97,7 @@ impl Observers {
     }
 
     fn subscribe_to(&self, root: RunId, are_own: bool) -> Subscription {
+        let sayings = self.0.sayings.lock();
         let mut trees = self.0.trees.lock();
         let tree = trees.entry(root).or_insert_with(|| Tree {
             position: watch::channel(0).0,
@@ -104,6 +108,13 @@ impl Observers {
             are_own,
             ..Previews::default()
         });
+        for (entries, record) in sayings.previews(root) {
+            previews.push(Shown {
+                before: *tree.position.borrow(),
+                entries,
+                record: Arc::new(record),
+            });
+        }
         tree.observers.push(previews.clone());
         self.0.watched.store(trees.len(), Ordering::Release);
         Subscription {
@@ -141,6 +152,62 @@ impl Observers {
     /// Shows a preview, which is not recorded.
     pub(crate) fn preview(&self, root: RunId, entries: u64, record: EventRecord) {
         self.show(root, entries, record, false);
+    }
+
+    /// Shows a preview of a model's answer, and keeps the answer so far.
+    pub(crate) fn live(
+        &self,
+        root: RunId,
+        entries: u64,
+        preview: Preview,
+        record: impl FnOnce(Preview) -> EventRecord,
+    ) {
+        let mut sayings = self.0.sayings.lock();
+        let record = record(preview);
+        if let Event::Preview(preview) = &record.event {
+            match preview {
+                Preview::ModelStarted { .. } => sayings.begin(root, entries, &record),
+                other => sayings.add(record.run, other),
+            }
+        }
+        if self.any() {
+            self.preview(root, entries, record);
+        }
+    }
+
+    /// Keeps a piece of a model's answer; `false` where somebody watches, who must see it at once.
+    pub(crate) fn say_unseen(&self, run: RunId, preview: &Preview) -> bool {
+        let mut sayings = self.0.sayings.lock();
+        let is_unseen = !self.any();
+        if is_unseen {
+            sayings.add(run, preview);
+        }
+        is_unseen
+    }
+
+    /// A model's answer is whole, or there is none.
+    pub(crate) fn said(&self, run: RunId, operation: OperationId) {
+        self.0.sayings.lock().end(run, operation);
+    }
+
+    /// Nobody waits for a model's answer any more.
+    pub(crate) fn answer_dropped(&self, run: RunId, operation: OperationId) {
+        self.0.sayings.lock().drop_answer(run, operation);
+    }
+
+    /// What the run's model has said of an answer that it has not ended.
+    pub(crate) fn saying(&self, run: RunId) -> Option<String> {
+        self.0.sayings.lock().text(run)
+    }
+
+    /// Forgets what models said in a run.
+    pub(crate) fn forget(&self, run: RunId) {
+        self.0.sayings.lock().forget(run);
+    }
+
+    /// Forgets what models said in the runs of a tree.
+    pub(crate) fn forget_tree(&self, root: RunId) {
+        self.0.sayings.lock().forget_tree(root);
     }
 
     /// Shows a preview of another process. Observers that ask on behalf of another process get none, so that none goes in a
@@ -283,7 +350,7 @@ impl Drop for Subscription {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::vocabulary::{Event, OperationId, Preview, Timestamp};
+    use crate::vocabulary::Timestamp;
 
     fn preview(run: RunId) -> EventRecord {
         let preview = Preview::ModelStarted {

@@ -35,9 +35,44 @@ impl Previewer {
         }
     }
 
+    /// Shows a preview of a model's answer, and keeps the answer so far: for those who begin to watch later, and for a run
+    /// that is cancelled before its answer is whole.
+    pub(crate) fn show(&self, run: RunId, preview: Preview) {
+        let begins = matches!(preview, Preview::ModelStarted { .. });
+        if !begins && self.observers.say_unseen(run, &preview) {
+            return;
+        }
+        let Some(route) = self.live.get(run) else {
+            return;
+        };
+        let entries = route.sender.written();
+        let record = |preview| {
+            let event = Event::Preview(preview);
+            EventRecord::new(run, self.clock.now(), route.path.to_vec(), event)
+        };
+        self.observers.live(route.root, entries, preview, record);
+    }
+
+    /// Forgets a run that is not live in this process any more.
+    pub(crate) fn left(&self, run: RunId) {
+        self.live.remove(run);
+        self.observers.forget(run);
+    }
+
+    /// Forgets all runs of a tree.
+    pub(crate) fn tree_left(&self, root: RunId) {
+        self.live.remove_tree(root);
+        self.observers.forget_tree(root);
+    }
+
     /// The sink for the previews of a run's calls.
     pub(crate) fn sink(&self, run: RunId) -> PreviewSink {
         let previewer = self.clone();
-        Arc::new(move |preview| previewer.preview(run, || preview))
+        Arc::new(move |preview| match preview {
+            Preview::ModelStarted { .. } | Preview::Delta { .. } | Preview::ModelRetry { .. } => {
+                previewer.show(run, preview);
+            }
+            other => previewer.preview(run, || other),
+        })
     }
 }

@@ -132,6 +132,10 @@ impl Ports for Services {
         Box::pin(async move { executor.calls.forget_run(run).await })
     }
 
+    fn saying(&self, run: RunId) -> Option<String> {
+        self.previewer.observers.saying(run)
+    }
+
     fn credential(&self, run: RunId, question: OperationId) -> Option<Credential> {
         let mut given = self.credentials.lock();
         let place = given.iter().position(|(key, _)| *key == (run, question))?;

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{BoxFuture, Origin, PreviewSink};
 use crate::vocabulary::{
     Delta, ErrorKind, ModelRequest, ModelResponse, OperationError, OperationId, Preview, RunId,
+    Usage,
 };
 
 /// A language model, or a substitute for one.
@@ -285,6 +286,8 @@ pub struct ModelError {
     /// Whether an inner retry has used up its attempts. Another attempt can help later, but no outer retry makes one
     /// at once.
     pub exhausted: bool,
+    /// What the attempt consumed before it failed, as far as that is known. It counts with the answer of a later attempt.
+    pub usage: Usage,
 }
 
 /// The message: it is what a program prints whose `main` returns the error.
@@ -305,7 +308,15 @@ impl ModelError {
             status: None,
             retry_after: None,
             exhausted: false,
+            usage: Usage::default(),
         }
+    }
+
+    /// The same failure, with what the attempt consumed.
+    #[must_use]
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = usage;
+        self
     }
 
     /// The same failure, worth another attempt.

@@ -273,6 +273,7 @@ fn model_called(operation: OperationId, name: &str, response: ModelResponse) -> 
         text: response.content(),
         reasoning: reasoning.collect::<Vec<_>>().join("\n"),
         tool_calls: response.calls(),
+        sources: response.message.sources(),
         finish: response.finish,
         usage: response.usage,
         attempts: response.attempts,

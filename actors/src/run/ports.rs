@@ -75,6 +75,11 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// over. The run is about to end, and no tool may begin for it afterwards.
     fn forget_calls(&self, run: RunId) -> BoxFuture<'static, ()>;
 
+    /// What the run's model has said of an answer that it has not ended, as far as it was streamed.
+    fn saying(&self, _run: RunId) -> Option<String> {
+        None
+    }
+
     /// Takes the credential that was given in this process as the answer to a question.
     fn credential(&self, run: RunId, question: OperationId) -> Option<Credential>;
 

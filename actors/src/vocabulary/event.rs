@@ -140,6 +140,8 @@ pub enum Event {
         reasoning: String,
         /// The tools that it asks for.
         tool_calls: Vec<ToolCall>,
+        /// The addresses of the sources that it cites.
+        sources: Vec<String>,
         /// Why it stopped.
         finish: FinishReason,
         /// What it consumed.
@@ -409,8 +411,15 @@ mod wire {
 
     use super::*;
 
+    #[allow(clippy::ptr_arg)] // serde calls it so.
+    fn are_none(texts: &&Vec<String>) -> bool {
+        texts.is_empty()
+    }
+
     macro_rules! wire_events {
-        ($($variant:ident { $($field:ident: $type:ty),* $(,)? } = $name:literal,)*) => {
+        ($($variant:ident {
+            $($(#[$meta:meta])* $field:ident: $type:ty),* $(,)?
+        } = $name:literal,)*) => {
             impl Event {
                 /// The type's name in JSON, such as `tool_called`.
                 pub fn name(&self) -> &str {
@@ -436,7 +445,7 @@ mod wire {
                     match self {
                         $(Self::$variant { $($field),* } => {
                             #[derive(Serialize)]
-                            struct Fields<'a> { $($field: &'a $type),* }
+                            struct Fields<'a> { $($(#[$meta])* $field: &'a $type),* }
                             Tagged { r#type, data: Fields { $($field),* } }.serialize(serializer)
                         })*
                         Self::Preview(data) => Tagged { r#type, data }.serialize(serializer),
@@ -459,7 +468,7 @@ mod wire {
                     match tagged.r#type.as_str() {
                         $($name => {
                             #[derive(Deserialize)]
-                            struct Fields { $($field: $type),* }
+                            struct Fields { $($(#[$meta])* $field: $type),* }
                             let Fields { $($field),* } =
                                 serde_json::from_value(tagged.data).map_err(D::Error::custom)?;
                             Ok(Self::$variant { $($field),* })
@@ -486,7 +495,8 @@ mod wire {
         } = "step_ended",
         ModelCalled {
             operation: OperationId, model: String, text: String, reasoning: String,
-            tool_calls: Vec<ToolCall>, finish: FinishReason, usage: Usage, attempts: u32,
+            tool_calls: Vec<ToolCall>,
+            #[serde(default, skip_serializing_if = "are_none")] sources: Vec<String>, finish: FinishReason, usage: Usage, attempts: u32,
             latency_ms: u64,
         } = "model_called",
         OperationFailed {

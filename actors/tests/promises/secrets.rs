@@ -144,6 +144,7 @@ fn planted(text: &str) -> Vec<(&'static str, Event)> {
             text: text.into(),
             reasoning: reasoning.into(),
             tool_calls,
+            sources: Vec::new(),
             finish: FinishReason::Stop,
             usage: Usage::default(),
             attempts: 1,

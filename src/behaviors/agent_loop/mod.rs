@@ -4,6 +4,7 @@ mod answer;
 mod asking;
 mod batch;
 mod deciding;
+mod files;
 mod options;
 mod setup;
 mod thread;
@@ -157,8 +158,9 @@ impl AgentLoop<'_> {
     /// answer is incomplete: cut off at its token limit, or held back by its provider.
     pub async fn think(&mut self) -> Result<ModelTurn, AgentError> {
         self.close_open_calls();
-        let response = self.response().await?;
+        let mut response = self.response().await?;
         self.counts.steps += 1;
+        self.keep_files(&mut response).await?;
         let turn = self.hear(&response);
         match Self::is_not_whole(&response, &turn) {
             Some(reason) => Err(AgentError::early(Outcome::stopped(reason))),

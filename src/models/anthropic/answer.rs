@@ -134,7 +134,7 @@ impl Answer {
     /// Begins the next part of an answer that was paused, and gives what was said so far.
     pub(super) fn resume(&mut self) -> Result<Message, Failure> {
         let said = self.message()?;
-        self.usage_before = self.usage();
+        self.usage_before = self.told();
         self.usage = Counts::default();
         self.by_index.clear();
         (self.stop, self.is_over, self.has_begun) = (None, false, false);
@@ -238,7 +238,7 @@ impl Answer {
             let what = "it is no message of the Messages API";
             return Err(Failure::Malformed(what.to_owned()));
         }
-        let usage = self.usage();
+        let usage = self.told();
         let mut message = self.message()?;
         let messages = conversation.messages();
         let past = messages.iter().flat_map(|message| message.tool_calls());
@@ -291,7 +291,15 @@ impl Answer {
         Ok(message)
     }
 
-    fn usage(&self) -> Usage {
+    /// What an answer that failed has consumed, and what it said; `None` if it had not begun.
+    pub(super) fn spent(&self) -> Option<(Usage, String)> {
+        let said: String = self.blocks.iter().map(Block::said).collect();
+        let has_begun = self.has_begun || self.usage_before != Usage::default();
+        has_begun.then(|| (self.told(), said))
+    }
+
+    /// What the provider told of the tokens.
+    pub(super) fn told(&self) -> Usage {
         let mut usage = self.usage_before;
         usage += self.usage.usage();
         usage

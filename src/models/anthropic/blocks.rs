@@ -92,6 +92,15 @@ impl Block {
         }
     }
 
+    /// The words of it that the model wrote.
+    pub(super) fn said(&self) -> &str {
+        match self {
+            Self::Text { text, .. } | Self::Thinking { text, .. } => text,
+            Self::Call { pieces, .. } | Self::Own { pieces, .. } => pieces,
+            Self::Redacted(_) => "",
+        }
+    }
+
     pub(super) fn kind(&self) -> Kind {
         match self {
             Self::Text { .. } => Kind::Text,

@@ -18,8 +18,8 @@ use self::{answer::Answer, request::Body};
 use super::{
     Secret,
     http::{
-        Attempt, Connection, Endpoint, Failure, Inputs, Key, Reach, Reaching, Received, ServerKind,
-        display_host, key_for, timed,
+        Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
+        ServerKind, display_host, key_for, timed,
     },
 };
 use crate::environment;
@@ -132,7 +132,24 @@ impl Anthropic {
         endpoint: &Endpoint,
         request: &ModelRequest,
         cx: &ModelContext,
-    ) -> Result<ModelResponse, Failure> {
+    ) -> Result<ModelResponse, Failed> {
+        let mut answer = Answer::default();
+        if let Err(failure) = self.read(endpoint, request, cx, &mut answer).await {
+            return Err(Failed::after(failure, answer.spent()));
+        }
+        let told = answer.told();
+        let answer = answer.complete(&request.conversation);
+        answer.map_err(|failure| Failed::after(failure, Some((told, String::new()))))
+    }
+
+    /// Reads the answer as far as it comes, over its pauses.
+    async fn read(
+        &self,
+        endpoint: &Endpoint,
+        request: &ModelRequest,
+        cx: &ModelContext,
+        answer: &mut Answer,
+    ) -> Result<(), Failure> {
         let settings = self.connection.settings();
         let http = endpoint.http.clone();
         let attempt = || {
@@ -141,7 +158,6 @@ impl Anthropic {
                 .paced(&endpoint.pace)
         };
         let url = format!("{}/messages", endpoint.base);
-        let mut answer = Answer::default();
         let mut asked = request.clone();
         for pause in 0..=MAX_PAUSES {
             let body = Body {
@@ -171,7 +187,7 @@ impl Anthropic {
             asked.conversation = request.conversation.clone();
             asked.conversation.push(answer.resume()?);
         }
-        answer.complete(&request.conversation)
+        Ok(())
     }
 }
 

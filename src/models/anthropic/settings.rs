@@ -36,7 +36,7 @@ pub struct AnthropicSpec {
     /// What the model costs; without prices the cost of its answers is 0.
     pub prices: Option<Prices>,
     /// Further fields of each request body. They replace the request's own fields; `null` removes
-    /// one. The further fields of a single request win over these. A credential does not belong
+    /// one. Tools in `tools`, such as the provider's own, stand beside the agent's. The further fields of a single request win over these. A credential does not belong
     /// here.
     #[serde(deserialize_with = "no_credentials")]
     pub extra: BTreeMap<String, Value>,

@@ -180,6 +180,24 @@ impl Answer {
         self.finish.is_some() || self.blocked.is_some()
     }
 
+    /// What the provider told of the tokens.
+    pub(super) fn told(&self) -> Usage {
+        usage(&self.usage)
+    }
+
+    /// What an answer that failed has consumed, and what it said; `None` if it had not begun.
+    pub(super) fn spent(&self) -> Option<(Usage, String)> {
+        let mut said = String::new();
+        for piece in &self.pieces {
+            match &piece.kind {
+                Kind::Text(text) | Kind::Thought(text) => said.push_str(text),
+                Kind::Call(call) => said.push_str(&call.arguments),
+                _ => {}
+            }
+        }
+        (!self.pieces.is_empty() || self.usage.is_object()).then(|| (self.told(), said))
+    }
+
     /// The whole answer, as the next message of this conversation.
     pub(super) fn complete(self, conversation: &Transcript) -> Result<ModelResponse, Failure> {
         let finish = match (&self.finish, &self.blocked) {

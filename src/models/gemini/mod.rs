@@ -17,8 +17,8 @@ use self::{answer::Answer, request::Body};
 use super::{
     Secret,
     http::{
-        Attempt, Connection, Endpoint, Failure, Inputs, Key, Reach, Reaching, Received, ServerKind,
-        display_host, key_for, timed,
+        Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
+        ServerKind, display_host, key_for, timed,
     },
 };
 use crate::environment;
@@ -121,7 +121,24 @@ impl Gemini {
         endpoint: &Endpoint,
         request: &ModelRequest,
         cx: &ModelContext,
-    ) -> Result<ModelResponse, Failure> {
+    ) -> Result<ModelResponse, Failed> {
+        let mut answer = Answer::default();
+        if let Err(failure) = self.read(endpoint, request, cx, &mut answer).await {
+            return Err(Failed::after(failure, answer.spent()));
+        }
+        let told = answer.told();
+        let answer = answer.complete(&request.conversation);
+        answer.map_err(|failure| Failed::after(failure, Some((told, String::new()))))
+    }
+
+    /// Reads the answer as far as it comes.
+    async fn read(
+        &self,
+        endpoint: &Endpoint,
+        request: &ModelRequest,
+        cx: &ModelContext,
+        answer: &mut Answer,
+    ) -> Result<(), Failure> {
         let settings = self.connection.settings();
         let attempt = Attempt::new(
             endpoint.http.clone(),
@@ -135,7 +152,6 @@ impl Gemini {
         };
         let url = format!("{}/models/{}:{how}", endpoint.base, settings.model);
         let body = Body { request, settings }.to_json();
-        let mut answer = Answer::default();
         match attempt.post(url, &endpoint.headers, &body).await? {
             Received::Whole(whole) => answer.take(&whole, |_| {}),
             Received::Events(mut events) => loop {
@@ -149,7 +165,7 @@ impl Gemini {
                 answer.take_event(&event, |delta| cx.delta(delta))?;
             },
         }
-        answer.complete(&request.conversation)
+        Ok(())
     }
 }
 

@@ -33,8 +33,8 @@ pub struct GeminiSpec {
     pub timeouts: Timeouts,
     /// What the model costs; without prices the cost of its answers is 0.
     pub prices: Option<Prices>,
-    /// Further fields of each request body. They replace the request's own fields; `null` removes
-    /// one. The further fields of a single request win over these. A credential does not belong
+    /// Further fields of each request body. They replace the request's own fields, and fields of an object those of the
+    /// same object; `null` removes one. Tools in `tools`, such as the provider's own, stand beside the agent's. The further fields of a single request win over these. A credential does not belong
     /// here.
     #[serde(deserialize_with = "no_credentials")]
     pub extra: BTreeMap<String, Value>,

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     contract::ModelError,
-    vocabulary::{ModelRequest, ModelResponse, Prices},
+    vocabulary::{Message, ModelRequest, ModelResponse, Prices, Usage},
 };
 use tokio::time::timeout;
 
@@ -72,20 +72,49 @@ pub(super) fn tools_called(request: &ModelRequest) -> BTreeSet<String> {
         .collect()
 }
 
+/// The failure of an attempt.
+pub(super) struct Failed {
+    failure: Failure,
+    /// What it consumed, as far as the server told, and what was said; `None` where the server had not begun to answer.
+    spent: Option<(Usage, String)>,
+}
+
+impl Failed {
+    pub(super) fn after(failure: Failure, spent: Option<(Usage, String)>) -> Self {
+        Self { failure, spent }
+    }
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        Self::after(failure, None)
+    }
+}
+
 /// Makes an attempt, and returns its answer with its latency, or the error that its failure means.
 pub(super) async fn timed(
     endpoint: &Endpoint,
     total: Duration,
     prices: Option<&Prices>,
     request: &ModelRequest,
-    attempt: impl Future<Output = Result<ModelResponse, Failure>>,
+    attempt: impl Future<Output = Result<ModelResponse, Failed>>,
 ) -> Result<ModelResponse, ModelError> {
     let started = endpoint.pace.turn(&endpoint.host).await?;
     let outcome = timeout(total, attempt).await;
-    let outcome = outcome.unwrap_or(Err(Failure::Timeout(Phase::Total)));
-    endpoint.pace.ended(started, &outcome);
-    let mut response = outcome.map_err(|failure| {
-        failure.into_error(&endpoint.host, endpoint.kind, &Scrub::new(request))
+    let outcome = outcome.unwrap_or_else(|_| Err(Failure::Timeout(Phase::Total).into()));
+    endpoint.pace.ended(
+        started,
+        outcome.as_ref().err().map(|failed| &failed.failure),
+    );
+    let mut response = outcome.map_err(|Failed { failure, spent }| {
+        let error = failure.into_error(&endpoint.host, endpoint.kind, &Scrub::new(request));
+        let mut usage = spent.map_or_else(Usage::default, |(told, said)| {
+            usage::of_failed(told, request, &Message::assistant(said))
+        });
+        if let Some(prices) = prices {
+            usage.cost_micros = prices.cost_micros(&usage);
+        }
+        error.usage(usage)
     })?;
     response.usage = usage::estimated(response.usage, request, &response.message);
     if let Some(prices) = prices {

@@ -117,14 +117,11 @@ impl Pace {
     }
 
     /// Takes into account how a call ended that began at this time.
-    pub(super) fn ended<T>(&self, began: Instant, outcome: &Result<T, Failure>) {
-        match outcome {
-            Ok(_) => self.answered(),
-            Err(failure) => {
-                if let Some(pause) = failure.asks_to_wait() {
-                    self.refused(began, pause.unwrap_or(USUAL));
-                }
-            }
+    pub(super) fn ended(&self, began: Instant, failure: Option<&Failure>) {
+        match failure.map(Failure::asks_to_wait) {
+            None => self.answered(),
+            Some(Some(pause)) => self.refused(began, pause.unwrap_or(USUAL)),
+            Some(None) => {}
         }
     }
 
@@ -213,12 +210,12 @@ mod tests {
 
     use super::{super::report::Report, *};
 
-    fn limited(pause: Option<u64>) -> Result<(), Failure> {
-        Err(Failure::Rejected {
+    fn limited(pause: Option<u64>) -> Failure {
+        Failure::Rejected {
             status: 429,
             retry_after: pause.map(Duration::from_secs),
             report: Box::new(Report::default()),
-        })
+        }
     }
 
     #[test]
@@ -254,18 +251,18 @@ mod tests {
         let pace = Pace::default();
         let began = Instant::now();
         assert_eq!(pace.turn("h").await.unwrap(), began);
-        pace.ended(began, &Ok(()));
-        pace.ended(began, &limited(Some(2)));
+        pace.ended(began, None);
+        pace.ended(began, Some(&limited(Some(2))));
         let first = pace.turn("h").await.unwrap();
         assert_eq!(first - began, Duration::from_secs(2));
         let second = pace.turn("h").await.unwrap();
         assert!(second > first && second - first < Duration::from_millis(400));
         // A failure of another kind changes nothing.
         let before = pace.state.lock().gap;
-        pace.ended(second, &Err::<(), _>(Failure::Cut));
+        pace.ended(second, Some(&Failure::Cut));
         assert_eq!(pace.state.lock().gap, before);
         for _ in 0..100 {
-            pace.ended(second, &Ok(()));
+            pace.ended(second, None);
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
         let now = Instant::now();
@@ -275,7 +272,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_long_pause_is_told_and_not_waited_for() {
         let pace = Pace::default();
-        pace.ended(Instant::now(), &limited(Some(3_600)));
+        pace.ended(Instant::now(), Some(&limited(Some(3_600))));
         let error = pace.turn("api.example.com").await.unwrap_err();
         assert_eq!(
             (error.kind.clone(), error.retryable),
@@ -323,11 +320,11 @@ mod tests {
                         window.1 <= 5
                     };
                     if is_taken {
-                        pace.ended(began, &Ok(()));
+                        pace.ended(began, None);
                         break;
                     }
                     refused += 1;
-                    pace.ended(began, &limited(Some(2)));
+                    pace.ended(began, Some(&limited(Some(2))));
                 }
                 worst.fetch_max(refused, Ordering::Relaxed);
             })

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ghostlight_actors::vocabulary::{
     Data, Delta, FinishReason, Message, ModelResponse, Part, Reasoning, Role, ToolCall, Transcript,
+    Usage,
 };
 use serde_json::{Map, Value};
 
@@ -126,6 +127,17 @@ impl Answer {
     /// Whether the server said why it stopped: then nothing of the answer is missing.
     pub(super) fn is_finished(&self) -> bool {
         self.finish.is_some()
+    }
+
+    /// What the server told of the tokens.
+    pub(super) fn told(&self) -> Usage {
+        usage::read(&self.usage)
+    }
+
+    /// What an answer that failed has consumed, and what it said; `None` if it had not begun.
+    pub(super) fn spent(&self) -> Option<(Usage, String)> {
+        let has_begun = self.has_choice || self.usage.is_object();
+        has_begun.then(|| (self.told(), format!("{}{}", self.reasoning, self.text)))
     }
 
     /// The whole answer, as the next message of this conversation.

@@ -37,7 +37,7 @@ use self::{
 };
 use super::{
     Secret,
-    http::{Connection, Failure, display_host, is_loopback, timed},
+    http::{Connection, Failed, Failure, display_host, is_loopback, timed},
 };
 
 pub(super) use self::azure::v1 as azure_v1;
@@ -178,7 +178,7 @@ impl OpenAi {
         endpoint: &OpenAiEndpoint,
         request: &ModelRequest,
         cx: &ModelContext,
-    ) -> Result<ModelResponse, Failure> {
+    ) -> Result<ModelResponse, Failed> {
         let settings = self.connection.settings();
         let http = &endpoint.server.http;
         let exchange =
@@ -208,11 +208,14 @@ impl OpenAi {
         match (exchange.failure(), failed) {
             // Only the end of the stream is missing, and nothing of the answer.
             (Some(failure), _) if failure.is_cut() && answer.is_finished() => {}
-            (Some(failure), _) => return Err(failure),
-            (None, Some(error)) => return Err(unforeseen(&error)),
+            (Some(failure), _) => return Err(Failed::after(failure, answer.spent())),
+            (None, Some(error)) => return Err(Failed::after(unforeseen(&error), answer.spent())),
             (None, None) => {}
         }
-        let mut response = answer.complete(&request.conversation, &endpoint.wants.name)?;
+        let told = answer.told();
+        let response = answer.complete(&request.conversation, &endpoint.wants.name);
+        let mut response =
+            response.map_err(|failure| Failed::after(failure, Some((told, String::new()))))?;
         if body.refuses_stop() {
             cut_at(&mut response, &request.settings.stop);
         }

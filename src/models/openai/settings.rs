@@ -32,7 +32,8 @@ pub struct OpenAiSpec {
     /// What the model costs; without prices the cost of its answers is 0.
     pub prices: Option<Prices>,
     /// Further fields of each request body. They replace the request's own fields, except
-    /// `messages` and `stream`; `null` removes a field that a server does not accept. The further
+    /// `messages` and `stream`; `null` removes a field that a server does not accept. Tools in
+    /// `tools`, such as the server's own, stand beside the agent's. The further
     /// fields of a single request win over these. A credential does not belong here: `api_key` and
     /// `headers` are for credentials.
     #[serde(deserialize_with = "no_credentials")]
@@ -114,7 +115,8 @@ impl Default for OpenAiSpec {
     }
 }
 
-/// When a model's reasoning goes back to it with the conversation. Signed reasoning always goes
+/// When a model's reasoning goes back to it with the conversation. It goes to the server that sent it, under the field in
+/// which it came. Signed reasoning always goes
 /// back unchanged, because its provider requires that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -123,9 +125,9 @@ pub enum ReturnReasoning {
     /// With the messages that call tools, as DeepSeek's models require.
     #[default]
     WithToolCalls,
-    /// With every message.
+    /// With every message, also the reasoning of other servers' models.
     Always,
-    /// Never, for servers that refuse the field `reasoning_content`.
+    /// Never.
     Never,
 }
 

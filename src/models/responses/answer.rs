@@ -27,6 +27,12 @@ pub(super) struct Answer {
     shown: Option<u64>,
     /// The place, the list and the number of the piece of reasoning that was shown last.
     thought: Option<(u64, String, u64)>,
+    /// Whether the server has begun to answer.
+    has_begun: bool,
+    /// What was said so far, of every kind.
+    said: String,
+    /// What the server said that it consumed.
+    told: Usage,
     /// The response as the server told it at its end.
     whole: Option<Value>,
 }
@@ -64,6 +70,8 @@ impl Answer {
         }
         let place = value["output_index"].as_u64().unwrap_or_default();
         let more = value["delta"].as_str().unwrap_or_default();
+        self.has_begun = true;
+        self.said.push_str(more);
         match kind.as_str() {
             "response.output_item.added" => self.begin(place, &value["item"], &mut show),
             "response.output_item.done" => {
@@ -110,6 +118,17 @@ impl Answer {
         self.whole.is_some()
     }
 
+    /// What the server said that the answer consumed.
+    pub(super) fn told(&self) -> Usage {
+        self.told
+    }
+
+    /// What an answer that failed has consumed, and what it said; `None` if it had not begun.
+    pub(super) fn spent(self) -> Option<(Usage, String)> {
+        let has_spent = self.has_begun || self.told != Usage::default();
+        has_spent.then_some((self.told, self.said))
+    }
+
     fn begin(&mut self, place: u64, item: &Value, show: &mut impl FnMut(Delta)) {
         if item["type"] != "function_call" || self.call(place).is_some() {
             return;
@@ -129,6 +148,7 @@ impl Answer {
 
     /// Takes the response that ends the answer.
     fn end(&mut self, whole: Value) -> Result<(), Failure> {
+        self.told = usage(&whole["usage"]);
         if let Some(failure) = Failure::in_answer(&whole) {
             return Err(failure);
         }
@@ -199,7 +219,7 @@ impl Answer {
         }
         let mut response = ModelResponse::new(message);
         response.finish = finish(&whole, has_calls, drafted.is_refused);
-        response.usage = usage(&whole["usage"]);
+        response.usage = self.told;
         response.model = whole["model"].as_str().unwrap_or_default().to_owned();
         Ok(response)
     }

@@ -18,8 +18,8 @@ use self::{answer::Answer, request::Body};
 use super::{
     Secret,
     http::{
-        Attempt, Connection, Endpoint, Failure, Inputs, Key, Reach, Reaching, Received, ServerKind,
-        display_host, key_for, timed, true_host,
+        Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
+        ServerKind, display_host, key_for, timed, true_host,
     },
     openai::{self, Profile},
 };
@@ -114,10 +114,32 @@ impl OpenAiResponses {
         endpoint: &ResponsesEndpoint,
         request: &ModelRequest,
         cx: &ModelContext,
-    ) -> Result<ModelResponse, Failure> {
+    ) -> Result<ModelResponse, Failed> {
+        let name = kept::name_of(&endpoint.server.host);
+        let mut answer = Answer::default();
+        if let Err(failure) = self.read(endpoint, &name, request, cx, &mut answer).await {
+            return Err(Failed::after(failure, answer.spent()));
+        }
+        let told = answer.told();
+        let answer = answer.complete(&name, &request.conversation);
+        let mut response =
+            answer.map_err(|failure| Failed::after(failure, Some((told, String::new()))))?;
+        // The interface knows no texts to stop at.
+        openai::cut_at(&mut response, &request.settings.stop);
+        Ok(response)
+    }
+
+    /// Reads the answer as far as it comes.
+    async fn read(
+        &self,
+        endpoint: &ResponsesEndpoint,
+        name: &str,
+        request: &ModelRequest,
+        cx: &ModelContext,
+        answer: &mut Answer,
+    ) -> Result<(), Failure> {
         let settings = self.connection.settings();
         let server = &endpoint.server;
-        let name = kept::name_of(&server.host);
         let attempt = Attempt::new(
             server.http.clone(),
             &settings.timeouts,
@@ -127,11 +149,10 @@ impl OpenAiResponses {
         let body = Body {
             request,
             settings,
-            server: &name,
+            server: name,
             is_openai: endpoint.is_openai,
         };
         let url = endpoint.url.clone();
-        let mut answer = Answer::default();
         match attempt.post(url, &server.headers, &body.to_json()).await? {
             Received::Whole(whole) => answer.take_whole(whole)?,
             Received::Events(mut events) => {
@@ -143,10 +164,7 @@ impl OpenAiResponses {
                 }
             }
         }
-        let mut response = answer.complete(&name, &request.conversation)?;
-        // The interface knows no texts to stop at.
-        openai::cut_at(&mut response, &request.settings.stop);
-        Ok(response)
+        Ok(())
     }
 }
 

@@ -94,7 +94,7 @@ impl AgentState {
             return Vec::new();
         }
         self.children = BTreeMap::new();
-        self.shared.services.previewer.live.remove_tree(root);
+        self.shared.services.previewer.tree_left(root);
         let below = std::mem::take(&mut self.agents).into_values();
         below.filter_map(|below| below.actor).collect()
     }
@@ -125,7 +125,7 @@ impl AgentState {
             // An agent at rest keeps no room for runs.
             self.runs = BTreeMap::new();
         }
-        self.services().previewer.live.remove(run);
+        self.services().previewer.left(run);
         hosted
     }
 

@@ -60,13 +60,16 @@ impl Carrier {
         Ok(messages)
     }
 
-    /// The end of a run that is closed for this reason. Its work so far is the partial answer.
+    /// The end of a run that is closed for this reason. Its work so far is the partial answer: what its model was saying,
+    /// or else what it had made.
     pub(super) async fn closed(
         &mut self,
         leg: &Leg,
         reason: StopReason,
     ) -> Result<Outcome, StoreError> {
-        let partial = made(&self.own_lines().await?, leg)?.map(Answer::text);
+        let made = made(&self.own_lines().await?, leg)?;
+        let partial = self.driver.ports.saying(self.run).or(made);
+        let partial = partial.map(Answer::text);
         Ok(Outcome::Stopped { reason, partial })
     }
 
