@@ -35,11 +35,14 @@ impl AgentLoop<'_> {
             {
                 Ok(_) => data.name = Some(name),
                 Err(error)
-                    if matches!(error.kind, ErrorKind::TooLarge | ErrorKind::InvalidInput) =>
+                    if matches!(
+                        error.kind(),
+                        Some(ErrorKind::TooLarge | ErrorKind::InvalidInput)
+                    ) =>
                 {
                     tracing::warn!(%error, "a file of a model's answer is no artifact");
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
         Ok(())
