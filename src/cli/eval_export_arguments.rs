@@ -23,6 +23,9 @@ pub(super) struct EvalExport {
     /// Only samples whose id contains this text
     #[arg(long, value_name = "TEXT", conflicts_with = "runs")]
     pub(super) only: Option<String>,
+    /// Export the forks that `eval fork --steps` made with this number, instead of the evaluation's own runs
+    #[arg(long, value_name = "STEPS", conflicts_with = "runs")]
+    pub(super) forks: Option<u32>,
     /// Make examples to follow also of turns that did not succeed
     #[arg(long)]
     pub(super) all: bool,

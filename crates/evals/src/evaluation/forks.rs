@@ -4,7 +4,7 @@ use futures_util::{StreamExt as _, stream};
 use ghostlight_actors::{
     actor::{Fork, System, SystemError},
     contract::StoreHandle,
-    vocabulary::{Entry, Family, RunId, Spent},
+    vocabulary::{Entry, Family, JournalId, RunId, SessionId, Spent},
 };
 
 use super::{Evaluation, Place, Reach, unanswered};
@@ -48,10 +48,41 @@ impl Evaluation {
         steps: u32,
         seen: impl Fn(&Cell),
     ) -> Result<Forked, SystemError> {
-        let base = self.base();
+        self.forks_of(system, (&self.samples, steps), Reach::Try, seen)
+            .await
+    }
+
+    /// The forks of one sample that an earlier call made, with their scores, in the order of variants and repeats. Nothing
+    /// is forked, and no model is asked.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub async fn recorded_forks(
+        &self,
+        system: &System,
+        sample: &Sample,
+        steps: u32,
+    ) -> Result<Vec<Cell>, SystemError> {
+        let samples = std::slice::from_ref(sample);
+        let forked = self.forks_of(system, (samples, steps), Reach::Look, |_| {});
+        let mut cells = forked.await?.cells;
+        cells.retain(|cell| !matches!(cell.result, CellResult::NotRun { .. }));
+        Ok(cells)
+    }
+
+    async fn forks_of(
+        &self,
+        system: &System,
+        (samples, steps): (&[Sample], u32),
+        reach: Reach,
+        seen: impl Fn(&Cell),
+    ) -> Result<Forked, SystemError> {
+        let name = self.base();
+        let base = self.variants.iter().position(|(known, _)| *known == name);
+        let base = base.unwrap_or(0);
         let mut forked = Forked::default();
         let mut prefixes = Vec::new();
-        for sample in &self.samples {
+        for sample in samples {
             match self.prefix(system, base, sample, steps).await? {
                 Some(prefix) => prefixes.push(prefix),
                 None => forked.left_out.push(sample.id.clone()),
@@ -61,7 +92,7 @@ impl Evaluation {
         let asking = Asking {
             system,
             purse: &purse,
-            may_ask: true,
+            may_ask: reach != Reach::Look,
         };
         let places = self.variants.iter().flat_map(|(name, team)| {
             prefixes.iter().flat_map(move |prefix| {
@@ -71,7 +102,7 @@ impl Evaluation {
                         team,
                         sample: prefix.sample,
                         repeat,
-                        reach: Reach::Try,
+                        reach,
                     };
                     (place, prefix)
                 })
@@ -99,18 +130,6 @@ impl Evaluation {
         cells.sort_by_key(|(index, _)| *index);
         forked.cells = cells.into_iter().map(|(_, cell)| cell).collect();
         Ok(forked)
-    }
-
-    /// The place of the variant whose recorded runs are forked.
-    fn base(&self) -> usize {
-        let against = self
-            .suite
-            .gate
-            .as_ref()
-            .and_then(|gate| gate.against.as_ref());
-        let place =
-            against.and_then(|against| self.variants.iter().position(|(name, _)| name == against));
-        place.unwrap_or(0)
     }
 
     /// Where the forks of a sample's recorded run begin; `None` where it has not so many steps, or none after them.
@@ -151,12 +170,20 @@ impl Evaluation {
             place.name,
             place.repeat
         );
+        let system = asking.system;
+        if place.reach != Reach::Try {
+            let (team, key) = (base_team.name.clone(), key.clone());
+            let journal = JournalId::Session(SessionId { team, key });
+            if system.store().read(journal, 0, 1).await?.is_empty() {
+                let why = String::from("it is not recorded");
+                return Ok(CellResult::NotRun { why });
+            }
+        }
         let mut fork = Fork::at(prefix.entries).session(&key);
         if place.name != base_name {
             // The run goes on in its own team, whose definition is that of the variant.
             fork = fork.team(variant_in(base_team, place.team));
         }
-        let system = asking.system;
         let run = system.run(prefix.run).fork(fork).await?;
         let stuck = self.settle(system, &run).await?;
         read_run(&run, recording).await?;

@@ -51,6 +51,8 @@ pub struct Export {
     pub secrets: Secrets,
     /// Whether examples to follow are also made of turns that did not succeed.
     pub all: bool,
+    /// Where the forks of an evaluation's runs are exported, and not the runs: how many steps they share.
+    pub forks: Option<u32>,
 }
 
 /// Rows, and the turns of which none was made.
@@ -70,6 +72,7 @@ impl Export {
             form,
             secrets: Secrets::Refuse,
             all: false,
+            forks: None,
         }
     }
 
@@ -87,6 +90,13 @@ impl Export {
         self
     }
 
+    /// Exports the forks that share so many steps ([`Evaluation::fork`]), and not the runs of the evaluation.
+    #[must_use]
+    pub fn forks(mut self, steps: Option<u32>) -> Self {
+        self.forks = steps;
+        self
+    }
+
     /// The rows of one sample of an evaluation, of all that is recorded of it.
     ///
     /// # Errors
@@ -98,7 +108,10 @@ impl Export {
         sample: &Sample,
     ) -> Result<Rows, ExportFault> {
         let store = system.store();
-        let cells = evaluation.recorded(system, sample).await?;
+        let cells = match self.forks {
+            None => evaluation.recorded(system, sample).await?,
+            Some(steps) => evaluation.recorded_forks(system, sample, steps).await?,
+        };
         if self.form.takes_pairs() {
             return self.pairs(store, &cells).await;
         }

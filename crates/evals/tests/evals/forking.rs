@@ -15,18 +15,21 @@ use ghostlight_actors::{
 use ghostlight_evals::{
     Evaluation, Forked, Report,
     suite::{Sample, SuiteSpec},
+    trajectory::{Export, Form, Rows},
 };
 use serde_json::json;
 
 /// Looks once and answers "yes"; whoever is told to doubt answers "no".
 fn model() -> ScriptedModel {
-    ScriptedModel::from_fn(|request: &ModelRequest, _| {
+    ScriptedModel::from_fn(|request: &ModelRequest, number| {
         let last = request.conversation.last().unwrap();
         if last.tool_results().next().is_none() && !last.content().contains("at once") {
             let call = ToolCall::new("c1", "look", json!({}));
             return Ok(ModelResponse::tool_calls([call]));
         }
         let doubts = request.instructions.contains("Doubt.");
+        let said = request.conversation.get(0).unwrap().content();
+        let doubts = doubts || (said.contains("toss") && number % 2 == 1);
         Ok(ModelResponse::text(if doubts { "no" } else { "yes" }))
     })
 }
@@ -45,6 +48,14 @@ async fn works(cx: RunContext) -> Result<Outcome, AgentError> {
 }
 
 fn evaluation() -> Evaluation {
+    let mut samples: Vec<Sample> = (1..=4)
+        .map(|number| Sample::new(format!("s{number}"), format!("is {number} so?")))
+        .collect();
+    samples.push(Sample::new("quick", "is it so, at once?"));
+    evaluation_of(samples)
+}
+
+fn evaluation_of(samples: Vec<Sample>) -> Evaluation {
     let mut agent = AgentSpec::new("desk");
     agent.model = Some(String::from("model"));
     agent.tools = vec![String::from("look")];
@@ -55,11 +66,25 @@ fn evaluation() -> Evaluation {
         "scorers": [{ "answer": { "expected": "yes" } }],
     }))
     .unwrap();
-    let mut samples: Vec<Sample> = (1..=4)
-        .map(|number| Sample::new(format!("s{number}"), format!("is {number} so?")))
-        .collect();
-    samples.push(Sample::new("quick", "is it so, at once?"));
     Evaluation::new(suite, &TeamSpec::new(agent), samples).unwrap()
+}
+
+async fn start(
+    store: &InMemoryStore,
+    log: &EffectLog,
+    evaluation: &Evaluation,
+    model: &ScriptedModel,
+) -> System {
+    let look = ToolDefinition::new("look", "Looks.").effect(Effect::Once);
+    let registry = Registry::new()
+        .model("model", model.clone().into())
+        .tool(log.tool(look, Duration::ZERO))
+        .behavior("works", |_| Ok(BehaviorHandle::from_fn(works)));
+    let mut builder = System::builder(store.another_process()).recover(false);
+    for team in evaluation.teams(&registry) {
+        builder = builder.team(team);
+    }
+    builder.start().await.unwrap()
 }
 
 /// Evaluates or forks, and tells how often the model was asked.
@@ -70,16 +95,7 @@ async fn forked(
     steps: Option<u32>,
 ) -> (Forked, usize) {
     let model = model();
-    let look = ToolDefinition::new("look", "Looks.").effect(Effect::Once);
-    let registry = Registry::new()
-        .model("model", model.clone().into())
-        .tool(log.tool(look, Duration::ZERO))
-        .behavior("works", |_| Ok(BehaviorHandle::from_fn(works)));
-    let mut builder = System::builder(store.another_process()).recover(false);
-    for team in evaluation.teams(&registry) {
-        builder = builder.team(team);
-    }
-    let system = builder.start().await.unwrap();
+    let system = start(store, log, evaluation, &model).await;
     let forked = match steps {
         Some(steps) => evaluation.fork(&system, steps, |_| {}).await.unwrap(),
         None => {
@@ -125,4 +141,32 @@ async fn what_was_done_before_the_cut_is_not_done_again() {
     let (whole, asked) = forked(&store, &log, &evaluation, Some(0)).await;
     assert_eq!((whole.cells.len(), asked), (5 * 3 * 2, (4 * 2 + 1) * 3 * 2));
     assert_eq!(log.count("look"), 2 * looked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn forks_of_one_beginning_make_pairs_for_trainers() {
+    let (store, log) = (InMemoryStore::new(), EffectLog::new());
+    let sample = Sample::new("coin", "a toss: is it so?");
+    let evaluation = evaluation_of(vec![sample.clone()]);
+    let system = start(&store, &log, &evaluation, &model()).await;
+    evaluation.run(&system, |_| {}).await.unwrap();
+    let export = Export::new(Form::TrlDpo).forks(Some(1));
+    let before = export.sample(&system, &evaluation, &sample).await.unwrap();
+    assert_eq!(before, Rows::default(), "nothing is forked by an export");
+    evaluation.fork(&system, 1, |_| {}).await.unwrap();
+    let found = export.sample(&system, &evaluation, &sample).await.unwrap();
+    // The other variant answers "no" only.
+    assert_eq!(found.rows.len(), 1);
+    let row = &found.rows[0];
+    let prompt: Vec<&str> = row["prompt"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(prompt, ["user", "assistant", "tool"]);
+    assert_eq!(
+        (&row["chosen"][0]["content"], &row["rejected"][0]["content"]),
+        (&json!("yes"), &json!("no"))
+    );
 }

@@ -68,6 +68,7 @@ pub(super) async fn export(arguments: EvalExport, registry: Registry) -> Result<
         },
     };
     let export = Export::new(form).secrets(secrets).all(arguments.all);
+    let export = export.forks(arguments.forks);
     if secrets == Secrets::Refuse {
         // Everything is looked at before anything is written.
         source.each(&keeping, &export, &mut io::sink()).await?;
