@@ -10,6 +10,7 @@ use super::{
     eval_add_arguments::EvalAdd,
     eval_export_arguments::EvalExport,
     eval_fork_arguments::EvalFork,
+    eval_look_arguments::{EvalCompare, EvalScore, EvalShow},
 };
 
 /// What is done with evaluations besides carrying them out.
@@ -17,10 +18,18 @@ use super::{
 pub(super) enum EvalAct {
     /// Add a recorded run to a file of samples
     Add(EvalAdd),
+    /// Compare two variants, or two reports that were written with --json
+    Compare(EvalCompare),
     /// Write what was recorded as rows for trainers
     Export(EvalExport),
     /// Let recorded runs go on from one point in each variant, and compare them
     Fork(EvalFork),
+    /// Print the JSON Schema of evaluations' files
+    Schema,
+    /// Score what is recorded of an evaluation anew, without starting an agent
+    Score(EvalScore),
+    /// Show the cells of an evaluation, the worst first
+    Show(EvalShow),
 }
 
 #[derive(Debug, Args)]

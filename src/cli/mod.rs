@@ -18,6 +18,8 @@ mod eval_arguments;
 mod eval_export_arguments;
 #[cfg(feature = "evals")]
 mod eval_fork_arguments;
+#[cfg(feature = "evals")]
+mod eval_look_arguments;
 mod exit;
 mod follow;
 mod interrupt;

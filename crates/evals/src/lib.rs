@@ -2,6 +2,7 @@
 
 mod cell;
 mod checkers;
+mod comparing;
 mod evaluation;
 mod judged;
 pub mod judges;
@@ -14,9 +15,11 @@ mod scoring;
 pub mod statistics;
 pub mod suite;
 pub mod trajectory;
+mod worst;
 
 pub use self::{
     cell::{Cell, CellResult},
+    comparing::{Compared, Flip, MeasureReport, SavedReport},
     evaluation::{Evaluation, EvaluationFault, Forked, Reach},
     judged::Judged,
     recording::{End, RecordedCall, Recording},

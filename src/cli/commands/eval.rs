@@ -4,6 +4,7 @@ mod add;
 mod data;
 mod export;
 mod fork;
+mod look;
 
 use std::{
     cell::Cell,
@@ -28,6 +29,7 @@ use crate::{
     config,
     evals::{
         Evaluation, Reach, Report,
+        statistics::detectable_before,
         suite::{SuiteSpec, Wanted},
     },
     files,
@@ -39,42 +41,53 @@ const MAX_BYTES: u64 = 4 << 20;
 pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Failure> {
     let arguments = match arguments.act {
         Some(EvalAct::Add(arguments)) => return add::add(arguments).await,
-        Some(EvalAct::Fork(arguments)) => return fork::fork(arguments, registry).await,
+        Some(EvalAct::Compare(arguments)) => return look::compare(arguments, registry).await,
         Some(EvalAct::Export(arguments)) => return export::export(arguments, registry).await,
+        Some(EvalAct::Fork(arguments)) => return fork::fork(arguments, registry).await,
+        Some(EvalAct::Schema) => {
+            let schema = SuiteSpec::schema();
+            let text = serde_json::to_string_pretty(&schema).map_err(io::Error::other)?;
+            super::print(&text)?;
+            return Ok(Exit::Done);
+        }
+        Some(EvalAct::Score(arguments)) => return look::score(arguments, registry).await,
+        Some(EvalAct::Show(arguments)) => return look::show(arguments, registry).await,
         None => arguments,
     };
     let path = arguments.file.clone().unwrap_or_default();
-    let mut suite = read(&path)?;
-    if let Some(concurrency) = arguments.concurrency {
-        suite.concurrency = concurrency;
-    }
-    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let wanted = Wanted::new()
-        .only(arguments.only.as_deref().unwrap_or_default())
-        .limit(arguments.limit.map(usize::from))
-        .strict(arguments.strict);
-    let samples = data::samples(&suite, &folder, &wanted, &arguments.store).await?;
-    let mut file = config::load(folder.join(&suite.team))?;
-    default_model::define(file.spec_mut(), &registry, &arguments.model)?;
-    let model = default_model::describe(file.spec(), &registry);
-    let evaluation = Evaluation::in_folder(suite, file.spec(), samples, &folder).map_err(usage)?;
+    let chosen = Chosen {
+        only: arguments.only.as_deref(),
+        limit: arguments.limit.map(usize::from),
+        concurrency: arguments.concurrency,
+        strict: arguments.strict,
+    };
+    let (model, store) = (&arguments.model, &arguments.store);
+    let (evaluation, model) = evaluation(&path, chosen, model, store, &registry).await?;
     super::note(&format!(
         "evaluation {}: {} cells, model {model}",
         evaluation.suite().evaluation,
         evaluation.cells(),
     ));
     if arguments.dry_run {
+        super::note(&foreseen(&evaluation));
         return Ok(Exit::Done);
     }
     let keeping = Keeping::open(&arguments.store).await?;
     let system = start(&keeping, evaluation.teams(&registry)).await?;
     let mut interrupt = Interrupt::new()?;
     let carried = tokio::select! {
-        cells = carry_out(&evaluation, &system) => cells,
+        cells = carry_out(&evaluation, &system, Reach::Try) => cells,
         () = interrupt.fired() => Ok(None),
     };
     let result = match carried {
-        Ok(Some(report)) => tell(&report, &arguments),
+        Ok(Some(report)) => {
+            let files = Files {
+                markdown: arguments.markdown.as_deref(),
+                junit: arguments.junit.as_deref(),
+                html: arguments.html.as_deref(),
+            };
+            tell(&report, files, arguments.show.json)
+        }
         Ok(None) => {
             super::note(
                 "interrupted: the same command goes on with the cells that are not recorded yet",
@@ -86,26 +99,64 @@ pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Fa
     super::stop(&system, &mut interrupt, result).await
 }
 
-/// The evaluation in a file, over the samples that are wanted.
-async fn evaluation(
-    path: &Path,
-    wanted: &Wanted,
-    store: &StoreArguments,
-    registry: &Registry,
-) -> Result<Evaluation, Failure> {
-    let suite = read(path)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let samples = data::samples(&suite, folder, wanted, store).await?;
-    let mut file = config::load(folder.join(&suite.team))?;
-    default_model::define(file.spec_mut(), registry, &ModelArguments::default())?;
-    Evaluation::in_folder(suite, file.spec(), samples, folder).map_err(usage)
-}
-
 fn read(path: &Path) -> Result<SuiteSpec, Failure> {
     let text = files::read_text(path, MAX_BYTES)
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     let read: Option<SuiteSpec> = config::read_settings(&text, &path.display().to_string())?;
     read.ok_or_else(|| Failure::Usage(format!("{}: the file holds no evaluation", path.display())))
+}
+
+/// What the arguments choose of an evaluation.
+#[derive(Clone, Copy, Default)]
+struct Chosen<'a> {
+    only: Option<&'a str>,
+    limit: Option<usize>,
+    concurrency: Option<u32>,
+    strict: bool,
+}
+
+/// The evaluation in a file, and its models in words. Recorded runs that are samples are in the store.
+async fn evaluation(
+    path: &Path,
+    chosen: Chosen<'_>,
+    model: &ModelArguments,
+    store: &StoreArguments,
+    registry: &Registry,
+) -> Result<(Evaluation, String), Failure> {
+    let mut suite = read(path)?;
+    if let Some(concurrency) = chosen.concurrency {
+        suite.concurrency = concurrency;
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let wanted = Wanted::new()
+        .only(chosen.only.unwrap_or_default())
+        .limit(chosen.limit)
+        .strict(chosen.strict);
+    let samples = data::samples(&suite, folder, &wanted, store).await?;
+    let mut file = config::load(folder.join(&suite.team))?;
+    default_model::define(file.spec_mut(), registry, model)?;
+    let model = default_model::describe(file.spec(), registry);
+    let evaluation = Evaluation::in_folder(suite, file.spec(), samples, folder).map_err(usage)?;
+    Ok((evaluation, model))
+}
+
+/// What an evaluation of this size can see.
+fn foreseen(evaluation: &Evaluation) -> String {
+    let suite = evaluation.suite();
+    let variants = suite.variant_names().len();
+    let samples = evaluation.cells() / (variants * suite.repeat as usize);
+    let tries = format!(
+        "{samples} samples, {} times each, in {variants} variants",
+        suite.repeat
+    );
+    match detectable_before(samples, suite.repeat, 0.0, (0.25, 0.25)) {
+        Some(difference) if variants > 1 => format!(
+            "{tries}: differences of success below {:.0} points would be missed one time in five or more, where success is \
+             a matter of luck",
+            100.0 * difference.min(1.0)
+        ),
+        _ => tries,
+    }
 }
 
 fn usage(fault: impl ToString) -> Failure {
@@ -121,10 +172,14 @@ async fn start(keeping: &Keeping, teams: Vec<Team>) -> Result<System, Failure> {
     Ok(system.start().await?.as_operator())
 }
 
-async fn carry_out(evaluation: &Evaluation, system: &System) -> Result<Option<Report>, Failure> {
+async fn carry_out(
+    evaluation: &Evaluation,
+    system: &System,
+    reach: Reach,
+) -> Result<Option<Report>, Failure> {
     let (done, all) = (Cell::new(0), evaluation.cells());
     let progress = io::stderr().is_terminal();
-    let cells = evaluation.run(system, |_| {
+    let cells = evaluation.run_within(system, reach, |_| {
         done.set(done.get() + 1);
         if progress {
             let _ = write!(io::stderr(), "\r{} of {all} cells", done.get());
@@ -134,24 +189,27 @@ async fn carry_out(evaluation: &Evaluation, system: &System) -> Result<Option<Re
     if progress {
         let _ = writeln!(io::stderr());
     }
-    let judged = evaluation.judge(system, Reach::Try, &cells).await?;
+    let judged = evaluation.judge(system, reach, &cells).await?;
     Ok(Some(Report::with_judged(evaluation, cells, &judged)))
 }
 
-/// Prints the report, writes its files, and says by the exit code whether the gate lets it pass.
-fn tell(report: &Report, arguments: &Eval) -> Result<Exit, Failure> {
-    if let Some(path) = &arguments.markdown {
-        std::fs::write(path, report.markdown())?;
-    }
-    if let Some(path) = &arguments.junit {
-        std::fs::write(path, report.junit()?)?;
-    }
-    print_report(report, arguments.html.as_deref(), arguments.show.json)
+/// The files that a report is written to, besides what is printed.
+#[derive(Clone, Copy, Default)]
+struct Files<'a> {
+    markdown: Option<&'a Path>,
+    junit: Option<&'a Path>,
+    html: Option<&'a Path>,
 }
 
-/// Prints the report and writes it as HTML where that is wanted.
-fn print_report(report: &Report, html: Option<&Path>, json: bool) -> Result<Exit, Failure> {
-    if let Some(path) = html {
+/// Prints the report, writes its files, and says by the exit code whether the gate lets it pass.
+fn tell(report: &Report, files: Files<'_>, json: bool) -> Result<Exit, Failure> {
+    if let Some(path) = files.markdown {
+        std::fs::write(path, report.markdown())?;
+    }
+    if let Some(path) = files.junit {
+        std::fs::write(path, report.junit()?)?;
+    }
+    if let Some(path) = files.html {
         std::fs::write(path, report.html())?;
     }
     let text = match json {

@@ -12,6 +12,7 @@ mod arguments;
 mod plan;
 mod text;
 mod turn;
+mod verdict;
 
 use ghostlight_actors::{
     contract::{Model, ModelContext, ModelError},
@@ -20,6 +21,7 @@ use ghostlight_actors::{
 use serde::Serialize;
 
 use plan::{Plan, plan};
+use verdict::verdict;
 
 /// The number of bytes in a token: the usual estimate for English.
 const BYTES_PER_TOKEN: usize = 4;
@@ -27,7 +29,8 @@ const BYTES_PER_TOKEN: usize = 4;
 /// The offline model. See [the module](self) for what it can and cannot do.
 ///
 /// It takes no account of instructions, of a schema for the answer, or of settings, except that it calls
-/// only what `tool_choice` and `parallel_tool_calls` allow. Its usage is an estimate of four bytes a token, and
+/// only what `tool_choice` and `parallel_tool_calls` allow, and that it gives an evaluation's judge a verdict, by words
+/// alone. Its usage is an estimate of four bytes a token, and
 /// costs nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfflineModel;
@@ -38,7 +41,8 @@ impl Model for OfflineModel {
         request: ModelRequest,
         cx: ModelContext,
     ) -> Result<ModelResponse, ModelError> {
-        let mut response = match plan(&request) {
+        let planned = verdict(&request).map_or_else(|| plan(&request), Plan::Answer);
+        let mut response = match planned {
             Plan::Call(calls) => ModelResponse::tool_calls(calls),
             Plan::Answer(text) => {
                 if request.stream {

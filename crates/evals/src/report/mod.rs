@@ -95,6 +95,13 @@ pub struct Counts {
     pub not_run: usize,
 }
 
+impl Counts {
+    /// All cells.
+    pub fn all(&self) -> usize {
+        self.scored + self.agent_failed + self.unreadable + self.infrastructure + self.not_run
+    }
+}
+
 /// Rates over the repeats of a sample, as means over the samples whose repeats all have a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]

@@ -13,7 +13,9 @@ pub use self::{
     agreement::{Distance, cohens_kappa, krippendorffs_alpha},
     bootstrap::{Bootstrap, Draws, RESAMPLES},
     mean::{Clustered, Interval, Mean, wilson},
-    paired::{Comparison, McNemar, Pair, Verdict, holm, mcnemar},
+    paired::{
+        Comparison, McNemar, Pair, Verdict, detectable_before, holm, mcnemar, resampled_difference,
+    },
     preferences::{Game, Strength, bradley_terry, sign_test, strengths},
     repeats::{pass_at_k, pass_hat_k},
 };

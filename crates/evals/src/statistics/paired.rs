@@ -7,7 +7,10 @@ use statrs::distribution::{
     Binomial, ContinuousCDF as _, Discrete as _, DiscreteCDF as _, Normal, StudentsT,
 };
 
-use super::mean::{Clustered, Interval, t_quantile};
+use super::{
+    bootstrap::Bootstrap,
+    mean::{Clustered, Interval, t_quantile},
+};
 
 /// The scores of one sample in two variants, one for each repeat.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,6 +173,18 @@ impl Comparison {
     }
 }
 
+/// The intervals of the mean difference of these pairs, by resampling whole clusters. `None` for fewer than two clusters.
+pub fn resampled_difference(pairs: &[Pair], seed: u64, resamples: usize) -> Option<Bootstrap> {
+    let mut clusters = BTreeMap::<&str, Vec<f64>>::new();
+    for pair in pairs {
+        if !pair.base.is_empty() && !pair.other.is_empty() {
+            let difference = mean(&pair.other) - mean(&pair.base);
+            clusters.entry(&pair.cluster).or_default().push(difference);
+        }
+    }
+    Clustered::new(clusters.into_values()).bootstrap(seed, resamples)
+}
+
 /// McNemar's test, where every sample was tried once in both variants and scored 0 or 1.
 fn plain(pairs: &[&Pair]) -> Option<McNemar> {
     let (mut base_only, mut other_only) = (0, 0);
@@ -193,6 +208,29 @@ fn p_of(difference: f64, error: f64, degrees: usize) -> Option<f64> {
     Some(2.0 * t.sf((difference / error).abs()))
 }
 
+/// The smallest true difference that a comparison of so many samples finds with a power of 80 % at a level of 5 %, before
+/// anything is tried: (z.975 + z.8) · √((w² + (a² + b²)/k)/n). `between` is w², the variance of the true differences of
+/// samples; `within` holds a² and b², the variances of one try of a sample in each of the variants, which for a success of
+/// probability p are p(1 - p), and ¼ at the most. `None` for no samples or repeats.
+pub fn detectable_before(
+    samples: usize,
+    repeats: u32,
+    between: f64,
+    within: (f64, f64),
+) -> Option<f64> {
+    if samples == 0 || repeats == 0 {
+        return None;
+    }
+    let noise = (within.0 + within.1) / f64::from(repeats);
+    Some(power_z() * ((between + noise) / samples as f64).sqrt())
+}
+
+/// z.975 + z.8.
+fn power_z() -> f64 {
+    let standard = Normal::standard();
+    standard.inverse_cdf(0.975) + standard.inverse_cdf(0.8)
+}
+
 /// The smallest true difference that a comparison of this size finds with a power of 80 % at a level of 5 %:
 /// (z.975 + z.8) · s/√n, with s² the variance of the samples' differences, in which the noise of the repeats is
 /// contained. `None` for fewer than two samples.
@@ -201,9 +239,7 @@ fn detectable_difference(pairs: &[&Pair]) -> Option<f64> {
         .iter()
         .map(|pair| mean(&pair.other) - mean(&pair.base));
     let variance = variance(&differences.collect::<Vec<f64>>())?;
-    let standard = Normal::standard();
-    let z = standard.inverse_cdf(0.975) + standard.inverse_cdf(0.8);
-    Some(z * (variance / pairs.len() as f64).sqrt())
+    Some(power_z() * (variance / pairs.len() as f64).sqrt())
 }
 
 /// Holm's adjustment of p-values for testing several at once (Holm 1979), in the order of the input.

@@ -149,6 +149,15 @@ impl SuiteSpec {
     /// The most repeats of a sample.
     pub const MAX_REPEAT: u32 = 1_000;
 
+    /// The JSON Schema of a suite's file, for editors.
+    pub fn schema() -> serde_json::Value {
+        let mut schema = schemars::schema_for!(Self).to_value();
+        if let Some(object) = schema.as_object_mut() {
+            object.insert(String::from("title"), "A Ghostlight evaluation".into());
+        }
+        schema
+    }
+
     /// Checks the settings that their types leave open.
     ///
     /// # Errors

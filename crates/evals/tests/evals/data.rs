@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ghostlight_evals::suite::{DataSpec, Sample, load};
+use ghostlight_evals::suite::{DataSpec, Sample, SuiteSpec, load};
 
 fn written(text: &str) -> (tempfile::TempDir, Vec<DataSpec>) {
     let folder = tempfile::tempdir().unwrap();
@@ -60,4 +60,37 @@ fn a_line_without_an_end_is_not_read_into_memory() {
         told.contains("cases.jsonl:1") && told.contains("bytes"),
         "{told}"
     );
+}
+
+#[test]
+fn the_schema_takes_what_is_read_and_nothing_else() {
+    let schema = SuiteSpec::schema();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let suite = serde_json::json!({
+        "evaluation": "desk", "team": "desk.yaml", "data": [{ "file": "cases.jsonl" }],
+        "scorers": [
+            { "answer": { "as": "number", "tolerance": 0.01 } },
+            { "contains": { "all": ["x"] } }, { "pattern": { "never": "x" } },
+            { "json": { "fields": { "/a": 1 } } }, { "format": { "is": "one_line" } },
+            { "length": { "most": 9 } }, { "latency": { "good_ms": 1, "bad_ms": 2 } },
+            { "citations": { "require": true } }, { "refusals": { "wanted": ["harmful"] } },
+            { "judge": { "rubric": "kind.md", "by": ["good"], "human": "labels.jsonl", "agreement": 0.6 } },
+            { "command": { "run": ["./score.py"] } },
+            { "composite": { "of": { "answer": 2, "length": 1 }, "pass": 0.8 } },
+        ],
+        "watch": ["length"],
+        "reward": { "sum": [{ "of": "answer" }, { "of": "steps", "weight": -0.01 }] },
+        "pairwise": [{ "rubric": "Which is kinder?", "pairs": "all" }],
+    });
+    assert!(
+        validator.is_valid(&suite),
+        "{:?}",
+        validator.validate(&suite).err()
+    );
+    let read: SuiteSpec = serde_json::from_value(suite.clone()).unwrap();
+    assert_eq!(read.scorers.len(), 12);
+    let mut wrong = suite;
+    wrong["scorers"][1]["contains"]["every"] = serde_json::json!(["x"]);
+    assert!(!validator.is_valid(&wrong));
+    assert!(serde_json::from_value::<SuiteSpec>(wrong).is_err());
 }

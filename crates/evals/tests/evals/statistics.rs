@@ -1,7 +1,8 @@
 //! Statistics agree with values from other implementations, and keep their bounds.
 
 use ghostlight_evals::statistics::{
-    Clustered, Comparison, Interval, Pair, Verdict, holm, mcnemar, pass_at_k, pass_hat_k, wilson,
+    Clustered, Comparison, Draws, Interval, Pair, Verdict, detectable_before, holm, mcnemar,
+    pass_at_k, pass_hat_k, wilson,
 };
 use proptest::prelude::*;
 
@@ -159,5 +160,64 @@ proptest! {
                 prop_assert!(a > b || adjusted[i] <= adjusted[j]);
             }
         }
+    }
+}
+
+/// How often a comparison of this size says "better" where the true difference is the one that is told to be the smallest
+/// that it finds in four of five trials.
+#[test]
+fn the_smallest_detectable_difference_is_found_in_four_of_five_trials() {
+    let (samples, repeats) = (150, 4);
+    // Every sample succeeds with 0.4 in the base; the difference is small enough for the variances to be near these.
+    let within = (0.4 * 0.6, 0.5 * 0.5);
+    let difference = detectable_before(samples, repeats, 0.0, within).unwrap();
+    let mut draws = Draws::new(5);
+    let mut draw = move || (draws.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    let trials = 1_000;
+    let mut found = 0;
+    for _ in 0..trials {
+        let pairs: Vec<Pair> = (0..samples)
+            .map(|sample| {
+                let mut tries = |p: f64| -> Vec<f64> {
+                    (0..repeats)
+                        .map(|_| f64::from(u8::from(draw() < p)))
+                        .collect()
+                };
+                Pair {
+                    cluster: sample.to_string(),
+                    base: tries(0.4),
+                    other: tries(0.4 + difference),
+                }
+            })
+            .collect();
+        let comparison = Comparison::of(&pairs).unwrap();
+        found += u32::from(Verdict::of(comparison.interval, 0.0) == Verdict::Better);
+    }
+    let power = f64::from(found) / f64::from(trials);
+    assert!((0.76..0.84).contains(&power), "{power}");
+    assert_eq!(detectable_before(0, 4, 0.0, within), None);
+}
+
+/// How often the intervals of resamples hold the true mean.
+#[test]
+fn the_intervals_of_resamples_hold_the_true_mean() {
+    let mut draws = Draws::new(8);
+    let mut draw = move || (draws.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    let trials = 2_000;
+    let (mut by_percentile, mut by_bca) = (0, 0);
+    for trial in 0..trials {
+        // A skewed score: the square of a uniform number, whose mean is a third.
+        let clusters = (0..80).map(|_| vec![draw().powi(2)]);
+        let clusters: Vec<Vec<f64>> = clusters.collect();
+        let found = Clustered::new(clusters).bootstrap(trial, 500).unwrap();
+        let holds = |interval: Interval| {
+            u32::from((interval.lower..=interval.upper).contains(&(1.0 / 3.0)))
+        };
+        by_percentile += holds(found.percentile);
+        by_bca += holds(found.bca);
+    }
+    for held in [by_percentile, by_bca] {
+        let share = f64::from(held) / 2_000.0;
+        assert!((0.93..0.97).contains(&share), "{share}");
     }
 }

@@ -13,16 +13,17 @@ use ghostlight_actors::{
     vocabulary::RunId,
 };
 
+use super::Chosen;
 use crate::{
     cli::{
         commands::{note, plain_text},
+        default_model::ModelArguments,
         eval_export_arguments::{EvalExport, TrainingForm},
         exit::{Exit, Failure},
         keeping::Keeping,
     },
     evals::{
         Evaluation,
-        suite::Wanted,
         trajectory::{Export, ExportFault, Form, Rows, Secrets, TrajectoryFault},
     },
 };
@@ -45,8 +46,13 @@ pub(super) async fn export(arguments: EvalExport, registry: Registry) -> Result<
         }
         None => None,
         Some(file) => {
-            let wanted = Wanted::new().only(arguments.only.as_deref().unwrap_or_default());
-            Some(super::evaluation(file, &wanted, &arguments.store, &registry).await?)
+            let chosen = Chosen {
+                only: arguments.only.as_deref(),
+                ..Chosen::default()
+            };
+            let (model, store) = (ModelArguments::default(), &arguments.store);
+            let read = super::evaluation(file, chosen, &model, store, &registry).await?;
+            Some(read.0)
         }
     };
     let keeping = match &evaluation {

@@ -2,22 +2,28 @@
 
 use ghostlight_actors::run::Registry;
 
+use super::{Chosen, Files, tell};
 use crate::{
     cli::{
         commands::{note, stop},
+        default_model::ModelArguments,
         eval_fork_arguments::EvalFork,
         exit::{Exit, Failure},
         interrupt::Interrupt,
         keeping::Keeping,
     },
-    evals::{Report, suite::Wanted},
+    evals::Report,
 };
 
 /// Lets the recorded runs of an evaluation go on from one point in each of its variants, and compares them.
 pub(super) async fn fork(arguments: EvalFork, registry: Registry) -> Result<Exit, Failure> {
-    let wanted = Wanted::new().only(arguments.only.as_deref().unwrap_or_default());
+    let chosen = Chosen {
+        only: arguments.only.as_deref(),
+        ..Chosen::default()
+    };
     let (file, store) = (&arguments.file, &arguments.store);
-    let evaluation = super::evaluation(file, &wanted, store, &registry).await?;
+    let model = ModelArguments::default();
+    let (evaluation, _) = super::evaluation(file, chosen, &model, store, &registry).await?;
     let keeping = Keeping::open_to_change(store).await?;
     let system = super::start(&keeping, evaluation.teams(&registry)).await?;
     let mut interrupt = Interrupt::new()?;
@@ -39,7 +45,11 @@ pub(super) async fn fork(arguments: EvalFork, registry: Registry) -> Result<Exit
                 ))),
                 false => {
                     let report = Report::new(&evaluation, forked.cells);
-                    super::print_report(&report, arguments.html.as_deref(), arguments.show.json)
+                    let files = Files {
+                        html: arguments.html.as_deref(),
+                        ..Files::default()
+                    };
+                    tell(&report, files, arguments.show.json)
                 }
             }
         }
