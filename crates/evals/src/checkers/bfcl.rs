@@ -1,11 +1,14 @@
-//! The checker of the Berkeley Function Calling Leaderboard for single turns in Python: the functions that were called,
-//! with their arguments, against the possible answers.
+//! The checker of the Berkeley Function Calling Leaderboard for single turns: the functions that were called, with their
+//! arguments, against the possible answers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::python::{Type, equal, type_of};
+use super::{
+    languages::{Language, java, javascript},
+    python::{Type, equal, type_of},
+};
 use crate::{
     recording::Recording,
     scorers::{Score, Scorer},
@@ -44,9 +47,6 @@ impl Scorer for BfclScorer {
         let (Some(category), Some(functions)) = (category, functions) else {
             return Score::fail("the sample is none of BFCL's: it names no category and functions");
         };
-        if category.contains("java") {
-            return Score::fail("functions of Java and JavaScript are not checked yet");
-        }
         let mut made = Vec::new();
         for call in &recording.calls {
             let arguments = match call.arguments.value() {
@@ -83,6 +83,7 @@ pub(crate) fn check(
     made: &[Call],
     answers: &[Value],
 ) -> Result<(), String> {
+    let language = Language::of(category);
     let is_parallel = category.contains("parallel");
     let is_simple = !is_parallel && !category.contains("multiple");
     let wanted = if is_simple { 1 } else { answers.len() };
@@ -93,10 +94,10 @@ pub(crate) fn check(
         return Ok(());
     };
     if is_simple {
-        return call(functions.first(), &made[0], first);
+        return call(language, functions.first(), &made[0], first);
     }
     if !is_parallel {
-        return call(described(functions, first), &made[0], first);
+        return call(language, described(functions, first), &made[0], first);
     }
     // The first call that fits a possible answer is its own, though another assignment might fit all.
     let mut taken = vec![false; made.len()];
@@ -106,7 +107,7 @@ pub(crate) fn check(
         let found = (0..made.len())
             .filter(|place| !taken[*place])
             .find(|place| {
-                let verdict = call(function, &made[*place], answer);
+                let verdict = call(language, function, &made[*place], answer);
                 match verdict {
                     Ok(()) => true,
                     Err(reason) => {
@@ -134,7 +135,12 @@ fn described<'a>(functions: &'a [Value], answer: &Value) -> Option<&'a Value> {
 }
 
 /// Checks one call of a function against the possible values of its arguments.
-fn call(function: Option<&Value>, made: &Call, answer: &Value) -> Result<(), String> {
+fn call(
+    language: Language,
+    function: Option<&Value>,
+    made: &Call,
+    answer: &Value,
+) -> Result<(), String> {
     let function = function.ok_or_else(|| format!("there is no function {:?}", name_of(answer)))?;
     let possible = answer.as_object().and_then(|answer| answer.values().next());
     let possible = possible
@@ -157,7 +163,8 @@ fn call(function: Option<&Value>, made: &Call, answer: &Value) -> Result<(), Str
         let (true, Some(values)) = (details.is_object(), values) else {
             return Err(format!("{name} has no argument {parameter:?}"));
         };
-        argument(details, value, values).map_err(|why| format!("{name}, {parameter:?}: {why}"))?;
+        argument(language, details, value, values)
+            .map_err(|why| format!("{name}, {parameter:?}: {why}"))?;
     }
     let missing = possible
         .iter()
@@ -178,37 +185,66 @@ fn may_be_absent(values: &Value) -> bool {
     }
 }
 
-/// The type that a function's description names, and that of the items of a list.
-fn types(details: &Value) -> Option<(Type, Option<Type>)> {
-    let of = |name: &Value| {
-        Some(match name.as_str()? {
-            "string" | "any" => Type::Str,
-            "integer" => Type::Int,
-            "float" => Type::Float,
-            "boolean" => Type::Bool,
-            "array" | "tuple" => Type::List,
-            "dict" => Type::Dict,
-            _ => return None,
-        })
-    };
-    let own = of(&details["type"])?;
-    let items = match own {
-        Type::List => Some(of(&details["items"]["type"])?),
-        _ => None,
-    };
-    Some((own, items))
+/// The type of Python that stands for a type of this language; `None` for one that the checker does not know. A set is
+/// of no type that a value here can have.
+fn type_in(language: Language, name: &str) -> Option<Type> {
+    Some(match (language, name) {
+        (Language::Python, "string") => Type::Str,
+        (Language::Python, "array" | "tuple") => Type::List,
+        (Language::Python | Language::JavaScript, "dict") => Type::Dict,
+        (Language::Python | Language::Java, "boolean") => Type::Bool,
+        (Language::Java | Language::JavaScript, "String") => Type::Str,
+        (Language::Java, "byte" | "short" | "long") => Type::Int,
+        (Language::Java, "double") => Type::Float,
+        (Language::Java, "char") => Type::Str,
+        (Language::Java, "Array" | "ArrayList" | "Queue" | "Stack") => Type::List,
+        (Language::Java, "HashMap" | "Hashtable") => Type::Dict,
+        (Language::JavaScript, "Bigint") => Type::Int,
+        (Language::JavaScript, "Boolean") => Type::Bool,
+        (Language::JavaScript, "array") => Type::List,
+        (_, "any") => Type::Str,
+        (_, "integer") => Type::Int,
+        (_, "float") => Type::Float,
+        _ => return None,
+    })
 }
 
-fn argument(details: &Value, value: &Value, possible: &[Value]) -> Result<(), String> {
-    let Some((wanted, items)) = types(details) else {
-        return Err(format!("its type {} is not known", details["type"]));
+/// A value read as its language writes it, its type, and that of the items of a list; `None` where the checker does not
+/// know the type, or the value is no text, as which Java and JavaScript are written.
+fn read(language: Language, details: &Value, value: &Value) -> Option<(Value, Type, Option<Type>)> {
+    let name = details["type"].as_str()?;
+    let wanted = type_in(language, name)?;
+    let has_items = matches!(name, "array" | "tuple" | "Array" | "ArrayList");
+    let items = match has_items {
+        true => Some(details["items"]["type"].as_str()?),
+        false => None,
     };
-    // Python takes a whole number for a `float`.
-    let whole = match (wanted, type_of(value), value.as_f64()) {
-        (Type::Float, Type::Int, Some(number)) => Some(Value::from(number)),
-        _ => None,
+    let of_items = match items {
+        Some(items) => Some(type_in(language, items)?),
+        None => None,
     };
-    let value = whole.as_ref().unwrap_or(value);
+    let read = match language {
+        Language::Java => java(value.as_str()?, name, items)?,
+        Language::JavaScript => javascript(value.as_str()?, name, items)?,
+        // Python takes a whole number for a `float`.
+        Language::Python => match (wanted, type_of(value), value.as_f64()) {
+            (Type::Float, Type::Int, Some(number)) => number.into(),
+            _ => value.clone(),
+        },
+    };
+    Some((read, wanted, of_items))
+}
+
+fn argument(
+    language: Language,
+    details: &Value,
+    value: &Value,
+    possible: &[Value],
+) -> Result<(), String> {
+    let Some((read, wanted, items)) = read(language, details, value) else {
+        return Err(format!("{value} is no {}", details["type"]));
+    };
+    let value = &read;
     let is_variable = typed(value, possible, wanted, items)
         .ok_or_else(|| format!("{value} has another type than {}", details["type"]))?;
     let wrong = || format!("{value} is none of {}", Value::from(possible.to_vec()));

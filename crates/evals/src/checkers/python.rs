@@ -33,26 +33,42 @@ fn digit(c: char) -> Option<char> {
 
 /// `float(text)`; `None` where it raises.
 pub(super) fn float(text: &str) -> Option<f64> {
-    let plain: String = text
+    plain(text)?.parse().ok()
+}
+
+/// A number's text with the digits of ASCII, and without underscores between digits; `None` where one stands elsewhere.
+fn plain(text: &str) -> Option<String> {
+    let characters: Vec<char> = text
         .trim_matches(is_space)
         .chars()
         .map(|c| digit(c).unwrap_or(c))
         .collect();
-    let mut number = String::with_capacity(plain.len());
-    let characters: Vec<char> = plain.chars().collect();
+    let is_digit = |place: Option<usize>| {
+        let c = place.and_then(|place| characters.get(place));
+        c.is_some_and(char::is_ascii_digit)
+    };
+    let mut number = String::with_capacity(characters.len());
     for (place, c) in characters.iter().enumerate() {
-        // An underscore may stand between two digits.
-        let is_digit = |place: Option<usize>| {
-            let c = place.and_then(|place| characters.get(place));
-            c.is_some_and(char::is_ascii_digit)
-        };
         match c {
             '_' if is_digit(place.checked_sub(1)) && is_digit(Some(place + 1)) => {}
             '_' => return None,
             c => number.push(*c),
         }
     }
-    number.parse().ok()
+    Some(number)
+}
+
+/// `int(text)`; `None` where it raises. A number beyond 64 bits is one with a point.
+pub(super) fn int(text: &str) -> Option<Value> {
+    let plain = plain(text)?;
+    let digits = plain.strip_prefix(['+', '-']).unwrap_or(&plain);
+    if digits.is_empty() || !digits.chars().all(|c| c.is_ascii_digit()) {
+        return None;
+    }
+    match plain.parse::<i64>() {
+        Ok(number) => Some(number.into()),
+        Err(_) => plain.parse::<f64>().ok().map(Value::from),
+    }
 }
 
 /// The type of a value, as `type` gives it after JSON was read.

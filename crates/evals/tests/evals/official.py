@@ -67,6 +67,42 @@ def gold(truth):
     return calls
 
 
+def written(call, functions, language):
+    """The call with its values as Java or JavaScript writes them."""
+    ((name, arguments),) = call.items()
+    function = next(function for function in functions if function["name"] == name)
+    details = function["parameters"]["properties"]
+    is_java = language == Language.JAVA
+
+    def item(value):
+        if isinstance(value, bool):
+            return str(value).lower()
+        return json.dumps(value) if isinstance(value, (str, list, dict)) else str(value)
+
+    def text(value, kind, items):
+        if isinstance(value, list) and is_java:
+            listed = ", ".join(item(one) + ("L" if items == "long" else "f" if items == "float" else "") for one in value)
+            if kind == "Array":
+                return "new Object[]{" + listed + "}"
+            if draw.random() < 0.5:
+                return "new ArrayList<>(Arrays.asList(" + listed + "))"
+            return "new ArrayList<Object>() {{ " + " ".join(f"add({item(one)});" for one in value) + " }}"
+        if isinstance(value, dict) and is_java:
+            return "new HashMap<String, Object>() {{ " + " ".join(f'put("{key}", {item(one)});' for key, one in value.items()) + " }}"
+        if isinstance(value, (list, dict)):
+            return json.dumps(value)
+        suffix = {"long": "L", "float": "f"}.get(kind, "") if is_java else {"Bigint": "n"}.get(kind, "")
+        if isinstance(value, str):
+            return draw.choice([value, f'"{value}"', f"'{value}'"]) if not is_java and kind == "String" else value
+        return item(value) + suffix
+
+    def kinds(parameter):
+        of = details.get(parameter, {})
+        return of.get("type"), of.get("items", {}).get("type")
+
+    return {name: {parameter: text(value, *kinds(parameter)) for parameter, value in arguments.items()}}
+
+
 def changed(value):
     """The same value, changed a little or much."""
     kinds = [str(value), [value], {"k": value}, None, True]
@@ -114,16 +150,19 @@ data = bfcl / "bfcl_eval" / "data"
 for questions in sorted(data.glob("BFCL_v4_*.json")):
     category = questions.stem.removeprefix("BFCL_v4_")
     answers = data / "possible_answer" / questions.name
-    is_single = not re.search("multi_turn|java|memory|web_search|format", category)
+    is_single = not re.search("multi_turn|memory|web_search|format", category)
     if not answers.exists() or not is_single:
         continue
     truths = {row["id"]: row["ground_truth"] for row in map(json.loads, answers.open())}
     for entry in map(json.loads, questions.open()):
         truth = truths[entry["id"]]
+        language = Language.JAVASCRIPT if "javascript" in category else Language.JAVA if "java" in category else Language.PYTHON
         right = gold(truth)
+        if language != Language.PYTHON:
+            right = [written(call, entry["function"], language) for call in right]
         for calls in [right] + [mutated(right) for _ in range(9)]:
             try:
-                found = ast_checker(entry["function"], calls, truth, Language.PYTHON, category, "x")
+                found = ast_checker(entry["function"], calls, truth, language, category, "x")
                 verdict = bool(found["valid"])
             except Exception:
                 # What the checker cannot read is no possible answer.

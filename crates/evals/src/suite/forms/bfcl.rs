@@ -45,7 +45,9 @@ pub(in crate::suite) fn sample(
     let functions = functions.ok_or("it has no list \"function\"")?;
     let mut sample = Sample::new(id, said.join("\n\n"));
     for function in functions {
-        sample.tools.push(tool(function)?);
+        sample
+            .tools
+            .push(tool(function, category.contains("java"))?);
     }
     let has_no_answers = category.ends_with("irrelevance") || category.ends_with("relevance");
     sample.expected = match answers.get(id) {
@@ -72,18 +74,25 @@ fn category(id: &str) -> &str {
     number.map_or(id, |(place, _)| id[..place].trim_end_matches('_'))
 }
 
-/// The function as a tool. Servers take no dot in a name, so it is an underscore there, as in BFCL's own handlers.
-fn tool(function: &Value) -> Result<OfferedTool, String> {
+/// The function as a tool. The arguments of Java and JavaScript are written as texts, as BFCL asks for them. Servers take no dot in a name, so it is an underscore there, as in BFCL's own handlers.
+fn tool(function: &Value, is_written: bool) -> Result<OfferedTool, String> {
     let name = function["name"]
         .as_str()
         .ok_or("a function has no \"name\"")?;
+    let mut parameters = schema(&function["parameters"]);
+    if is_written && let Some(fields) = parameters["properties"].as_object_mut() {
+        for field in fields.values_mut() {
+            let of = field["description"].as_str().unwrap_or_default();
+            *field = json!({ "type": "string", "description": of });
+        }
+    }
     Ok(OfferedTool {
         name: name.replace('.', "_"),
         description: function["description"]
             .as_str()
             .unwrap_or_default()
             .to_owned(),
-        parameters: schema(&function["parameters"]),
+        parameters,
     })
 }
 
