@@ -54,7 +54,7 @@ pub struct WinReport {
     pub win_rate: Option<f64>,
     /// Its 95 % interval, from resamples of clusters (BCa); `None` for fewer than two clusters.
     pub interval: Option<Interval>,
-    /// The two-sided p-value of as many wins as losses (sign test).
+    /// The two-sided p-value of as many clusters won as lost (sign test); repeats of a sample are no evidence of their own.
     pub p: f64,
 }
 
@@ -173,6 +173,12 @@ fn wins(base: &str, other: &str, results: &[&PairResult], seed: u64) -> WinRepor
             clusters.entry(&result.cluster).or_default().push(won);
         }
     }
+    let sides = |side: fn(f64) -> bool| {
+        let sums = clusters.values();
+        sums.filter(|won| side(won.iter().map(|won| won - 0.5).sum()))
+            .count() as u64
+    };
+    let p = sign_test(sides(|sum| sum > 0.0), sides(|sum| sum < 0.0));
     let clustered = Clustered::new(clusters.into_values());
     WinReport {
         base: base.to_owned(),
@@ -185,7 +191,7 @@ fn wins(base: &str, other: &str, results: &[&PairResult], seed: u64) -> WinRepor
         not_asked: count(|outcome| matches!(outcome, PairOutcome::Left(_))),
         win_rate: clustered.mean().map(|mean| mean.estimate),
         interval: clustered.bootstrap(seed, RESAMPLES).map(|found| found.bca),
-        p: sign_test(wins, losses),
+        p,
     }
 }
 
