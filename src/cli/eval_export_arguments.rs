@@ -14,6 +14,9 @@ pub(super) struct EvalExport {
     /// Export these recorded runs instead, by their ids or the beginnings of them; all of the store without any
     #[arg(long, value_name = "RUN", num_args = 0..)]
     pub(super) runs: Option<Vec<String>>,
+    /// With --runs, only runs of this team
+    #[arg(long, value_name = "NAME", requires = "runs")]
+    pub(super) team: Option<String>,
     /// The form of the rows
     #[arg(long = "as", value_name = "FORM")]
     pub(super) form: TrainingForm,

@@ -68,10 +68,11 @@ pub(super) async fn export(arguments: EvalExport, registry: Registry) -> Result<
     };
     let source = Source {
         evaluation,
-        runs: match arguments.runs {
-            Some(names) => found(&keeping, &names).await?,
+        runs: match &arguments.runs {
+            Some(names) => found(&keeping, names).await?,
             None => Vec::new(),
         },
+        team: arguments.team,
     };
     let export = Export::new(form).secrets(secrets).all(arguments.all);
     let export = export.forks(arguments.forks);
@@ -141,6 +142,8 @@ struct Source {
     evaluation: Option<(Evaluation, System)>,
     /// The runs; all of the store where there is none, and no evaluation.
     runs: Vec<RunId>,
+    /// The team of the runs; any where it is left out.
+    team: Option<String>,
 }
 
 impl Source {
@@ -168,7 +171,7 @@ impl Source {
             loop {
                 let mut filter = RunFilter::default();
                 (filter.roots, filter.limit) = (true, PAGE);
-                filter.after = after;
+                (filter.team, filter.after) = (self.team.clone(), after);
                 let page = keeping.store.runs(filter).await?;
                 for row in page
                     .iter()
