@@ -43,8 +43,7 @@ const PACKAGES: [(&str, &[&str]); 18] = [
     ("ghostlight_child_process", &[ENGINE]),
     // Memories are found by the same terms as documents.
     ("ghostlight_memory", &[ENGINE, "ghostlight_retrieval"]),
-    // Judges' verdicts are read as models write JSON, citations are checked as policies check them, and scorers may be
-    // programs.
+    // Verdicts are JSON as models write it, citations are checked as elsewhere, and scorers may be programs.
     (
         "ghostlight_evals",
         &[
@@ -519,21 +518,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_followed_is_reported() {
-        assert_eq!(
-            engine("session", "use crate::*;").len(),
-            1,
-            "a glob of the root"
-        );
-        assert_eq!(
-            engine("session", "use crate as root;").len(),
-            1,
-            "the root renamed"
-        );
-        assert_eq!(
-            engine("session", "use crate::Unknown;").len(),
-            1,
-            "a name of unknown origin"
-        );
+        for (text, what) in [
+            ("use crate::*;", "a glob of the root"),
+            ("use crate as root;", "the root renamed"),
+            ("use crate::Unknown;", "a name of unknown origin"),
+        ] {
+            assert_eq!(engine("session", text).len(), 1, "{what}");
+        }
         assert_eq!(engine("drawer", "").len(), 1, "a room that no table names");
     }
 

@@ -88,6 +88,7 @@ pub struct Flip {
     pub other: Option<String>,
 }
 
+type Spends = fn(&Cell) -> u64;
 type Measure<'a> = Box<dyn Fn(&Cell) -> Option<f64> + 'a>;
 
 impl Compared {
@@ -183,7 +184,7 @@ fn measures<'a>(base: &[&'a Cell], other: &[&'a Cell]) -> Vec<(String, Measure<'
     if has_reward(base) && has_reward(other) {
         all.push((String::from("reward"), Box::new(|cell| cell.reward)));
     }
-    let spent: [(&str, fn(&Cell) -> u64); 4] = [
+    let spent: [(&str, Spends); 4] = [
         ("model_calls", |cell| cell.spent.model_calls),
         ("tokens", |cell| cell.spent.usage.total_tokens()),
         ("cost_micros", |cell| cell.spent.usage.cost_micros),

@@ -89,9 +89,8 @@ fn is_connected(won: &[Vec<f64>]) -> bool {
         let (mut seen, mut open) = (vec![false; won.len()], vec![0]);
         seen[0] = true;
         while let Some(from) = open.pop() {
-            for to in 0..won.len() {
-                if beats(from, to) && !seen[to] {
-                    seen[to] = true;
+            for (to, seen) in seen.iter_mut().enumerate() {
+                if beats(from, to) && !std::mem::replace(seen, true) {
                     open.push(to);
                 }
             }
