@@ -7,15 +7,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 pub use ghostlight_a2a::*;
-use ghostlight_actors::{
-    contract::{Credential, ToolsetHandle},
-    run::Registry,
-};
+use ghostlight_actors::{contract::ToolsetHandle, run::Registry};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{environment, models::SecretText};
+use crate::models::SecretText;
 
 /// Registers the behavior `remote`, and the kind of tool `a2a` that a member with `remote` uses.
 pub(crate) fn register(registry: Registry) -> Registry {
@@ -53,10 +50,7 @@ fn toolset(name: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, Stri
     let mut secrets = Vec::new();
     let mut address = |text: &str| {
         let text = SecretText::read(text).map_err(|error| error.to_string())?;
-        for name in text.variables() {
-            let value = environment::variable(name).unwrap_or_default();
-            secrets.extend(Credential::of_variable(name, &value));
-        }
+        secrets.extend(text.credentials());
         let revealed = text.reveal().map_err(|error| error.to_string())?;
         Ok::<_, String>(revealed.expose_secret().to_owned())
     };

@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
+#[cfg(feature = "a2a")]
+use ghostlight_actors::contract::Credential;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -137,6 +139,13 @@ impl<'t> SecretText<'t> {
             Piece::Variable(name) => Some(*name),
             Piece::Plain(_) => None,
         })
+    }
+
+    /// The secrets in an address, where its variables are set.
+    #[cfg(feature = "a2a")]
+    pub(crate) fn credentials(&self) -> Vec<Credential> {
+        let secret = |name| Credential::of_variable(name, &environment::variable(name)?);
+        self.variables().filter_map(secret).collect()
     }
 
     /// The text with its secrets, for the one place that sends it.

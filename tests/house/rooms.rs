@@ -125,8 +125,8 @@ const TOPICS: [(&str, May); 29] = [
     ("files", May::Name(&[])),
     ("instructions", May::Name(&[])),
     ("interceptors", May::Name(&["files", "models"])),
-    // Teams over this protocol stand beside the other endpoints of a server.
-    ("mcp", May::Name(&["files", "server"])),
+    // Teams over this protocol stand beside the other endpoints of a server; what its servers are given may be in a file.
+    ("mcp", May::Name(&["environment", "files", "server"])),
     ("memory", May::Name(&[])),
     // A server that does not tell what it consumed has it estimated by a context's counter.
     (
