@@ -23,10 +23,10 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// The most redirects; all of them must keep the scheme, the host and the port.
 const REDIRECTS: usize = 3;
 
-/// The transport to a server at this address, with the stored tokens for it.
+/// The transport to this server at its address, with the stored tokens for it.
 pub(super) fn transport(
-    url: &str,
-    headers: &BTreeMap<String, String>,
+    server: &str,
+    (url, headers): (&str, &BTreeMap<String, String>),
     variables: Variables,
     manager: AuthorizationManager,
 ) -> Result<StreamableHttpClientTransport<AuthClient<Wire>>, SettingsError> {
@@ -45,7 +45,7 @@ pub(super) fn transport(
         .custom_headers(sent)
         .max_json_response_size(MAX_MESSAGE_BYTES)
         .max_sse_event_size(MAX_MESSAGE_BYTES);
-    let client = AuthClient::new(Wire(client()?), manager);
+    let client = AuthClient::new(Wire::new(client()?, server), manager);
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 

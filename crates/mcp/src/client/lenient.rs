@@ -9,10 +9,11 @@ use rmcp::{
     RoleClient,
     model::{
         CallToolResult, ClientJsonRpcMessage, ClientNotification, ClientRequest, ContentBlock,
-        GetPromptResult, JsonRpcMessage, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListSkillsResult, ListToolsResult, Prompt, PromptArgument,
-        PromptMessage, ReadResourceResult, RequestId, Resource, ResourceContents, ResourceTemplate,
-        ServerJsonRpcMessage, ServerResult, Skill, Tool,
+        GetPromptResult, Implementation, InitializeResult, JsonRpcMessage, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult,
+        Prompt, PromptArgument, PromptMessage, ReadResourceResult, RequestId, Resource,
+        ResourceContents, ResourceTemplate, ServerCapabilities, ServerJsonRpcMessage, ServerResult,
+        Skill, Tool,
     },
     transport::Transport,
 };
@@ -26,34 +27,26 @@ const NAMED: usize = 20;
 /// The longest such name, in characters.
 const NAME: usize = 100;
 
-/// A transport whose results are read member by member where they do not read as a whole.
+/// The transport to a process, whose results are read member by member where they do not read as a whole. An error that
+/// names no request is about the only one, if there is only one.
 pub(super) struct Lenient<T> {
     transport: T,
     server: String,
-    /// The numbers of the requests without an answer, where an error that names no request may be about one of them.
-    open: Option<BTreeSet<i64>>,
+    /// The numbers of the requests without an answer.
+    open: BTreeSet<i64>,
 }
 
 impl<T> Lenient<T> {
-    /// The transport to a process: an error that names no request is about the only one, if there is only one.
-    pub(super) fn process(transport: T, server: &str) -> Self {
-        Self {
-            open: Some(BTreeSet::new()),
-            ..Self::http(transport, server)
-        }
-    }
-
-    /// The transport over HTTP, where each answer is that of its request.
-    pub(super) fn http(transport: T, server: &str) -> Self {
+    pub(super) fn new(transport: T, server: &str) -> Self {
         Self {
             transport,
             server: server.to_owned(),
-            open: None,
+            open: BTreeSet::new(),
         }
     }
 
     fn sends(&mut self, message: &ClientJsonRpcMessage) {
-        let Some(open) = &mut self.open else { return };
+        let open = &mut self.open;
         match message {
             // It stays open until the subscription ends.
             JsonRpcMessage::Request(request)
@@ -73,19 +66,12 @@ impl<T> Lenient<T> {
         }
     }
 
-    fn reads(&mut self, mut message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+    fn reads(&mut self, message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+        let mut message = mended(message, &self.server);
         let answered = match &mut message {
-            JsonRpcMessage::Response(response) => {
-                if let ServerResult::CustomResult(result) = &response.result
-                    && let Some(read) = read(&result.0, &self.server)
-                {
-                    response.result = read;
-                }
-                Some(&response.id)
-            }
+            JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => {
-                let open = self.open.iter().flatten();
-                let only: Vec<i64> = open.take(2).copied().collect();
+                let only: Vec<i64> = self.open.iter().take(2).copied().collect();
                 if !error.id.as_ref().is_some_and(is_a_request)
                     && let [only] = only[..]
                 {
@@ -95,13 +81,22 @@ impl<T> Lenient<T> {
             }
             _ => None,
         };
-        if let Some(open) = &mut self.open
-            && let Some(number) = answered.and_then(number)
-        {
-            open.remove(&number);
+        if let Some(number) = answered.and_then(number) {
+            self.open.remove(&number);
         }
         message
     }
+}
+
+/// The message, with a result that reads where it can be made so.
+pub(super) fn mended(mut message: ServerJsonRpcMessage, server: &str) -> ServerJsonRpcMessage {
+    if let JsonRpcMessage::Response(response) = &mut message
+        && let ServerResult::CustomResult(result) = &response.result
+        && let Some(read) = read(&result.0, server)
+    {
+        response.result = read;
+    }
+    message
 }
 
 /// The number of a request of ours, which some servers give back as a string.
@@ -196,6 +191,10 @@ fn read(result: &Value, server: &str) -> Option<ServerResult> {
         }
         fields.insert(listing.key.to_owned(), kept.into());
         (&[listing.key], listing.whole)
+    } else if fields.contains_key("protocolVersion") {
+        introduced(&mut fields, server);
+        let needs = &["protocolVersion", "capabilities", "serverInfo"];
+        (needs, reads::<InitializeResult>)
     } else if let Some(contents) = fields.remove("contents") {
         let fits = reads::<ResourceContents>;
         let members = members(contents)?.into_iter();
@@ -239,6 +238,37 @@ fn read(result: &Value, server: &str) -> Option<ServerResult> {
         tracing::warn!(%server, "{count} of its {key} do not read, and are left out: {names}");
     }
     serde_json::from_value(read).ok()
+}
+
+/// Makes a server's introduction read: of its capabilities and of what it says of itself, what reads stays.
+fn introduced(fields: &mut Map<String, Value>, server: &str) {
+    let capabilities = match fields.remove("capabilities") {
+        Some(Value::Object(given)) => given,
+        _ => Map::new(),
+    };
+    // Some servers say `true` for what they have without more to say of it.
+    let capabilities = capabilities
+        .into_iter()
+        .filter_map(|(name, said)| match said {
+            Value::Bool(true) => Some((name, json!({}))),
+            Value::Bool(false) => None,
+            said => Some((name, said)),
+        });
+    let capabilities = Value::Object(capabilities.collect());
+    let capabilities = repaired(capabilities, &[], reads::<ServerCapabilities>);
+    fields.insert("capabilities".to_owned(), capabilities.unwrap_or(json!({})));
+    let mut of_itself = match fields.remove("serverInfo") {
+        Some(Value::Object(given)) => given,
+        _ => Map::new(),
+    };
+    for (key, other) in [("name", server), ("version", "")] {
+        if !of_itself.get(key).is_some_and(Value::is_string) {
+            of_itself.insert(key.to_owned(), other.into());
+        }
+    }
+    let of_itself = Value::Object(of_itself);
+    let of_itself = repaired(of_itself, &["name", "version"], reads::<Implementation>);
+    fields.insert("serverInfo".to_owned(), of_itself.unwrap_or_default());
 }
 
 /// The result of a call, which a task gives as a value.

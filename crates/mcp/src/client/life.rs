@@ -128,7 +128,7 @@ impl Shared {
                 let (mut process, stdin, stdout) = started.map_err(|error| error.to_string())?;
                 let transport = AsyncRwTransport::new_client(stdout, stdin)
                     .with_max_line_length(MAX_MESSAGE_BYTES);
-                let transport = Lenient::process(transport, &self.name);
+                let transport = Lenient::new(transport, &self.name);
                 let serving = serve_client_with_lifecycle(handler, transport, lifecycle);
                 let service = tokio::select! {
                     service = serving => service.map_err(failed),
@@ -150,9 +150,9 @@ impl Shared {
                 };
                 let manager = authorization.manager().await;
                 let manager = manager.map_err(|error| error.to_string())?;
-                let transport = http::transport(url, headers, self.settings.variables, manager);
+                let transport =
+                    http::transport(&self.name, (url, headers), self.settings.variables, manager);
                 let transport = transport.map_err(|error| error.to_string())?;
-                let transport = Lenient::http(transport, &self.name);
                 let service = serve_client_with_lifecycle(handler, transport, lifecycle).await;
                 Ok((service.map_err(failed)?, None))
             }

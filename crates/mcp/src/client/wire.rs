@@ -14,7 +14,7 @@ use reqwest::{
 use rmcp::{
     model::{
         ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId,
-        ServerJsonRpcMessage,
+        ServerJsonRpcMessage, ServerResult,
     },
     transport::{
         common::{
@@ -30,6 +30,8 @@ use rmcp::{
 use serde_json::Value;
 use sse_stream::SseStream;
 
+use super::lenient;
+
 /// The most bytes of a refusal that are read, and the most characters of it that are told.
 const REFUSAL_BYTES: usize = 64 << 10;
 const WORDS: usize = 1_000;
@@ -38,7 +40,10 @@ pub(super) type WireError = StreamableHttpError<reqwest::Error>;
 
 /// The requests of one connection.
 #[derive(Clone)]
-pub(super) struct Wire(pub(super) Client);
+pub(super) struct Wire {
+    client: Client,
+    server: Arc<str>,
+}
 
 impl StreamableHttpClient for Wire {
     type Error = reqwest::Error;
@@ -76,7 +81,9 @@ impl StreamableHttpClient for Wire {
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), WireError> {
-        self.0.delete_session(uri, session, token, headers).await
+        self.client
+            .delete_session(uri, session, token, headers)
+            .await
     }
 
     async fn get_stream(
@@ -87,7 +94,9 @@ impl StreamableHttpClient for Wire {
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxedSseResponse, WireError> {
-        self.0.get_stream(uri, session, last, token, headers).await
+        self.client
+            .get_stream(uri, session, last, token, headers)
+            .await
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -99,13 +108,20 @@ impl StreamableHttpClient for Wire {
         headers: HashMap<HeaderName, HeaderValue>,
         max: usize,
     ) -> Result<BoxedSseResponse, WireError> {
-        self.0
+        self.client
             .get_stream_with_max_sse_event_size(uri, session, last, token, headers, max)
             .await
     }
 }
 
 impl Wire {
+    pub(super) fn new(client: Client, server: &str) -> Self {
+        Self {
+            client,
+            server: server.into(),
+        }
+    }
+
     async fn post(
         &self,
         uri: Arc<str>,
@@ -116,7 +132,7 @@ impl Wire {
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, WireError> {
         let mut request = self
-            .0
+            .client
             .post(uri.as_ref())
             .header(ACCEPT, "text/event-stream, application/json");
         if let Some(token) = token {
@@ -163,7 +179,8 @@ impl Wire {
         let is = |wanted: &str| kind.as_deref().is_some_and(|kind| is_media(kind, wanted));
         match asked {
             Some(asked) if is(EVENT_STREAM_MIME_TYPE) => {
-                let stream = events(response, asked.clone(), limits.max_sse_event_size);
+                let (server, most) = (self.server.clone(), limits.max_sse_event_size);
+                let stream = events(response, asked.clone(), server, most);
                 Ok(StreamableHttpPostResponse::Sse(stream, begun))
             }
             Some(asked) if is(JSON_MIME_TYPE) => {
@@ -173,7 +190,10 @@ impl Wire {
                     return Err(WireError::ResponseBodyTooLarge { max_size });
                 }
                 match read(&body, asked) {
-                    Ok(message) => Ok(StreamableHttpPostResponse::Json(message, begun)),
+                    Ok(message) => {
+                        let message = lenient::mended(message, &self.server);
+                        Ok(StreamableHttpPostResponse::Json(message, begun))
+                    }
                     Err(error) => Err(WireError::UnexpectedServerResponse(
                         format!("its answer does not read ({error}): {}", words(&body)).into(),
                     )),
@@ -283,7 +303,7 @@ async fn body(response: Response, most: usize) -> Result<(Vec<u8>, bool), reqwes
 }
 
 /// The messages of an answer that is a stream of events.
-fn events(response: Response, asked: RequestId, most: usize) -> BoxedSseResponse {
+fn events(response: Response, asked: RequestId, server: Arc<str>, most: usize) -> BoxedSseResponse {
     let (mut held, mut is_blank) = (0, true);
     let bytes = response.bytes_stream().map(move |chunk| {
         let chunk = chunk.map_err(std::io::Error::other)?;
@@ -306,15 +326,24 @@ fn events(response: Response, asked: RequestId, most: usize) -> BoxedSseResponse
     let events = SseStream::from_bytes_stream(bytes).map(move |event| {
         let mut event = event?;
         if let Some(data) = &mut event.data
-            && data.contains("\"error\"")
-            && let Ok(message @ JsonRpcMessage::Error(_)) = read(data.as_bytes(), &asked)
-            && let Ok(answer) = serde_json::to_string(&message)
+            && let Ok(message) = read(data.as_bytes(), &asked)
+            && is_odd(&message)
+            && let Ok(answer) = serde_json::to_string(&lenient::mended(message, &server))
         {
             *data = answer;
         }
         Ok(event)
     });
     events.boxed()
+}
+
+/// Whether the SDK would not read a message as it is read here.
+fn is_odd(message: &ServerJsonRpcMessage) -> bool {
+    match message {
+        JsonRpcMessage::Error(_) => true,
+        JsonRpcMessage::Response(answer) => matches!(answer.result, ServerResult::CustomResult(_)),
+        _ => false,
+    }
 }
 
 /// A message in the answer to a request. An error that names no request is about this one.

@@ -464,3 +464,35 @@ async fn a_key_in_the_address_is_looked_up_and_is_a_secret_of_the_tools() {
     let error = McpToolset::new("odd", unset).unwrap_err().to_string();
     assert!(error.contains("ODD_NOWHERE"), "{error}");
 }
+
+#[tokio::test]
+async fn a_server_that_introduces_itself_badly_is_served_as_far_as_it_reads() {
+    let result = json!({
+        "protocolVersion": "2025-06-18", "instructions": 7,
+        "capabilities": { "tools": true, "resources": { "subscribe": "yes" }, "prompts": false, "other": 7 },
+        "serverInfo": "odd",
+    });
+    for kind in ["application/json", "text/event-stream"] {
+        let result = result.clone();
+        let odd = Odd::new(move |asked, _| {
+            let is_first = asked["method"] == "initialize";
+            let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result });
+            let content = match kind {
+                "application/json" => answer.to_string(),
+                _ => format!("data: {answer}\n\n"),
+            };
+            is_first.then_some(Answer(200, kind, content))
+        })
+        .await;
+        let toolset = odd.connected().await;
+        let version = toolset.protocol_version().await;
+        assert_eq!(version.as_deref(), Some("2025-06-18"));
+        assert_eq!(call_at_once(&toolset).await.unwrap(), "done");
+        toolset.disconnect().await;
+    }
+    let peer = Peer::new("introduction", &[]);
+    peer.set("initialize", &result.to_string());
+    let toolset = connected(peer.settings()).await;
+    assert_eq!(call_at_once(&toolset).await.unwrap(), "\"hello\"");
+    toolset.disconnect().await;
+}
