@@ -23,7 +23,7 @@ use crate::{
     respond, stream,
 };
 
-async fn desk(model: impl Into<ghostlight_actors::contract::ModelHandle>) -> System {
+async fn desk(model: impl Model) -> System {
     let mut limits = SystemOptions::default();
     limits.gateway.base_pause = Duration::from_millis(1);
     limits.gateway.max_pause = Duration::from_millis(2);
