@@ -127,6 +127,7 @@ pub(super) fn all() -> Vec<Profile> {
             images: false,
             answers: Answers::Json,
             thinking: ThinkingField::ReasoningContent,
+            thinking_required: true,
             caching: Caching::Automatic,
             ..hosted(
                 "deepseek",
