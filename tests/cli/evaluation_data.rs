@@ -60,7 +60,9 @@ fn what_an_evaluation_recorded_is_exported_for_trainers() {
     let arguments = ["eval", "export", "--as", "trl-sft", "--runs", &by_id[..8]];
     let row = &rows(&desk.shipped(&arguments).exits(0).out)[0];
     assert_eq!(row["completion"][0]["role"], "assistant");
-    // The judges of the evaluation have runs of their own.
+    // Verdicts of the evaluation's judge have runs of their own, which are no examples.
+    let all = ["eval", "export", "--as", "trl-sft", "--runs"];
+    assert_eq!(rows(&desk.shipped(&all).exits(0).out).len(), 4);
     let of_team = [
         "eval",
         "export",

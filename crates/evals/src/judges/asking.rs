@@ -109,6 +109,14 @@ pub(crate) fn team(base: &TeamSpec, name: &str, by: &str, rubric: &str, form: Fo
     team
 }
 
+/// Whether a team of this name is a judge's, which evaluations made: its runs are verdicts.
+pub fn is_of_judge(team: &str) -> bool {
+    let digest = team.rsplit('-').next().unwrap_or_default();
+    team.starts_with("judge-")
+        && digest.len() == 16
+        && digest.chars().all(|c| c.is_ascii_hexdigit())
+}
+
 /// The behavior of judges, from its settings.
 pub(crate) fn behavior(settings: &Value) -> Result<BehaviorHandle, String> {
     let form: Form = serde_json::from_value(settings.clone()).map_err(|error| error.to_string())?;

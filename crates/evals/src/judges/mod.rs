@@ -15,6 +15,11 @@ use ghostlight_actors::{
     vocabulary::{Digest, Spent},
 };
 
+pub use self::{
+    asking::is_of_judge,
+    form::Preference,
+    spec::{JudgeSpec, Pairs, PairwiseSpec},
+};
 use self::{
     asking::{Asked, Material, NoVerdict, ask},
     form::{Form, Given},
@@ -23,10 +28,6 @@ pub(crate) use self::{
     asking::{BEHAVIOR, behavior},
     labels::{LabelVerdicts, Labels},
     pairwise::{PairJudge, PairOutcome, PairResult},
-};
-pub use self::{
-    form::Preference,
-    spec::{JudgeSpec, Pairs, PairwiseSpec},
 };
 use crate::{
     purse::{self, Purse},

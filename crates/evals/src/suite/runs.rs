@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{DataFault, Sample};
+use crate::judges::is_of_judge;
 
 /// Recorded runs that become samples: each turn that was asked by itself, or at the end of a conversation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -33,8 +34,8 @@ pub struct RunsSpec {
 /// How many runs are listed at once.
 const PAGE: usize = 256;
 
-/// The samples of recorded runs, the latest first, and the runs that are none. Runs of the evaluation itself are not among
-/// them, so that it is the same when it is started again.
+/// The samples of recorded runs, the latest first, and the runs that are none. Runs of the evaluation, and
+/// verdicts, are not among them, so that it is the same when it is started again.
 ///
 /// # Errors
 /// What the store fails with.
@@ -48,7 +49,7 @@ pub async fn of_runs(
     let own = format!("{evaluation}/");
     let is_own = |row: &RunRow| {
         let session = row.session.as_ref();
-        session.is_some_and(|session| session.key.starts_with(&own))
+        is_of_judge(&row.team) || session.is_some_and(|session| session.key.starts_with(&own))
     };
     let mut after: Option<RunRow> = None;
     while samples.len() < limit {

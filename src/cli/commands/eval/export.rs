@@ -24,6 +24,7 @@ use crate::{
     },
     evals::{
         Evaluation,
+        judges::is_of_judge,
         trajectory::{Export, ExportFault, Form, Rows, Secrets, TrajectoryFault},
     },
 };
@@ -173,10 +174,14 @@ impl Source {
                 (filter.roots, filter.limit) = (true, PAGE);
                 (filter.team, filter.after) = (self.team.clone(), after);
                 let page = keeping.store.runs(filter).await?;
-                for row in page
-                    .iter()
-                    .filter(|row| row.run == row.root && row.status.is_ended())
-                {
+                // Verdicts are no examples of a team, unless theirs is named.
+                let is_wanted = |row: &&RunRow| {
+                    let is_named = self.team.is_some();
+                    row.run == row.root
+                        && row.status.is_ended()
+                        && (is_named || !is_of_judge(&row.team))
+                };
+                for row in page.iter().filter(is_wanted) {
                     let rows = export.run(&keeping.store, row.run).await;
                     told.write(rows.map_err(fault)?, out)?;
                 }
