@@ -330,7 +330,7 @@ fn fields(value: &Value, possible: &[Value]) -> bool {
                     .any(|possible| equal(&value, &standard_value(possible))),
                 Some(Value::String(text)) => text
                     .chars()
-                    .any(|c| value == Value::from(standard(&c.to_string()))),
+                    .any(|c| value.as_str() == Some(&standard(&c.to_string()))),
                 _ => false,
             }
         };
