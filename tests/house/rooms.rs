@@ -58,8 +58,8 @@ const PACKAGES: [(&str, &[&str]); 18] = [
     ("ghostlight_page", &["ghostlight_server"]),
     ("ghostlight_postgres", &[ENGINE]),
     ("ghostlight_retrieval", &[ENGINE]),
-    // The protocols that have types and a translation of their own, which clients share; memories, which are looked at over
-    // the network too; and the rules by which requests go out to addresses that others name.
+    // Protocols that have a translation of their own; memories, which are looked at over the network too; and the rules by
+    // which requests go out.
     (
         "ghostlight_server",
         &[
@@ -89,8 +89,7 @@ const ENGINE_ROOMS: [&str; 7] = [
 /// The engine's test kit may name every room; what ships below it may not name the kit.
 const ENGINE_TEST_KIT: &str = "testing";
 
-/// Modules at a crate root that only gather names for the outside: they may name every room, and
-/// no room names them.
+/// Modules at a crate root that only gather names for the outside: they may name every room, none names them.
 const FACADES: [&str; 1] = ["prelude"];
 
 #[derive(Debug, Clone, Copy)]
