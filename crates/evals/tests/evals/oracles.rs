@@ -19,6 +19,12 @@ fn within(found: Interval, wanted: [f64; 2], what: &str) {
     close(found.upper, wanted[1], what);
 }
 
+/// A seed, the values by cluster, and both intervals of them.
+type Resampled = (u64, &'static [&'static [f64]], [f64; 2], [f64; 2]);
+
+/// Two sides of pairs, and three figures of them.
+type Paired = (&'static [f64], &'static [f64], f64, f64, f64);
+
 /// The digits of a text as numbers.
 fn digits(text: &str) -> Vec<f64> {
     text.bytes().map(|byte| f64::from(byte - b'0')).collect()
@@ -256,7 +262,7 @@ fn sign_tests_are_those_of_scipy() {
 
 #[test]
 fn resamples_give_the_intervals_of_numpy_and_scipy() {
-    let rows: [(u64, &[&[f64]], [f64; 2], [f64; 2]); 3] = [
+    let rows: [Resampled; 3] = [
         (
             7,
             &[
@@ -403,7 +409,7 @@ fn means_have_the_intervals_of_scipy() {
 
 #[test]
 fn paired_comparisons_are_those_of_scipy() {
-    let rows: [(&[f64], &[f64], f64, f64, f64); 4] = [
+    let rows: [Paired; 4] = [
         (
             &[
                 0.62, 0.35, 0.79, 0.62, 0.62, 0.52, 0.47, 0.06, 0.95, 0.32, 0.16, 0.45, 0.89, 0.4,

@@ -207,7 +207,7 @@ async fn a_run_is_forked_and_a_session_forked_and_rewound() {
     let path = "/api/v1/sessions/desk/s";
     let body = json!({ "turns": 1, "key": "branched" });
     desk.client
-        .post(&format!("{path}/branch"), body)
+        .post(&format!("{path}/fork"), body)
         .await
         .is(200);
     let log = desk

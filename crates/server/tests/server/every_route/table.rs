@@ -132,7 +132,7 @@ fn of_the_interface(hers: &Hers) -> Vec<Try> {
         get("/api/v1/sessions/{team}/{key}/messages", 200, 200),
         posted("/api/v1/sessions/{team}/{key}/turns", turn, 202, 409),
         posted(
-            "/api/v1/sessions/{team}/{key}/branch",
+            "/api/v1/sessions/{team}/{key}/fork",
             json!({ "turns": 1, "key": "b" }),
             404,
             200,
