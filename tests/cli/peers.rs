@@ -55,7 +55,7 @@ impl Stream {
     }
 
     fn until(&mut self, pieces: &str) {
-        while self.pieces() != pieces {
+        while !self.pieces().ends_with(pieces) {
             assert!(self.next().is_some(), "{:?}", self.events);
         }
     }
@@ -149,7 +149,13 @@ fn text_that_one_server_makes_is_seen_piece_by_piece_at_another() {
     said.until(half);
     desk.open_gate();
     let said = said.read_whole();
-    assert_eq!(said.pieces(), TEXT);
+    // What came of the first attempt stands before the second one, which voids it.
+    let pieces = said.pieces();
+    let voided = pieces.strip_suffix(TEXT);
+    assert!(
+        voided.is_some_and(|first| half.starts_with(first)),
+        "{pieces:?}"
+    );
     assert_eq!(said.recorded().last().unwrap()["type"], "run_ended");
     second.signal("TERM");
     second.ends().exits(0);
