@@ -1,6 +1,8 @@
 //! What goes back to its own provider alone.
 
-use ghostlight_actors::vocabulary::{Data, DataSource, Part, ProviderPart, ProviderPartKind};
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+use ghostlight_actors::vocabulary::ProviderPartKind;
+use ghostlight_actors::vocabulary::{Data, DataSource, Part, ProviderPart};
 use serde_json::{Map, Value};
 
 #[cfg(any(feature = "anthropic", feature = "gemini"))]
