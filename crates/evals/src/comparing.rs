@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     cell::Cell,
+    report::pairs,
     statistics::{Comparison, Interval, Pair, RESAMPLES, Verdict, holm, resampled_difference},
 };
 
@@ -206,24 +207,8 @@ fn measure(
     base: &[&Cell],
     other: &[&Cell],
 ) -> Option<MeasureReport> {
-    let mut pairs = BTreeMap::<&str, Pair>::new();
-    for (cells, is_base) in [(base, true), (other, false)] {
-        for cell in cells {
-            let pair = pairs.entry(&cell.sample).or_insert_with(|| Pair {
-                cluster: cell.cluster.clone(),
-                base: Vec::new(),
-                other: Vec::new(),
-            });
-            let scores = if is_base {
-                &mut pair.base
-            } else {
-                &mut pair.other
-            };
-            scores.extend(value(cell));
-        }
-    }
-    let pairs: Vec<Pair> = pairs
-        .into_values()
+    let pairs: Vec<Pair> = pairs(base, other, value)
+        .into_iter()
         .filter(|pair| !pair.base.is_empty() && !pair.other.is_empty())
         .collect();
     let comparison = Comparison::of(&pairs)?;

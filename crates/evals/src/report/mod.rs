@@ -343,7 +343,7 @@ fn compare<'a>(
 ) -> Vec<ComparisonReport> {
     let mut comparisons: Vec<ComparisonReport> = others
         .map(|(other, of_other)| {
-            let comparison = Comparison::of(&pairs(cells, &of_other));
+            let comparison = Comparison::of(&pairs(cells, &of_other, &value));
             let interval = comparison
                 .as_ref()
                 .and_then(|comparison| comparison.interval);
@@ -370,8 +370,12 @@ fn compare<'a>(
     comparisons
 }
 
-/// The successes of each sample in two variants.
-fn pairs(base: &[&Cell], other: &[&Cell]) -> Vec<Pair> {
+/// What each sample scored in two sides.
+pub(crate) fn pairs(
+    base: &[&Cell],
+    other: &[&Cell],
+    value: &dyn Fn(&Cell) -> Option<f64>,
+) -> Vec<Pair> {
     let mut pairs = BTreeMap::<&str, Pair>::new();
     for (cells, is_base) in [(base, true), (other, false)] {
         for cell in cells {
