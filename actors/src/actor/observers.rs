@@ -195,7 +195,7 @@ impl Observers {
         self.0.sayings.lock().drop_answer(run, operation);
     }
 
-    /// What the run's model has said of an answer that it has not ended.
+    /// The text of an answer that the run's model has not ended.
     pub(crate) fn saying(&self, run: RunId) -> Option<String> {
         self.0.sayings.lock().text(run)
     }

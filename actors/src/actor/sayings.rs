@@ -24,7 +24,7 @@ struct Saying {
 }
 
 impl Sayings {
-    /// An attempt begins. What an earlier one said is void.
+    /// An attempt begins, and the text of an earlier one is void.
     pub(super) fn begin(&mut self, root: RunId, entries: u64, began: &EventRecord) {
         let Event::Preview(Preview::ModelStarted {
             operation, attempt, ..
@@ -78,7 +78,7 @@ impl Sayings {
         }
     }
 
-    /// Nobody waits for the answer any more. What was said is kept for a run that ends by that.
+    /// Nobody waits for the answer any more. The text is kept for a run that ends by that.
     pub(super) fn drop_answer(&mut self, run: RunId, operation: OperationId) {
         let mut sayings = self.0.get_mut(&run).into_iter().flatten();
         if let Some(saying) = sayings.find(|saying| saying.operation == operation) {
@@ -95,7 +95,7 @@ impl Sayings {
             .retain(|_, sayings| sayings.iter().all(|saying| saying.root != root));
     }
 
-    /// What the run's model said last and has not ended.
+    /// The text that the run's model said last and has not ended.
     pub(super) fn text(&self, run: RunId) -> Option<String> {
         let sayings = self.0.get(&run)?.iter().rev();
         let mut texts = sayings.map(|saying| &saying.text);

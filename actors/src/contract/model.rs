@@ -286,7 +286,7 @@ pub struct ModelError {
     /// Whether an inner retry has used up its attempts. Another attempt can help later, but no outer retry makes one
     /// at once.
     pub exhausted: bool,
-    /// What the attempt consumed before it failed, as far as that is known. It counts with the answer of a later attempt.
+    /// The attempt's consumption before it failed, as far as it is known. It counts with the answer of a later attempt.
     pub usage: Usage,
 }
 

@@ -75,7 +75,7 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// over. The run is about to end, and no tool may begin for it afterwards.
     fn forget_calls(&self, run: RunId) -> BoxFuture<'static, ()>;
 
-    /// What the run's model has said of an answer that it has not ended, as far as it was streamed.
+    /// The text of an answer that the run's model has not ended, as far as it was streamed.
     fn saying(&self, _run: RunId) -> Option<String> {
         None
     }

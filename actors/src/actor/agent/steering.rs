@@ -43,7 +43,7 @@ fn turn_of(body: ItemBody) -> Option<Turn> {
     Some(said)
 }
 
-/// Whether another message waits in the mailbox under the id of this turn. What the run has read is not compared.
+/// Whether another message waits in the mailbox under the id of this turn. A turn that the run has read is not compared.
 async fn says_otherwise(store: &StoreHandle, run: RunId, turn: &Turn) -> bool {
     let waiting = store.mailbox(run).await.unwrap_or_default().into_iter();
     let mut waiting = waiting.filter_map(|item| turn_of(item.body));
