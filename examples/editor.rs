@@ -26,7 +26,7 @@ async fn send_letter(to: String) -> Result<String, ToolError> {
 /// The editor's end of a connection.
 type Reading = Lines<BufReader<ReadHalf<DuplexStream>>>;
 
-/// Connects an editor with the team, over a pipe in the place of the standard streams of `ghostlight acp TEAM.yaml`.
+/// Connects an editor with the team, over a pipe in the place of the standard streams of `ghostlight protocol acp TEAM.yaml`.
 fn editor(system: &System) -> (Reading, Peer) {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let server = AcpServer::new(system.clone(), "desk");

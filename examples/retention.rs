@@ -2,7 +2,7 @@
 //!
 //!     cargo run --example retention
 //!
-//! With `SystemOptions::retention` a System does this by itself; `ghostlight prune` does it for a file.
+//! With `SystemOptions::retention` a System does this by itself; `ghostlight store prune` does it for a file.
 #![allow(clippy::print_stdout)]
 
 use ghostlight::{actor::Retention, prelude::*};

@@ -1,6 +1,6 @@
 //! The Agent Client Protocol: teams as agents for editors, and agents in child processes as members of a team.
 //!
-//! It is the package `ghostlight-acp`; `ghostlight acp TEAM.yaml` serves a team by it. In a team file a member with
+//! It is the package `ghostlight-acp`; `ghostlight protocol acp TEAM.yaml` serves a team by it. In a team file a member with
 //! `remote: { command: … }` is an agent in a process of its own; in code it is a [`ProcessAgent`].
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};

@@ -1,6 +1,6 @@
 //! Agents on the network: one HTTP core, and the protocols of clients.
 //!
-//! It is the package `ghostlight-server`. `ghostlight serve --listen` and `ghostlight open` use it,
+//! It is the package `ghostlight-server`. `ghostlight serve --listen` and `ghostlight store open` use it,
 //! with the [page](page::FILES) for people from the package `ghostlight-page`.
 
 pub use ghostlight_server::*;

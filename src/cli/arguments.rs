@@ -5,14 +5,14 @@ use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, builder::NonEmptyStringValueParser};
 use ghostlight_actors::vocabulary::{Budget, OperationId};
 
+#[cfg(any(feature = "acp", feature = "mcp"))]
+use super::nouns::ProtocolCommand;
 use super::{
     default_model::ModelArguments,
-    more_arguments::{
-        Catalogue, Chat, Check, Completions, Copy, Doctor, Draw, Init, Man, Migrate, Nodes, State,
-        Steer, Tell,
-    },
-    retention_arguments::{Prune, RetentionArguments},
-    session_arguments::{Session, Sessions},
+    more_arguments::{Chat, Doctor, State, Steer},
+    nouns::{ListCommand, RecordingCommand, ShellCommand, StoreCommand, TeamCommand},
+    retention_arguments::RetentionArguments,
+    session_arguments::Session,
     style::Style,
     when::age,
 };
@@ -46,8 +46,8 @@ Environment:
   RUST_LOG          what the engine notes, such as `debug` (stderr, or --log FILE)
   NO_COLOR          no colours
 
-A bare verb acts on a run (run, show, answer, ...) or on a team file (check, draw, serve); a verb for
-sessions stands behind the noun `session`; a bare plural lists (runs, sessions, tools, ...).";
+A bare verb acts on a run (run, show, answer, ...) or on a team (chat, dev, serve, eval). All other verbs stand
+behind their noun, such as `session list`, `store verify` or `team check`.";
 
 /// Teams of LLM agents that survive anything: kill the process at any instant, and every run goes
 /// on from what was last recorded.
@@ -65,88 +65,64 @@ pub(super) struct Arguments {
 pub(super) enum Command {
     /// Talk to a team, or to one agent with the built-in tools
     Chat(Chat),
-    /// Give a team something to do, and print its answer
+    /// Give a team something to do, or one agent with the built-in tools, and print the answer
     Run(Run),
+    /// Serve a team on a page at this machine, open it in a browser, and follow its file
+    #[cfg(feature = "server")]
+    Dev(super::server_arguments::Dev),
     /// Stay: keep a team's schedules and its open runs going, until Ctrl-C
     Serve(Box<Serve>),
-    /// Make, list or revoke API keys of `serve --listen`
-    #[cfg(feature = "server")]
-    Key(super::server_arguments::Key),
-    /// Show the runs of a store on a page in a browser
-    #[cfg(feature = "server")]
-    Open(super::server_arguments::Open),
-    /// Serve a team to an editor by the Agent Client Protocol, on the standard streams
-    #[cfg(feature = "acp")]
-    Acp(super::more_arguments::Acp),
-    /// Serve a team to a client of the Model Context Protocol, on the standard streams
-    #[cfg(feature = "mcp")]
-    Mcp(super::more_arguments::Mcp),
-    /// Go on with runs that were interrupted
-    Resume(Resume),
     /// List runs
-    #[command(visible_alias = "list")]
     Runs(Runs),
     /// Show all that happened in a run
     Show(Show),
-    /// List sessions
-    Sessions(Sessions),
-    /// List, show, fork, rewind, delete, export or import sessions, or print an artifact of one
-    Session(Session),
-    /// List, show, search, forget or export what a team remembers
-    #[cfg(feature = "memory")]
-    Memory(super::memory_arguments::Memory),
     /// Answer a question of a run, and go on with it
     Answer(Answer),
-    /// Say something to the agent of a run while it works
-    Steer(Steer),
-    /// Send a typed message to the function of a run
-    Tell(Tell),
+    /// Go on with runs that were interrupted, or try a parked run again
+    #[command(visible_alias = "retry")]
+    Resume(Resume),
     /// Cancel a run
     Cancel(Cancel),
+    /// Say something to the agent of a run while it works, or send its function a typed message
+    Steer(Steer),
     /// Begin a new run that goes on from a point of a recorded one
     Fork(Fork),
-    /// Run recorded runs again with today's code, without effects, and tell where they differ
-    Replay(Replay),
     /// Try a team on samples, score what it does, and compare variants of it
     #[cfg(feature = "evals")]
     Eval(super::eval_arguments::Eval),
-    /// Print all that is recorded of a run, to keep it and to replay it
-    Export(Export),
-    /// Delete ended runs, with all runs below them
-    Prune(Prune),
-    #[cfg(feature = "retrieval")]
-    #[command(flatten)]
-    Documents(super::document_arguments::Documents),
-    /// Print the JSON Schema of team files
-    Schema,
-    /// Check a team file
-    Check(Check),
-    /// Draw a team file's team, in the language of Mermaid or Graphviz
-    Draw(Draw),
-    /// Write a team file to begin with, or a program
-    Init(Init),
-    /// List the tools and kinds of tools that a team file may name
-    Tools(Catalogue),
-    /// List the behaviors that a team file may name
-    Behaviors(Catalogue),
-    /// List the providers of models that a team file may name
-    Providers(Catalogue),
-    /// List the policies that a team file may name
-    Policies(Catalogue),
     /// Say what is set up, what is missing, whether the model answers and whether the store is sound
     Doctor(Doctor),
-    /// Copy a store into a new one, such as a file into PostgreSQL or back
-    Copy(Copy),
-    /// List the processes that have a store in PostgreSQL open, what each carries, and how far it is behind
-    Nodes(Nodes),
-    /// Migrate the tables of a store in PostgreSQL to this program's version, or say what is pending
-    Migrate(Migrate),
-    /// Read everything in a store and check its hashes
-    Verify(StoreArguments),
-    /// Print the completions of a shell
-    Completions(Completions),
-    /// Write pages for `man` into a folder
-    Man(Man),
+    /// Sessions: list, show, fork, rewind, delete, export, import; print an artifact of one
+    Session(Session),
+    /// What a team remembers: list, show, search, forget, export
+    #[cfg(feature = "memory")]
+    Memory(super::memory_arguments::Memory),
+    /// Recordings of runs: export them, replay them with today's code
+    #[command(subcommand)]
+    Recording(RecordingCommand),
+    /// The store: show it on a page, copy, verify, migrate, prune; list its nodes
+    #[command(subcommand)]
+    Store(StoreCommand),
+    /// Team files: write one to begin with, check, draw; print their JSON Schema
+    #[command(subcommand)]
+    Team(TeamCommand),
+    /// Documents: index and search them
+    #[cfg(feature = "retrieval")]
+    #[command(subcommand)]
+    Docs(super::document_arguments::Documents),
+    /// What a team file may name: tools, behaviors, policies, interceptors, providers of models
+    #[command(subcommand)]
+    List(ListCommand),
+    /// API keys of `serve --listen`: add, list, revoke
+    #[cfg(feature = "server")]
+    Key(super::server_arguments::Key),
+    /// Serve a team to an editor (ACP) or another agent (MCP), on the standard streams
+    #[cfg(any(feature = "acp", feature = "mcp"))]
+    #[command(subcommand)]
+    Protocol(ProtocolCommand),
+    /// The shell: completions, pages for `man`
+    #[command(subcommand)]
+    Shell(ShellCommand),
 }
 
 /// Where runs are kept.
@@ -167,10 +143,10 @@ pub(super) struct ShowArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// The team file (YAML)
-    pub(super) team_file: PathBuf,
-    /// What the team is to do; read from stdin where it is left out or `-`
-    pub(super) text: Option<String>,
+    /// The team file (YAML), and what the team is to do; the text alone is for one agent with the built-in tools. It is
+    /// read from stdin where it is left out or `-`
+    #[arg(value_name = "TEAM_FILE] [TEXT", num_args = 0..=2)]
+    pub(super) words: Vec<String>,
     /// A file that goes with it, by its path or by an address of HTTP; may be given several times
     #[arg(long, value_name = "PATH|URL")]
     pub(super) file: Vec<String>,
@@ -188,7 +164,7 @@ pub(super) struct Run {
     #[arg(long)]
     pub(super) dry_run: bool,
     /// Bounds of this run beyond the team's, such as model_calls=20,tokens=50000; see `budget` in
-    /// `ghostlight schema`
+    /// `ghostlight team schema`
     #[arg(long, value_name = "NAME=NUMBER,…", value_parser = budget)]
     pub(super) budget: Option<Budget>,
     /// Keep the run in memory only: nothing is left when the process ends
@@ -427,7 +403,7 @@ pub(super) struct Fork {
 
 #[derive(Debug, Args)]
 pub(super) struct Replay {
-    /// Runs, by their ids or the beginnings of them, or files that `ghostlight export` made
+    /// Runs, by their ids or the beginnings of them, or files that `ghostlight recording export` made
     #[arg(value_name = "RUN|FILE", required_unless_present = "all")]
     pub(super) runs: Vec<String>,
     /// All runs of the store; with `--team` those of that team

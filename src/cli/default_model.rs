@@ -30,7 +30,7 @@ pub(super) struct ModelArguments {
     /// Where it is, such as http://127.0.0.1:11434/v1
     #[arg(long, value_name = "URL")]
     pub(super) base_url: Option<String>,
-    /// Who serves it; `ghostlight providers` lists them
+    /// Who serves it; `ghostlight list providers` lists them
     #[arg(long, value_name = "NAME")]
     pub(super) provider: Option<String>,
 }

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod asking;
+mod assistant;
 mod attaching;
 mod commands;
 mod decisions;
@@ -30,6 +31,7 @@ mod logging;
 #[cfg(feature = "memory")]
 mod memory_arguments;
 mod more_arguments;
+mod nouns;
 mod plain_text;
 mod questions;
 mod retention_arguments;
@@ -52,7 +54,10 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Parser as _;
+use clap::{
+    Parser as _,
+    error::{ContextKind, ContextValue},
+};
 use ghostlight_actors::run::Registry;
 
 use self::{
@@ -174,8 +179,17 @@ fn tell(told: &clap::Error) -> Exit {
         let _ = told.print();
         return Exit::Done;
     }
-    // Without colours: clap would print what is quoted with its own escapes.
-    say(told.render().to_string().trim_end());
+    let verb = match told.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(verb)) => verb.as_str(),
+        _ => "",
+    };
+    match nouns::moved(verb) {
+        Some(today) => say(&format!(
+            "error: `{verb}` is now `{today}`; see `ghostlight --help`"
+        )),
+        // Without colours: clap would print what is quoted with its own escapes.
+        None => say(told.render().to_string().trim_end()),
+    }
     Exit::Usage
 }
 

@@ -87,22 +87,12 @@ pub(super) enum State {
 pub(super) struct Steer {
     /// The run, or the beginning of its id
     pub(super) run: String,
-    /// What is said; the agent's model reads it after the step under way
+    /// What is said, which is in the next request of the agent's model; with --message its content (JSON, or else text)
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(super) text: String,
-    #[command(flatten)]
-    pub(super) store: StoreArguments,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Tell {
-    /// The run, or the beginning of its id
-    pub(super) run: String,
-    /// The message's stable name, as the program that receives it writes it
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    pub(super) message: String,
-    /// Its content (JSON, or else text)
-    pub(super) value: String,
+    /// A typed message for the run's function instead: its stable name, as the program that receives it writes it
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub(super) message: Option<String>,
     #[command(flatten)]
     pub(super) store: StoreArguments,
 }
@@ -165,7 +155,7 @@ pub(super) struct Draw {
     pub(super) dot: bool,
 }
 
-/// `ghostlight copy`
+/// `ghostlight store copy`
 #[derive(Clone, Debug, Args)]
 pub(super) struct Copy {
     /// The store that is copied: a file, or postgres://USER@HOST/DATABASE
@@ -182,7 +172,7 @@ pub(super) struct Nodes {
     pub(super) show: ShowArguments,
 }
 
-/// `ghostlight migrate`
+/// `ghostlight store migrate`
 #[derive(Clone, Debug, Args)]
 pub(super) struct Migrate {
     #[command(flatten)]

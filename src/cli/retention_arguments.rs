@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Which ended runs and idle sessions are kept.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Default, Args)]
 pub(super) struct RetentionArguments {
     /// Delete runs that ended longer ago than this, such as 90m, 12h, 30d
     #[arg(long, value_name = "AGE", value_parser = age)]

@@ -1,17 +1,23 @@
 //! The arguments of the HTTP server and its keys.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
-    arguments::{ShowArguments, StoreArguments},
+    arguments::{Serve, ShowArguments, StoreArguments},
+    default_model::ModelArguments,
+    retention_arguments::RetentionArguments,
     when::age,
 };
 use crate::server::{Quota, QuotaFor, Scope, SettingError, Visibility};
 
 /// How `serve` answers over HTTP.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(super) struct HttpArguments {
     /// Answer requests over HTTP at this address, such as 127.0.0.1:8080
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
@@ -76,6 +82,9 @@ pub(super) struct HttpArguments {
     /// Who learns of the team over the network
     #[arg(long, value_enum, default_value_t, requires = "listen")]
     pub(super) visibility: Shown,
+    /// Whether the page is opened in a browser.
+    #[arg(skip)]
+    pub(super) opens: bool,
 }
 
 /// An address with a port; `localhost` is the machine's own.
@@ -150,6 +159,42 @@ impl From<Shown> for Visibility {
             Shown::Public => Self::Public,
             Shown::Internal => Self::Internal,
             Shown::Private => Self::Private,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Dev {
+    /// The team file (YAML); each change of it is taken for new runs
+    pub(super) team_file: PathBuf,
+    /// The port at 127.0.0.1 [default: one that is free]
+    #[arg(long, value_name = "PORT", default_value_t, hide_default_value = true)]
+    pub(super) port: u16,
+    /// Only print the address, and open no browser
+    #[arg(long)]
+    pub(super) no_browser: bool,
+    #[command(flatten)]
+    pub(super) model: ModelArguments,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}
+
+impl Dev {
+    /// The same as arguments of `serve`.
+    pub(super) fn into_serve(self) -> Serve {
+        let http = HttpArguments {
+            listen: Some((Ipv4Addr::LOCALHOST, self.port).into()),
+            opens: !self.no_browser,
+            ..HttpArguments::default()
+        };
+        Serve {
+            team_file: self.team_file,
+            http,
+            retention: RetentionArguments::default(),
+            live_runs: None,
+            model: self.model,
+            store: self.store,
+            show: ShowArguments { json: false },
         }
     }
 }

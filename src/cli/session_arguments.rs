@@ -44,7 +44,7 @@ pub(super) struct Session {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionAct {
-    /// List sessions, as `ghostlight sessions` does
+    /// List sessions
     List(Sessions),
     /// Show a session's turns, state and artifacts
     Show(SessionShow),

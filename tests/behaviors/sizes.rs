@@ -332,7 +332,7 @@ async fn a_step_of_a_long_run_takes_what_the_first_took_with_every_policy() {
     }
 }
 
-/// Writes a store for trying what prints, such as `ghostlight export`, or goes on with the run in it.
+/// Writes a store for trying what prints, such as `ghostlight recording export`, or goes on with the run in it.
 /// `GHOSTLIGHT_DIES_AT` names the step at which the process dies, and `GHOSTLIGHT_ONLY` a strategy.
 #[tokio::test(start_paused = true)]
 #[ignore = "it makes a file: GHOSTLIGHT_STORE says where"]

@@ -123,11 +123,11 @@ fn no_secret_leaves_by_the_command_unless_it_is_told_so() {
         vec!["show", &id, "--json"],
         vec!["runs", "--all"],
         vec!["runs", "--all", "--json"],
-        vec!["sessions"],
-        vec!["sessions", "--json"],
+        vec!["session", "list"],
+        vec!["session", "list", "--json"],
         vec!["session", "show", &session],
         vec!["session", "show", &session, "--json"],
-        vec!["export", &id, "--redact"],
+        vec!["recording", "export", &id, "--redact"],
         vec!["session", "export", &session, "--redact"],
     ] {
         let shown = desk.run(&way).exits(0);
@@ -140,7 +140,10 @@ fn no_secret_leaves_by_the_command_unless_it_is_told_so() {
         }
     }
     for (way, whole) in [
-        (vec!["export", &id], vec!["export", &id, "--with-secrets"]),
+        (
+            vec!["recording", "export", &id],
+            vec!["recording", "export", &id, "--with-secrets"],
+        ),
         (
             vec!["session", "export", &session],
             vec!["session", "export", &session, "--with-secrets"],

@@ -9,15 +9,18 @@ fn a_store_is_copied_into_a_new_file_and_its_open_run_goes_on_there() {
     let desk = Desk::new("asks", json!({ "kind": "choice" }));
     desk.run(&["run", "team.yaml", "paint it"]).exits(4);
     let (before, run) = (desk.rows(), desk.only_run());
-    let copied = desk.run(&["copy", "runs.db", "copy.db"]).exits(0);
+    let copied = desk.run(&["store", "copy", "runs.db", "copy.db"]).exits(0);
     assert!(
         copied.err.contains("copied 1 run, 1 session") && copied.err.contains("all sound"),
         "{}",
         copied.err
     );
     for (words, why) in [
-        (["copy", "runs.db", "copy.db"], "not empty"),
-        (["copy", "nothing.db", "other.db"], "there is no store"),
+        (["store", "copy", "runs.db", "copy.db"], "not empty"),
+        (
+            ["store", "copy", "nothing.db", "other.db"],
+            "there is no store",
+        ),
     ] {
         let refused = desk.run(&words).exits(2);
         assert!(refused.err.contains(why), "{}", refused.err);

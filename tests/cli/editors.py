@@ -42,7 +42,7 @@ class Editor(acp.Client):
 
 def started(editor):
     environment = {**os.environ, "GHOSTLIGHT_STORE": store}
-    return acp.spawn_agent_process(editor, command, "acp", team, "--store", store, env=environment)
+    return acp.spawn_agent_process(editor, command, "protocol", "acp", team, "--store", store, env=environment)
 
 
 async def initialized(agent):

@@ -1,4 +1,4 @@
-//! `ghostlight acp` to editors: the official SDK of the Agent Client Protocol, and the linter `acplint`.
+//! `ghostlight protocol acp` to editors: the official SDK of the Agent Client Protocol, and the linter `acplint`.
 #![allow(clippy::print_stdout)]
 
 use std::{collections::BTreeSet, ffi::OsString, process::Command};
@@ -63,7 +63,7 @@ fn the_linter_finds_nothing_but_what_it_takes_for_another_protocol() {
     let Some(python) = python() else { return };
     let desk = desk();
     let report = desk.path("report.json");
-    let agent = ["acp", "team.yaml", "--store", "runs.db"].join(" ");
+    let agent = ["protocol", "acp", "team.yaml", "--store", "runs.db"].join(" ");
     let output = Command::new("timeout")
         .arg("120")
         .arg(python)

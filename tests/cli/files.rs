@@ -6,7 +6,7 @@ use crate::own_command::Desk;
 fn check_tells_what_a_team_file_holds() {
     let desk = Desk::new("says", json!({}));
     desk.write("good.yaml", "name: shop\nagent:\n  name: desk\n  agents: [{ name: clerk, description: counts, tools: [calculator] }]\n");
-    let done = desk.shipped(&["check", "good.yaml"]).exits(0);
+    let done = desk.shipped(&["team", "check", "good.yaml"]).exits(0);
     let offline = "offline (built in: a stand-in without a neural network) (set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY for a real one)";
     assert_eq!(
         done.out,
@@ -17,7 +17,7 @@ fn check_tells_what_a_team_file_holds() {
         ("OPENAI_MODEL", "gpt-5-nano"),
     ];
     let done = desk
-        .shipped_with(&["check", "good.yaml"], "", &set)
+        .shipped_with(&["team", "check", "good.yaml"], "", &set)
         .exits(0);
     assert!(
         done.out.contains("model openai gpt-5-nano") && !done.out.contains("hunter2"),
@@ -40,7 +40,9 @@ agent: { name: desk, description: \"$${TEXT}\", tools: [hub] }
 ";
     desk.write("team.yaml", team);
     let checked = |set: &[(&str, &str)]| {
-        let done = desk.shipped_with(&["check", "team.yaml"], "", set).exits(0);
+        let done = desk
+            .shipped_with(&["team", "check", "team.yaml"], "", set)
+            .exits(0);
         let lines = done
             .err
             .lines()
@@ -69,7 +71,7 @@ fn draw_shows_who_reaches_whom_in_two_languages() {
         "good.yaml",
         "agent:\n  name: desk\n  agents: [{ name: clerk, reach: delegate, behavior: simple }]\n",
     );
-    let drawn = desk.shipped(&["draw", "good.yaml"]).exits(0).out;
+    let drawn = desk.shipped(&["team", "draw", "good.yaml"]).exits(0).out;
     assert!(drawn.starts_with("flowchart TD\n"), "{drawn}");
     assert!(
         drawn.contains("agent_clerk[\"clerk<br/><i>simple</i>\"]"),
@@ -79,7 +81,10 @@ fn draw_shows_who_reaches_whom_in_two_languages() {
         drawn.contains("agent_desk -.->|delegate| agent_clerk"),
         "{drawn}"
     );
-    let drawn = desk.shipped(&["draw", "good.yaml", "--dot"]).exits(0).out;
+    let drawn = desk
+        .shipped(&["team", "draw", "good.yaml", "--dot"])
+        .exits(0)
+        .out;
     assert!(drawn.starts_with("digraph {\n"), "{drawn}");
     assert!(
         drawn.contains("\"agent_desk\" -> \"agent_clerk\""),
@@ -87,11 +92,11 @@ fn draw_shows_who_reaches_whom_in_two_languages() {
     );
     let graph = "agent:\n  name: desk\n  behavior: { name: graph, entry: x, nodes: { x: { then: end } } }\n";
     desk.write("graph.yaml", graph);
-    let words = ["draw", "graph.yaml", "--agent", "desk"];
+    let words = ["team", "draw", "graph.yaml", "--agent", "desk"];
     let drawn = desk.shipped(&words).exits(0).out;
     assert!(drawn.contains("start(( )) --> n0"), "{drawn}");
     let drawn = desk
-        .shipped(&["draw", "good.yaml", "--agent", "desk"])
+        .shipped(&["team", "draw", "good.yaml", "--agent", "desk"])
         .exits(2);
     assert!(
         drawn.err.contains("works by function_calling"),
@@ -99,7 +104,7 @@ fn draw_shows_who_reaches_whom_in_two_languages() {
         drawn.err
     );
     desk.write("bad.yaml", "agent:\n  name: desk\n  behavior: nothing\n");
-    desk.shipped(&["draw", "bad.yaml"]).exits(2);
+    desk.shipped(&["team", "draw", "bad.yaml"]).exits(2);
 }
 
 #[test]
@@ -158,7 +163,10 @@ fn faults_of_a_team_file_are_shown_where_they_are() {
         ("agent: [\n", "1:8", &[]),
     ] {
         desk.write("bad.yaml", text);
-        for words in [&["check", "bad.yaml"][..], &["run", "bad.yaml", "hello"]] {
+        for words in [
+            &["team", "check", "bad.yaml"][..],
+            &["run", "bad.yaml", "hello"],
+        ] {
             let done = desk.shipped(words).exits(2);
             let heading = format!("error: bad.yaml:{place}: ");
             assert!(done.err.starts_with(&heading), "{heading}\n{}", done.err);
@@ -176,7 +184,8 @@ fn faults_of_a_team_file_are_shown_where_they_are() {
 #[test]
 fn the_schema_fits_the_files_that_work() {
     let desk = Desk::new("says", json!({}));
-    let schema: Value = serde_json::from_str(&desk.shipped(&["schema"]).exits(0).out).unwrap();
+    let schema: Value =
+        serde_json::from_str(&desk.shipped(&["team", "schema"]).exits(0).out).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     assert!(
         validator.is_valid(&json!({ "agent": { "name": "a", "behavior": "function_calling" } }))
@@ -185,7 +194,7 @@ fn the_schema_fits_the_files_that_work() {
         !validator.is_valid(&json!({ "agent": { "name": "a", "behavior": "functioncalling" } }))
     );
     // A command with behaviors of its own has a schema of its own.
-    let own: Value = serde_json::from_str(&desk.run(&["schema"]).exits(0).out).unwrap();
+    let own: Value = serde_json::from_str(&desk.run(&["team", "schema"]).exits(0).out).unwrap();
     let own = jsonschema::validator_for(&own).unwrap();
     let file: Value =
         serde_json::from_slice(&std::fs::read(desk.path("team.yaml")).unwrap()).unwrap();

@@ -59,17 +59,17 @@ fn nothing_that_is_printed_acts_on_a_terminal() {
     let words: [&[&str]; 16] = [
         &["show", &id],
         &["show", &id, "--json"],
-        &["export", &id],
-        &["replay", &id],
+        &["recording", "export", &id],
+        &["recording", "replay", &id],
         &["runs", "--all"],
-        &["sessions"],
-        &["sessions", "--json"],
+        &["session", "list"],
+        &["session", "list", "--json"],
         &["session", "show", "desk/s"],
         &["session", "show", "desk/s", "--json"],
         &["session", "export", "desk/s"],
-        &["check", "bad.yaml"],
-        &["check", "name.yaml"],
-        &["draw", "name.yaml"],
+        &["team", "check", "bad.yaml"],
+        &["team", "check", "name.yaml"],
+        &["team", "draw", "name.yaml"],
         // What was typed comes back in errors.
         &["show", ACTS],
         &[ACTS],
@@ -78,9 +78,9 @@ fn nothing_that_is_printed_acts_on_a_terminal() {
     all.extend(words.iter().map(|words| desk.run(words)));
     let more: [&[&str]; 4] = [
         &["run", "team.yaml", "go", "--store", ACTS],
-        &["check", ACTS],
+        &["team", "check", ACTS],
         &["run", "team.yaml", "go", "--budget", ACTS],
-        &["draw", "name.yaml", "--agent", ACTS],
+        &["team", "draw", "name.yaml", "--agent", ACTS],
     ];
     all.extend(more.iter().map(|words| desk.run(words)));
     for (number, done) in all.iter().enumerate() {
@@ -98,11 +98,11 @@ fn a_store_that_is_no_file_is_refused_by_every_command() {
     let acts: [&[&str]; 7] = [
         &["run", "team.yaml", "go"],
         &["runs"],
-        &["sessions"],
-        &["prune", "--older-than", "1d"],
+        &["session", "list"],
+        &["store", "prune", "--older-than", "1d"],
         &["resume", "0190c1c2-0000-7000-8000-000000000000"],
         &["show", "0190c1c2"],
-        &["export", "0190c1c2"],
+        &["recording", "export", "0190c1c2"],
     ];
     for act in acts {
         let told = desk.run(&[act, store.as_slice()].concat()).exits(5);
@@ -117,11 +117,11 @@ fn a_file_that_never_ends_is_not_waited_for() {
     let desk = Desk::new("says", json!({ "text": "done" }));
     fifo(&desk, "fifo");
     let acts: [&[&str]; 5] = [
-        &["check", "fifo"],
+        &["team", "check", "fifo"],
         &["run", "fifo", "go"],
-        &["draw", "fifo"],
+        &["team", "draw", "fifo"],
         &["session", "import", "fifo"],
-        &["replay", "--team", "fifo", "--all"],
+        &["recording", "replay", "--team", "fifo", "--all"],
     ];
     for act in acts {
         let told = desk.run(act).exits(2);
@@ -133,7 +133,7 @@ fn a_file_that_never_ends_is_not_waited_for() {
     }
     let audit = "interceptors: [{ name: audit, file: ./fifo }]\nagent: { name: desk }\n";
     desk.write("audit.yaml", audit);
-    let told = desk.run(&["check", "audit.yaml"]).exits(2);
+    let told = desk.run(&["team", "check", "audit.yaml"]).exits(2);
     assert!(told.err.contains("it is a FIFO"), "{}", told.err);
 }
 

@@ -25,21 +25,25 @@ fn no_export_holds_a_secret_of_the_definition() {
     desk.run(&["run", "team.yaml", "hello", "--session", "s"])
         .exits(0);
     let run = desk.only_run();
-    let refused = desk.run(&["export", &run]).exits(2);
+    let refused = desk.run(&["recording", "export", &run]).exits(2);
     assert!(refused.err.contains("--with-secrets"), "{}", refused.err);
-    let whole = desk.run(&["export", &run, "--with-secrets"]).exits(0);
+    let whole = desk
+        .run(&["recording", "export", &run, "--with-secrets"])
+        .exits(0);
     assert!(whole.out.contains(KEY) && whole.out.contains("${PLACE}"));
-    let shown = desk.run(&["export", &run, "--redact"]).exits(0);
+    let shown = desk
+        .run(&["recording", "export", &run, "--redact"])
+        .exits(0);
     assert!(!shown.out.contains(KEY), "{}", shown.out);
     for kept in ["\"${MYKEY}\"", "Bearer ${MYKEY}", "The key is [redacted]"] {
         assert!(shown.out.contains(kept), "{kept}: {}", shown.out);
     }
     // What stands in an address is looked up when it is sent, so nothing keeps or shows it.
     for words in [
-        &["export", &run, "--with-secrets"][..],
+        &["recording", "export", &run, "--with-secrets"][..],
         &["show", &run, "--json"],
-        &["check", "team.yaml"],
-        &["draw", "team.yaml"],
+        &["team", "check", "team.yaml"],
+        &["team", "draw", "team.yaml"],
         &["doctor", "team.yaml", "--offline"],
     ] {
         let told = desk.run(words);

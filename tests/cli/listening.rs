@@ -300,7 +300,9 @@ pub(crate) mod over_http {
         desk.run(&["key", "revoke", "none"]).exits(2);
         desk.run(&["key", "add", "ada", "--expires", "0d"]).exits(2);
         // What the subject began is in the store as its own.
-        let sessions = desk.shipped(&["sessions", "--owner", "ada"]).exits(0);
+        let sessions = desk
+            .shipped(&["session", "list", "--owner", "ada"])
+            .exits(0);
         assert!(sessions.out.contains("ada/s"), "{}", sessions.out);
     }
 

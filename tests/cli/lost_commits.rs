@@ -26,25 +26,25 @@ fn killed() -> (Desk, String) {
 
 fn every_verb_refuses(desk: &Desk, run: &str) {
     let lists: &[&[&str]] = &[
-        &["verify"],
+        &["store", "verify"],
         &["runs"],
-        &["sessions"],
+        &["session", "list"],
         &["session", "show", "desk/ada"],
         &["session", "export", "desk/ada"],
         &["session", "delete", "desk/ada"],
         &["show", run],
-        &["export", run],
-        &["replay", run],
+        &["recording", "export", run],
+        &["recording", "replay", run],
         &["fork", run, "--at", "1"],
         &["answer", run, "yes"],
         &["steer", run, "stop"],
         &["cancel", run],
-        &["prune", "--older-than", "1d"],
-        &["prune", "--older-than", "1d", "--dry-run"],
+        &["store", "prune", "--older-than", "1d"],
+        &["store", "prune", "--older-than", "1d", "--dry-run"],
         &["resume"],
         &["resume", run],
         &["run", "team.yaml", "again"],
-        &["copy", "runs.db", "copy.db"],
+        &["store", "copy", "runs.db", "copy.db"],
         #[cfg(feature = "memory")]
         &["memory", "list", "desk"],
     ];

@@ -65,3 +65,4 @@ mod speaking;
 mod time_travel;
 mod toiling;
 mod typewriter;
+mod verbs;

@@ -12,8 +12,8 @@ fn a_store_that_is_not_there_is_made_by_a_run_alone() {
     for words in [
         &["resume"][..],
         &["runs"],
-        &["prune", "--keep", "1"],
-        &["prune", "--keep", "1", "--dry-run"],
+        &["store", "prune", "--keep", "1"],
+        &["store", "prune", "--keep", "1", "--dry-run"],
     ] {
         let done = desk.shipped(words).exits(0);
         assert!(done.err.contains("no runs yet"), "{words:?}: {}", done.err);
@@ -76,7 +76,7 @@ fn a_fork_is_not_told_nothing() {
 #[test]
 fn a_file_without_an_end_is_refused() {
     let desk = Desk::new("says", json!({}));
-    let wrong = desk.shipped(&["check", "/dev/zero"]).exits(2);
+    let wrong = desk.shipped(&["team", "check", "/dev/zero"]).exits(2);
     assert!(wrong.err.contains("it is a device"), "{}", wrong.err);
 }
 
@@ -111,7 +111,7 @@ fn a_session_has_a_name_and_is_listed_by_all_of_it() {
             .exits(2);
     }
     desk.shipped(&["run", "long.yaml", "hello"]).exits(0);
-    let listed = desk.shipped(&["sessions"]).exits(0).out;
+    let listed = desk.shipped(&["session", "list"]).exits(0).out;
     let name = listed.lines().nth(1).unwrap().split(' ').next().unwrap();
     desk.shipped(&["session", "show", name]).exits(0);
     desk.shipped(&["session", "fork", name, "--to", ""])
@@ -165,7 +165,7 @@ agent:
   max_steps: many
 ",
     );
-    let wrong = desk.shipped(&["check", "wrong.yaml"]).exits(2);
+    let wrong = desk.shipped(&["team", "check", "wrong.yaml"]).exits(2);
     assert!(wrong.err.contains("5 faults"), "{}", wrong.err);
     let mut rest = wrong.err.as_str();
     for place in ["2:1", "5:10", "6:23", "7:13", "8:14"] {
@@ -188,7 +188,7 @@ agent:
       tools: [calculator]
 ",
     );
-    let twice = desk.shipped(&["check", "twice.yaml"]).exits(2);
+    let twice = desk.shipped(&["team", "check", "twice.yaml"]).exits(2);
     assert!(twice.err.contains("4 faults"), "{}", twice.err);
     // The name of a model that has a fault itself is a name all the same.
     desk.write(
@@ -201,13 +201,13 @@ tools:
 agent: { name: desk, model: fsat, tools: [dosc] }
 ",
     );
-    let near = desk.shipped(&["check", "near.yaml"]).exits(2);
+    let near = desk.shipped(&["team", "check", "near.yaml"]).exits(2);
     for told in ["4 faults", "mean `fast`?", "mean `docs`?"] {
         assert!(near.err.contains(told), "{told}: {}", near.err);
     }
     assert!(!near.err.contains("/./"), "{}", near.err);
     desk.write("wrong.yaml", "agent: { name: desk, tols: [] }\n");
-    let one = desk.shipped(&["check", "wrong.yaml"]).exits(2);
+    let one = desk.shipped(&["team", "check", "wrong.yaml"]).exits(2);
     assert!(one.err.starts_with("error: wrong.yaml:1:"), "{}", one.err);
 }
 

@@ -1,4 +1,4 @@
-//! `ghostlight nodes`: who has a store in PostgreSQL open, and how far each is behind.
+//! `ghostlight store nodes`: who has a store in PostgreSQL open, and how far each is behind.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn processes_are_listed_with_what_they_are_behind_and_so_is_what_one_left() {
     let store = database.url();
     let desk = Desk::new("gated", json!({}));
     let nodes = |more: &[&str]| {
-        let words = [&["nodes", "--store", &store], more].concat();
+        let words = [&["store", "nodes", "--store", &store], more].concat();
         desk.run(&words).exits(0)
     };
     let nobody = nodes(&[]);

@@ -560,7 +560,7 @@ mod in_a_browser {
         );
         let waits = desk.run(&["run", "team.yaml", "ask who goes there?", "--json"]);
         assert!(waits.out.contains("who goes there?"), "{waits:?}");
-        let mut opened = desk.start(&["open", &run]);
+        let mut opened = desk.start(&["store", "open", &run]);
         let mut lines = BufReader::new(opened.0.stdout.as_mut().unwrap()).lines();
         let address = lines
             .find_map(|line| Some(line.unwrap()).filter(|line| line.contains("http://127.0.0.1:")));

@@ -1,4 +1,4 @@
-//! An agent in a child process as a member of a team: `remote: { command: … }`, with `ghostlight acp` as the child.
+//! An agent in a child process as a member of a team: `remote: { command: … }`, with `ghostlight protocol acp` as the child.
 
 use std::{process::Command, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::own_command::{ARGUMENTS, Desk};
 /// The settings of a member whose agent is the desk's team, in a process of its own.
 fn remote(desk: &Desk) -> Value {
     let team = desk.path("team.yaml");
-    let words = ["ghostlight", "acp", team.to_str().unwrap()];
+    let words = ["ghostlight", "protocol", "acp", team.to_str().unwrap()];
     // The harness of the tests says something on standard output that is no message, which is passed over.
     json!({
         "command": [
@@ -125,7 +125,7 @@ async fn several_tasks_at_once_have_a_process_each_and_their_answers_are_the_mem
     let run = say(&system, "s0").await;
     assert_eq!(run.outcome().await.unwrap().text(), "rested");
     assert_eq!(statuses(&desk), ["answered"; 7]);
-    let sessions = desk.shipped(&["sessions", "--json"]).exits(0).json();
+    let sessions = desk.shipped(&["session", "list", "--json"]).exits(0).json();
     assert_eq!(sessions.len(), 6, "{sessions:?}");
 }
 

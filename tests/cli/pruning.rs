@@ -15,30 +15,34 @@ fn ended_runs_are_listed_and_deleted_and_open_ones_are_kept() {
         .as_str()
         .unwrap()
         .to_owned();
-    let usage = desk.run(&["prune"]).exits(2);
+    let usage = desk.run(&["store", "prune"]).exits(2);
     assert!(usage.err.contains("--older-than"), "{}", usage.err);
 
     let listed = desk
-        .run(&["prune", "--keep", "2", "--dry-run", "--json"])
+        .run(&["store", "prune", "--keep", "2", "--dry-run", "--json"])
         .exits(0);
     let listed = listed.json();
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0]["run"], *first);
     let none = desk
-        .run(&["prune", "--older-than", "1h", "--dry-run"])
+        .run(&["store", "prune", "--older-than", "1h", "--dry-run"])
         .exits(0);
     assert!(none.err.contains("nothing"), "{}", none.err);
     assert_eq!(desk.rows().len(), 3, "a dry run deletes nothing");
 
-    let pruned = desk.run(&["prune", "--keep", "2"]).exits(0);
+    let pruned = desk.run(&["store", "prune", "--keep", "2"]).exits(0);
     assert!(pruned.err.contains("deleted 1 run"), "{}", pruned.err);
     assert_eq!(desk.rows().len(), 2);
-    for words in [["show", &first], ["cancel", &first], ["export", &first]] {
+    for words in [
+        &["show", &first][..],
+        &["cancel", &first],
+        &["recording", "export", &first],
+    ] {
         let told = desk.run(&words).exits(2);
         assert!(told.err.contains("was deleted"), "{words:?}: {}", told.err);
     }
     let rest = desk
-        .run(&["prune", "--older-than", "0s", "--json"])
+        .run(&["store", "prune", "--older-than", "0s", "--json"])
         .exits(0);
     assert_eq!(rest.json()[0]["trees"], 2);
     assert_eq!(desk.rows().len(), 0);
@@ -49,7 +53,7 @@ fn idle_sessions_are_listed_and_deleted_and_used_ones_are_kept() {
     let desk = Desk::new("says", json!({ "text": "done" }));
     desk.run(&["run", "team.yaml", "go", "--session", "a"])
         .exits(0);
-    let idle = ["prune", "--sessions-idle-for"];
+    let idle = ["store", "prune", "--sessions-idle-for"];
     let none = desk
         .run(&[&idle[..], &["1d", "--dry-run"]].concat())
         .exits(0);
@@ -70,7 +74,7 @@ fn idle_sessions_are_listed_and_deleted_and_used_ones_are_kept() {
         (&json!(1), &json!(1))
     );
     assert_eq!(desk.rows().len(), 0);
-    let sessions = desk.run(&["sessions"]).exits(0);
+    let sessions = desk.run(&["session", "list"]).exits(0);
     assert!(
         sessions.err.contains("no such sessions"),
         "{}",

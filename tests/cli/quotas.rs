@@ -207,7 +207,9 @@ fn a_tenant_has_its_own_keys_runs_and_money_also_after_the_server_was_killed() {
     assert_eq!(say(to, &plain).0, 200);
     serving.signal("TERM");
     serving.ends().exits(0);
-    let sessions = desk.shipped(&["sessions", "--owner", "acme:ada"]).exits(0);
+    let sessions = desk
+        .shipped(&["session", "list", "--owner", "acme:ada"])
+        .exits(0);
     assert!(sessions.out.contains("acme:ada/s"), "{}", sessions.out);
 }
 

@@ -11,25 +11,28 @@ fn a_session_is_listed_shown_branched_rewound_exported_and_imported() {
         desk.run(&["run", "team.yaml", text, "--session", session])
             .exits(0);
     }
-    let listed = desk.run(&["sessions", "--json"]).exits(0).json();
+    let listed = desk.run(&["session", "list", "--json"]).exits(0).json();
     assert_eq!(listed.len(), 2);
     let team = listed[0]["session"]["team"].as_str().unwrap().to_owned();
     assert_eq!(listed[0]["session"]["key"], "other");
     assert_eq!(listed[1]["turns"], 2);
-    let first = desk.run(&["sessions", "--limit", "1"]).exits(0);
+    let first = desk.run(&["session", "list", "--limit", "1"]).exits(0);
     assert!(first.out.contains("other"), "{}", first.out);
     let (_, page) = first.err.split_once("--after ").unwrap();
-    let second = desk.run(&["sessions", "--after", page.trim()]).exits(0);
+    let second = desk
+        .run(&["session", "list", "--after", page.trim()])
+        .exits(0);
     assert!(
         !second.out.contains("other") && second.out.contains("two"),
         "{}",
         second.out
     );
-    desk.run(&["sessions", "--after", "nonsense"]).exits(2);
+    desk.run(&["session", "list", "--after", "nonsense"])
+        .exits(2);
     // What is recommended is one word for a shell.
     desk.run(&["run", "team.yaml", "four", "--session", "it's mine"])
         .exits(0);
-    let first = desk.run(&["sessions", "--limit", "1"]).exits(0);
+    let first = desk.run(&["session", "list", "--limit", "1"]).exits(0);
     assert!(first.err.contains("/it'\\''s mine'\n"), "{}", first.err);
     desk.run(&[
         "session",
@@ -39,7 +42,7 @@ fn a_session_is_listed_shown_branched_rewound_exported_and_imported() {
         "0",
     ])
     .exits(0);
-    let none = desk.run(&["sessions", "--active"]).exits(0);
+    let none = desk.run(&["session", "list", "--active"]).exits(0);
     assert!(none.err.contains("no such sessions"), "{}", none.err);
 
     let s = format!("{team}/s");
@@ -101,12 +104,12 @@ fn a_session_is_deleted_for_good() {
         desk.run(&["run", "team.yaml", text, "--session", session])
             .exits(0);
     }
-    let listed = desk.run(&["sessions", "--json"]).exits(0).json();
+    let listed = desk.run(&["session", "list", "--json"]).exits(0).json();
     let team = listed[0]["session"]["team"].as_str().unwrap().to_owned();
     let s = format!("{team}/s");
     let deleted = desk.run(&["session", "delete", &s]).exits(0);
     assert!(deleted.err.contains("with 2 runs"), "{}", deleted.err);
-    let left = desk.run(&["sessions", "--json"]).exits(0).json();
+    let left = desk.run(&["session", "list", "--json"]).exits(0).json();
     assert_eq!(left.len(), 1);
     assert_eq!(left[0]["session"]["key"], "other");
     assert_eq!(desk.rows().len(), 1, "the runs of the other session");

@@ -14,7 +14,7 @@ fn desk() -> Desk {
 }
 
 fn model(desk: &Desk, words: &[&str], set: &[(&str, &str)]) -> String {
-    let words: Vec<&str> = ["check", "plain.yaml"]
+    let words: Vec<&str> = ["team", "check", "plain.yaml"]
         .iter()
         .chain(words)
         .copied()
@@ -33,7 +33,7 @@ fn the_model_is_that_of_the_option_the_environment_a_file_or_the_users_settings(
         "{chosen}"
     );
     let none = desk
-        .shipped(&["check", "plain.yaml", "--provider", "nobody"])
+        .shipped(&["team", "check", "plain.yaml", "--provider", "nobody"])
         .exits(2);
     assert!(none.err.contains("there are: "), "{}", none.err);
     std::fs::create_dir_all(desk.path("config/ghostlight")).unwrap();
@@ -48,7 +48,7 @@ fn the_model_is_that_of_the_option_the_environment_a_file_or_the_users_settings(
     assert!(model(&desk, &["--model", "m5"], &[("OPENAI_MODEL", "m4")]).contains("openai m5"));
     desk.write("config/ghostlight/config.yaml", "base_url: nowhere\n");
     let wrong = desk
-        .shipped(&["check", "plain.yaml", "--provider", "openai"])
+        .shipped(&["team", "check", "plain.yaml", "--provider", "openai"])
         .exits(2);
     assert!(
         wrong.err.contains("base_url must be") && wrong.err.contains("at your settings"),
@@ -56,7 +56,7 @@ fn the_model_is_that_of_the_option_the_environment_a_file_or_the_users_settings(
         wrong.err
     );
     desk.write("config/ghostlight/config.yaml", "modell: m\n");
-    let wrong = desk.shipped(&["check", "plain.yaml"]).exits(2);
+    let wrong = desk.shipped(&["team", "check", "plain.yaml"]).exits(2);
     assert!(
         wrong.err.contains("config.yaml") && wrong.err.contains("modell"),
         "{}",
@@ -70,22 +70,26 @@ fn a_file_that_nobody_named_sends_no_key_to_an_address_of_its_own() {
     desk.write(".env", "OPENAI_BASE_URL=http://127.0.0.1:7/v1\n");
     let key = [("OPENAI_API_KEY", "sk-test-key")];
     let done = desk
-        .shipped_with(&["check", "plain.yaml"], "", &key)
+        .shipped_with(&["team", "check", "plain.yaml"], "", &key)
         .exits(0);
     assert!(!done.out.contains("127.0.0.1"), "{}", done.out);
     assert!(done.err.contains("--env-file"), "{}", done.err);
-    let named = desk.shipped_with(&["check", "plain.yaml", "--env-file", ".env"], "", &key);
+    let named = desk.shipped_with(
+        &["team", "check", "plain.yaml", "--env-file", ".env"],
+        "",
+        &key,
+    );
     assert!(named.exits(0).out.contains("127.0.0.1:7"));
     desk.write(".env", "ANTHROPIC_BASE_URL=http://127.0.0.1:7/v1\n");
     let key = [("ANTHROPIC_API_KEY", "sk-test-key")];
     let done = desk
-        .shipped_with(&["check", "plain.yaml"], "", &key)
+        .shipped_with(&["team", "check", "plain.yaml"], "", &key)
         .exits(0);
     assert!(done.err.contains("ANTHROPIC_BASE_URL"), "{}", done.err);
     assert!(done.out.contains("api.anthropic.com"), "{}", done.out);
     desk.write("bad.env", "no pair\n");
     let wrong = desk
-        .shipped(&["check", "plain.yaml", "--env-file", "bad.env"])
+        .shipped(&["team", "check", "plain.yaml", "--env-file", "bad.env"])
         .exits(2);
     assert!(wrong.err.contains("bad.env:1"), "{}", wrong.err);
 }
@@ -94,7 +98,7 @@ fn a_file_that_nobody_named_sends_no_key_to_an_address_of_its_own() {
 fn a_foreign_env_file_that_nobody_named_stops_nothing() {
     let desk = desk();
     let place = desk.path(".env");
-    let check = || desk.shipped(&["check", "plain.yaml", "--provider", "openai"]);
+    let check = || desk.shipped(&["team", "check", "plain.yaml", "--provider", "openai"]);
     let pem =
         "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN\nQmFnIEF0dHJp==\n-----END PRIVATE KEY-----\nx\n";
     for (text, told) in [
@@ -124,7 +128,7 @@ fn a_foreign_env_file_that_nobody_named_stops_nothing() {
     std::fs::create_dir(&place).unwrap();
     let done = check().exits(0);
     assert!(done.err.contains(".env is not used: "), "{}", done.err);
-    let named = desk.shipped(&["check", "plain.yaml", "--env-file", ".env"]);
+    let named = desk.shipped(&["team", "check", "plain.yaml", "--env-file", ".env"]);
     named.exits(2);
     #[cfg(unix)]
     {
@@ -210,7 +214,7 @@ fn what_the_engine_notes_is_had_on_stderr_or_in_a_file() {
 #[test]
 fn what_a_team_file_may_name_is_listed_with_its_settings() {
     let desk = desk();
-    let tools = desk.shipped(&["tools"]).exits(0).out;
+    let tools = desk.shipped(&["list", "tools"]).exits(0).out;
     assert!(
         tools.contains("calculator") && tools.contains("expression"),
         "{tools}"
@@ -219,20 +223,23 @@ fn what_a_team_file_may_name_is_listed_with_its_settings() {
         tools.contains("docs_search") && tools.contains("folder"),
         "{tools}"
     );
-    let behaviors = desk.shipped(&["behaviors", "--json"]).exits(0).json();
+    let behaviors = desk
+        .shipped(&["list", "behaviors", "--json"])
+        .exits(0)
+        .json();
     assert!(behaviors.len() >= 20, "{behaviors:?}");
     for offer in &behaviors {
         assert!(!offer["about"].as_str().unwrap().is_empty(), "{offer}");
     }
     let one = desk
-        .shipped(&["behaviors", "plan_and_solve", "--json"])
+        .shipped(&["list", "behaviors", "plan_and_solve", "--json"])
         .exits(0)
         .json();
     assert!(
         !one[0]["settings"].as_array().unwrap().is_empty(),
         "{one:?}"
     );
-    let providers = desk.shipped(&["providers"]).exits(0).out;
+    let providers = desk.shipped(&["list", "providers"]).exits(0).out;
     assert!(
         providers.contains("base_url") && providers.contains("offline"),
         "{providers}"
@@ -240,13 +247,13 @@ fn what_a_team_file_may_name_is_listed_with_its_settings() {
     if cfg!(feature = "openai") {
         let of_mistral = "(profile of openai) tools, schemas, pictures; seed is random_seed";
         assert!(providers.contains(of_mistral), "{providers}");
-        let mistral = desk.shipped(&["providers", "mistral"]).exits(0).out;
+        let mistral = desk.shipped(&["list", "providers", "mistral"]).exits(0).out;
         assert!(
             mistral.contains("key_variable: \"MISTRAL_API_KEY\""),
             "{mistral}"
         );
         let groq = desk
-            .shipped(&["providers", "groq", "--json"])
+            .shipped(&["list", "providers", "groq", "--json"])
             .exits(0)
             .json();
         assert_eq!(groq[0]["profile"]["thinking"], "reasoning");
@@ -254,24 +261,27 @@ fn what_a_team_file_may_name_is_listed_with_its_settings() {
             "groq.yaml",
             "models: { default: { provider: openai, profile: grok } }\nagent: { name: desk }\n",
         );
-        let wrong = desk.shipped(&["check", "groq.yaml"]).exits(2);
+        let wrong = desk.shipped(&["team", "check", "groq.yaml"]).exits(2);
         assert!(
             wrong.err.contains("there is no profile") && wrong.err.contains("groq"),
             "{}",
             wrong.err
         );
     }
-    let policies = desk.shipped(&["policies", "verification"]).exits(0).out;
+    let policies = desk
+        .shipped(&["list", "policies", "verification"])
+        .exits(0)
+        .out;
     assert!(policies.contains("min_sources"), "{policies}");
-    let none = desk.shipped(&["policies", "nothing"]).exits(2);
+    let none = desk.shipped(&["list", "policies", "nothing"]).exits(2);
     assert!(none.err.contains("verification"), "{}", none.err);
 }
 
 #[test]
 fn what_is_written_to_begin_with_is_sound_and_overwrites_nothing() {
     let desk = desk();
-    desk.shipped(&["init", "new", "--program"]).exits(0);
-    desk.shipped(&["check", "new/team.yaml"]).exits(0);
+    desk.shipped(&["team", "init", "new", "--program"]).exits(0);
+    desk.shipped(&["team", "check", "new/team.yaml"]).exits(0);
     let done = desk
         .shipped(&["run", "new/team.yaml", "What is 6 * 7?"])
         .exits(0);
@@ -282,7 +292,7 @@ fn what_is_written_to_begin_with_is_sound_and_overwrites_nothing() {
     let path = format!("path = {:?}", env!("CARGO_MANIFEST_DIR"));
     assert!(manifest.contains(&path), "{manifest}");
     desk.write("new/team.yaml", "mine");
-    let again = desk.shipped(&["init", "new"]).exits(2);
+    let again = desk.shipped(&["team", "init", "new"]).exits(2);
     assert!(again.err.contains("nothing was written"), "{}", again.err);
     assert_eq!(
         std::fs::read_to_string(desk.path("new/team.yaml")).unwrap(),
@@ -322,10 +332,10 @@ fn the_doctor_tells_what_is_well_and_what_is_not() {
 fn shells_complete_and_man_has_a_page_for_each_command() {
     let desk = desk();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let script = desk.shipped(&["completions", shell]).exits(0).out;
+        let script = desk.shipped(&["shell", "completions", shell]).exits(0).out;
         assert!(script.contains("take-over"), "{shell}");
     }
-    desk.shipped(&["man", "pages"]).exits(0);
+    desk.shipped(&["shell", "man", "pages"]).exits(0);
     let page = |name: &str| std::fs::read_to_string(desk.path("pages").join(name)).unwrap();
     assert!(page("ghostlight.1").contains("Exit codes"));
     assert!(page("ghostlight-session-rewind.1").contains("turns"));

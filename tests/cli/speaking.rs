@@ -89,7 +89,7 @@ fn a_run_is_told_things_while_it_works_and_not_when_it_has_ended() {
         "{}",
         told.err
     );
-    desk.shipped(&["tell", &run, "order", "{\"number\": 3}"])
+    desk.shipped(&["steer", &run, "{\"number\": 3}", "--message", "order"])
         .exits(0);
     desk.open_gate();
     living.ends().exits(0);

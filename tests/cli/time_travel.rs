@@ -43,9 +43,11 @@ fn a_fork_goes_on_with_todays_team_where_its_file_is_named() {
     assert_eq!(desk.run(&["fork", &run, "--at", "1"]).exits(0).out, "old\n");
     let today = desk.run(&["fork", &run, "--at", "1", "--team", "team.yaml"]);
     assert_eq!(today.exits(0).out, "new\n");
-    let same = desk.run(&["replay", &run]).exits(0);
+    let same = desk.run(&["recording", "replay", &run]).exits(0);
     assert!(same.out.contains("as recorded"), "{}", same.out);
-    let changed = desk.run(&["replay", &run, "--team", "team.yaml"]).exits(1);
+    let changed = desk
+        .run(&["recording", "replay", &run, "--team", "team.yaml"])
+        .exits(1);
     for part in [
         "diverges",
         "recorded: the answer \"old\"",
@@ -64,7 +66,10 @@ fn a_run_that_was_parked_by_other_code_is_forked_before_the_mismatch() {
     started.ends();
     let run = desk.only_run();
     desk.write("changed", "");
-    let changed = desk.run(&["replay", &run, "--json"]).exits(1).json();
+    let changed = desk
+        .run(&["recording", "replay", &run, "--json"])
+        .exits(1)
+        .json();
     assert_eq!(changed[0]["divergence"]["entry"], 1, "{changed:?}");
     assert_eq!(desk.firsts(), 1, "a replay does nothing");
     desk.run(&["resume", &run]).exits(1);
@@ -81,16 +86,20 @@ fn runs_are_exported_and_replayed_from_the_store_and_from_files() {
     let run = desk.only_run();
     desk.run(&["run", "team.yaml", "two"]).exits(0);
     let before = std::fs::read(desk.path("runs.db")).unwrap();
-    let exported = desk.run(&["export", &run]).exits(0);
+    let exported = desk.run(&["recording", "export", &run]).exits(0);
     desk.write("kept.jsonl", &exported.out);
-    let all = desk.run(&["replay", "--all"]).exits(0);
+    let all = desk.run(&["recording", "replay", "--all"]).exits(0);
     assert_eq!(all.out.matches("as recorded").count(), 2, "{}", all.out);
-    let both = desk.run(&["replay", "kept.jsonl", &run]).exits(0);
+    let both = desk
+        .run(&["recording", "replay", "kept.jsonl", &run])
+        .exits(0);
     assert_eq!(both.out.lines().count(), 2, "{}", both.out);
     desk.write("broken.jsonl", &exported.out[..40]);
-    desk.run(&["replay", "broken.jsonl"]).exits(2);
+    desk.run(&["recording", "replay", "broken.jsonl"]).exits(2);
     // A program without the behavior cannot replay it.
-    let shipped = desk.shipped(&["replay", "kept.jsonl"]).exits(1);
+    let shipped = desk
+        .shipped(&["recording", "replay", "kept.jsonl"])
+        .exits(1);
     assert!(
         shipped.err.contains("its behavior \"says\""),
         "{}",

@@ -1,4 +1,4 @@
-//! `ghostlight index` and `ghostlight search`.
+//! `ghostlight docs index` and `ghostlight docs search`.
 
 use std::process::{Command, Output};
 
@@ -26,7 +26,7 @@ fn watches(folder: &Folder) {
         io::{BufRead as _, BufReader},
         process::Stdio,
     };
-    let mut command = command(folder, &["index", "docs", "--watch"]);
+    let mut command = command(folder, &["docs", "index", "docs", "--watch"]);
     let mut watching = command.stderr(Stdio::piped()).spawn().unwrap();
     let said = BufReader::new(watching.stderr.take().unwrap()).lines();
     let said: Vec<String> = said
@@ -62,11 +62,11 @@ fn a_folder_is_indexed_and_searched() {
         "flyer.pdf",
         crate::hostile_pdf::page("BT /F 12 Tf 10 100 Td (Elephants travel free) Tj ET", ""),
     );
-    let missing = ghostlight(&folder, &["search", "parcel"]);
+    let missing = ghostlight(&folder, &["docs", "search", "parcel"]);
     assert_eq!(missing.status.code(), Some(2), "{missing:?}");
-    assert!(err(&missing).contains("ghostlight index FOLDER"));
+    assert!(err(&missing).contains("ghostlight docs index FOLDER"));
 
-    let indexed = ghostlight(&folder, &["index", "docs", "--statistics"]);
+    let indexed = ghostlight(&folder, &["docs", "index", "docs", "--statistics"]);
     assert_eq!(indexed.status.code(), Some(1), "{}", err(&indexed));
     let said = err(&indexed);
     assert!(
@@ -76,7 +76,7 @@ fn a_folder_is_indexed_and_searched() {
     assert!(said.contains("3 documents"), "{said}");
 
     std::fs::remove_file(folder.docs().join("bad.txt")).unwrap();
-    let again = ghostlight(&folder, &["index", "docs"]);
+    let again = ghostlight(&folder, &["docs", "index", "docs"]);
     assert!(
         again.status.success()
             && err(&again).contains("0 indexed (0 chunks), 3 unchanged, 1 removed"),
@@ -86,20 +86,23 @@ fn a_folder_is_indexed_and_searched() {
     #[cfg(unix)]
     watches(&folder);
 
-    let found = ghostlight(&folder, &["search", "when is a parcel brought"]);
+    let found = ghostlight(&folder, &["docs", "search", "when is a parcel brought"]);
     assert!(
         out(&found).starts_with('[')
             && out(&found).contains("] faq.md > Parcels (line 3)\n    They are brought by noon."),
         "{}",
         out(&found)
     );
-    let found = ghostlight(&folder, &["search", "free elephants", "--json", "-n", "1"]);
+    let found = ghostlight(
+        &folder,
+        &["docs", "search", "free elephants", "--json", "-n", "1"],
+    );
     let line: serde_json::Value = serde_json::from_str(out(&found).trim()).unwrap();
     assert_eq!(line["document"], "flyer.pdf", "{line}");
     let found = ghostlight(
         &folder,
         &[
-            "search", "parcel", "--under", "prices", "--words", "--rerank",
+            "docs", "search", "parcel", "--under", "prices", "--words", "--rerank",
         ],
     );
     assert!(
@@ -108,7 +111,10 @@ fn a_folder_is_indexed_and_searched() {
         out(&found)
     );
 
-    let other = ghostlight(&folder, &["search", "parcel", "--embedder", "openai:m:3"]);
+    let other = ghostlight(
+        &folder,
+        &["docs", "search", "parcel", "--embedder", "openai:m:3"],
+    );
     assert_eq!(other.status.code(), Some(2));
     assert!(
         err(&other).contains("was made with lexical-hash-2/512")
@@ -116,7 +122,7 @@ fn a_folder_is_indexed_and_searched() {
         "{}",
         err(&other)
     );
-    let wrong = ghostlight(&folder, &["index", "docs", "--embedder", "magic"]);
+    let wrong = ghostlight(&folder, &["docs", "index", "docs", "--embedder", "magic"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(
         err(&wrong).contains("openai:MODEL:DIMENSION"),
@@ -133,6 +139,7 @@ fn rows_of_a_database_are_indexed_and_searched() {
                  INSERT INTO notes VALUES (1, 'Parcels are brought by noon.'), (2, 'Elephants travel free.')";
     database.execute_batch(notes).unwrap();
     let index = [
+        "docs",
         "index",
         "--database",
         "notes.db",
@@ -144,7 +151,7 @@ fn rows_of_a_database_are_indexed_and_searched() {
         indexed.status.success() && err(&indexed).contains("notes.db: 2 indexed (2 chunks)"),
         "{indexed:?}"
     );
-    let found = ghostlight(&folder, &["search", "--approximate", "elephants"]);
+    let found = ghostlight(&folder, &["docs", "search", "--approximate", "elephants"]);
     assert!(
         out(&found).contains("] 2 (line 1)\n    Elephants travel free."),
         "{found:?}"
@@ -158,6 +165,7 @@ fn rows_of_a_database_are_indexed_and_searched() {
         "{again:?}"
     );
     let writes = [
+        "docs",
         "index",
         "--database",
         "notes.db",
@@ -166,6 +174,6 @@ fn rows_of_a_database_are_indexed_and_searched() {
     ];
     let refused = ghostlight(&folder, &writes);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    let alone = ghostlight(&folder, &["index", "--database", "notes.db"]);
+    let alone = ghostlight(&folder, &["docs", "index", "--database", "notes.db"]);
     assert_eq!(alone.status.code(), Some(2), "{alone:?}");
 }

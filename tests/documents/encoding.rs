@@ -66,14 +66,14 @@ async fn a_team_and_the_command_search_one_index_by_the_vectors_of_a_model_in_a_
     system.stop().await.unwrap();
 
     let place = ["--index", "the.index", "--embedder", "local:model"];
-    let known = ghostlight(&folder, &[&["index", "docs"][..], &place].concat());
+    let known = ghostlight(&folder, &[&["docs", "index", "docs"][..], &place].concat());
     let told = String::from_utf8_lossy(&known.stderr);
     // The numbers of the model are made up, so only a passage in its own words is sure to be near.
     assert!(told.contains("0 indexed (0 chunks), 2 unchanged"), "{told}");
     let found = ghostlight(
         &folder,
         &[
-            &["search", "dog.md The dog.", "--vectors", "-n1"][..],
+            &["docs", "search", "dog.md The dog.", "--vectors", "-n1"][..],
             &place,
         ]
         .concat(),
@@ -82,7 +82,7 @@ async fn a_team_and_the_command_search_one_index_by_the_vectors_of_a_model_in_a_
         String::from_utf8_lossy(&found.stdout).contains("dog.md"),
         "{found:?}"
     );
-    let other = ghostlight(&folder, &["search", "dog", "--index", "the.index"]);
+    let other = ghostlight(&folder, &["docs", "search", "dog", "--index", "the.index"]);
     assert_eq!(other.status.code(), Some(2));
     let told = String::from_utf8_lossy(&other.stderr);
     assert!(told.contains("encoder-1/model/"), "{told}");

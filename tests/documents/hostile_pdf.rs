@@ -52,7 +52,7 @@ fn objects(contents: &str, form: &str) -> Vec<String> {
 }
 
 async fn read(bytes: Vec<u8>) -> Result<String, ReadError> {
-    let reader = PdfReader::new(env!("CARGO_BIN_EXE_ghostlight"), ["read-pdf"]);
+    let reader = PdfReader::new(env!("CARGO_BIN_EXE_ghostlight"), ["docs", "read-pdf"]);
     let read = Readers::none()
         .with(reader)
         .read(SourceFile::new("a.pdf", bytes))

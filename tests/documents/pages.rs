@@ -278,7 +278,14 @@ async fn a_tool_and_the_command_index_pages() {
     let folder = Folder::new("pages-command");
     let run = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ghostlight"));
-        let command = command.args(["index", "--index", "the.index", "--url", &site.at("/a")]);
+        let command = command.args([
+            "docs",
+            "index",
+            "--index",
+            "the.index",
+            "--url",
+            &site.at("/a"),
+        ]);
         let command = command.args(more).env_remove("GHOSTLIGHT_EMBEDDER");
         command.current_dir(folder.path()).output().unwrap()
     };

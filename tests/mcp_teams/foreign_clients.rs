@@ -1,4 +1,4 @@
-//! Clients that none of us wrote use `ghostlight mcp` and the endpoint of `ghostlight serve`: the official ones for Python and
+//! Clients that none of us wrote use `ghostlight protocol mcp` and the endpoint of `ghostlight serve`: the official ones for Python and
 //! TypeScript, and the inspector's command line. `./test` installs them.
 
 use std::{

@@ -1,4 +1,4 @@
-//! `ghostlight mcp` to its clients.
+//! `ghostlight protocol mcp` to its clients.
 
 use ghostlight::{
     contract::{RunFilter, StoreHandle, ToolContext, Toolset},
@@ -19,6 +19,7 @@ agent: { name: clerk, description: Adds numbers., tools: [calculator] }
 pub(crate) fn command(folder: &std::path::Path) -> ServerSpec {
     std::fs::write(folder.join("team.yaml"), TEAM).unwrap();
     ServerSpec::command(env!("CARGO_BIN_EXE_ghostlight"))
+        .arg("protocol")
         .arg("mcp")
         .arg(folder.join("team.yaml").to_str().unwrap())
         .arg("--store")

@@ -53,9 +53,9 @@ async fn the_command_exports_by_the_variables_of_opentelemetry() {
 
     // The store is as it should be, also where it is copied.
     for arguments in [
-        &["verify", "--store", "runs.db"][..],
-        &["copy", "runs.db", "copy.db"],
-        &["verify", "--store", "copy.db"],
+        &["store", "verify", "--store", "runs.db"][..],
+        &["store", "copy", "runs.db", "copy.db"],
+        &["store", "verify", "--store", "copy.db"],
     ] {
         let done = ghostlight(folder.path(), &[])
             .args(arguments)

@@ -229,7 +229,7 @@ pub enum SystemError {
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// There is no such session.
-    #[error("there is no session {session}; `ghostlight sessions` lists those that there are")]
+    #[error("there is no session {session}; `ghostlight session list` lists those that there are")]
     UnknownSession {
         /// The session.
         session: String,

@@ -132,7 +132,7 @@ pub enum StoreError {
     },
     /// An earlier version of the program made the store, and opening it was not to change it.
     #[error(
-        "{place} has format version {found}, and this program needs {known}: run `ghostlight migrate` first"
+        "{place} has format version {found}, and this program needs {known}: run `ghostlight store migrate` first"
     )]
     TooOld {
         /// Where.

@@ -48,7 +48,7 @@ async function signIn() {
   const key = h("input", { type: "password", name: "key", "aria-label": "Key", autocomplete: "current-password", required: true });
   const fault = h("p", { class: "fault", role: "alert" });
   show(content, h("div", { class: "sign-in" }, h("h1", {}, "A key, please"),
-    h("p", { class: "quiet" }, "The server asks for a key. The operator makes one with ", h("code", {}, "ghostlight key add NAME"), "; ", h("code", {}, "ghostlight open"), " prints its own."),
+    h("p", { class: "quiet" }, "The server asks for a key. The operator makes one with ", h("code", {}, "ghostlight key add NAME"), "; ", h("code", {}, "ghostlight store open"), " prints its own."),
     h("form", { onsubmit: async (event) => {
       event.preventDefault();
       try {

@@ -1,4 +1,4 @@
-//! `ghostlight acp`.
+//! `ghostlight protocol acp`.
 
 use ghostlight_acp::AcpServer;
 use ghostlight_actors::run::Registry;

@@ -1,8 +1,9 @@
-//! `ghostlight tools`, `behaviors`, `providers` and `policies`: what a team file may name.
+//! `ghostlight list`: what a team file may name.
 
 use ghostlight_actors::{
     definition::{
-        AgentSpec, BehaviorSpec, DefinitionError, ModelSpec, PolicySpec, TeamSpec, ToolSpec,
+        AgentSpec, BehaviorSpec, DefinitionError, InterceptorSpec, ModelSpec, PolicySpec, TeamSpec,
+        ToolSpec,
     },
     run::Registry,
 };
@@ -146,6 +147,20 @@ pub(super) fn policies(arguments: &Catalogue, registry: &Registry) -> Result<Exi
     };
     let names = registry.policy_names().into_iter();
     list(arguments, "policy", names.map(offer).collect())
+}
+
+pub(super) fn interceptors(arguments: &Catalogue, registry: &Registry) -> Result<Exit, Failure> {
+    let offer = |name: &str| {
+        let interceptor = InterceptorSpec::new(name).setting(NO_SETTING, true);
+        Offer {
+            name: name.to_owned(),
+            about: about(names::INTERCEPTORS, name).to_owned(),
+            settings: settings(registry, |team| team.interceptors.push(interceptor)),
+            profile: None,
+        }
+    };
+    let names = registry.interceptor_kind_names().into_iter();
+    list(arguments, "interceptor", names.map(offer).collect())
 }
 
 /// The settings of an entry, taken from the error for an unknown setting. Each type of settings

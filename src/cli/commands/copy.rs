@@ -1,4 +1,4 @@
-//! `ghostlight copy`: copies a store into another one.
+//! `ghostlight store copy`: copies a store into another one.
 
 use std::io::{self, IsTerminal as _, Write as _};
 

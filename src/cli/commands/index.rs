@@ -1,4 +1,4 @@
-//! `ghostlight index`, `ghostlight search`, and the process that reads a PDF.
+//! `ghostlight docs index`, `ghostlight docs search`, and the process that reads a PDF.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_secs(2);
 /// The readers of the command: another process of it reads PDF.
 pub(in crate::cli) fn readers() -> Readers {
     match std::env::current_exe() {
-        Ok(program) => Readers::default().with(PdfReader::new(program, ["read-pdf"])),
+        Ok(program) => Readers::default().with(PdfReader::new(program, ["docs", "read-pdf"])),
         Err(_) => Readers::default(),
     }
 }
@@ -223,7 +223,7 @@ async fn search(arguments: SearchArguments) -> Result<Exit, Failure> {
     let (path, embedder) = place_of(&arguments.file)?;
     if !path.exists() {
         return Err(Failure::Usage(format!(
-            "there is no index {}; `ghostlight index FOLDER` makes one",
+            "there is no index {}; `ghostlight docs index FOLDER` makes one",
             path.display()
         )));
     }
@@ -330,7 +330,7 @@ fn place_of(file: &IndexFile) -> Result<(PathBuf, EmbedderSpec), Failure> {
 fn failure(error: IndexError) -> Failure {
     match error {
         IndexError::OtherVectors { .. } => {
-            Failure::Usage(format!("{error} (`ghostlight index --empty`)"))
+            Failure::Usage(format!("{error} (`ghostlight docs index --empty`)"))
         }
         IndexError::Query(_) | IndexError::Rows { .. } => Failure::Usage(error.to_string()),
         IndexError::Folder { path, message } => {

@@ -1,4 +1,4 @@
-//! `ghostlight init`: writes files to start from.
+//! `ghostlight team init`: writes files to start from.
 
 use std::{
     io::{self, Write as _},

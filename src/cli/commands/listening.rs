@@ -274,7 +274,11 @@ impl Listening {
             return Ok(None);
         };
         let server = server_of(system, served)?;
-        announce(system, served, listener.local_addr()?);
+        let at = listener.local_addr()?;
+        announce(system, served, at);
+        if served.arguments.opens {
+            open_browser(at);
+        }
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.serve(listener, stopped));
         Ok(Some(Self { stop, task }))
@@ -401,6 +405,14 @@ fn peers(address: &str) -> Peers {
             Ok(pieces.map(|piece| piece.map_err(io::Error::other)))
         }
     })
+}
+
+/// Opens the page. A machine without a browser is no fault: the address was told.
+fn open_browser(at: SocketAddr) {
+    let opened = webbrowser::open(&format!("http://{at}/"));
+    if let Err(error) = opened {
+        super::note(&format!("no browser was opened: {error}"));
+    }
 }
 
 /// Tells the person where the server listens, who may ask it, and what it cannot do.

@@ -1,4 +1,4 @@
-//! `ghostlight mcp`.
+//! `ghostlight protocol mcp`.
 
 use ghostlight_actors::{definition::TeamSpec, run::Registry};
 use ghostlight_mcp::McpServer;

@@ -1,4 +1,4 @@
-//! `ghostlight migrate` and `ghostlight verify`: the form of a store, and whether it is sound.
+//! `ghostlight store migrate` and `ghostlight store verify`: the form of a store, and whether it is sound.
 
 use super::{note, print};
 use crate::cli::{

@@ -57,12 +57,15 @@ use ghostlight_actors::{
     vocabulary::{Effect, RunId},
 };
 
+#[cfg(any(feature = "acp", feature = "mcp"))]
+use super::nouns::ProtocolCommand;
 use super::{
     arguments::{Command, StoreArguments},
     exit::{Exit, Failure},
     follow::Follow,
     interrupt::Interrupt,
     keeping::{self, Keeping},
+    nouns::{ListCommand, RecordingCommand, ShellCommand, StoreCommand, TeamCommand},
     plain_text, say,
 };
 use crate::files;
@@ -79,47 +82,63 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Run(arguments) => run::run(arguments, registry).await,
         Command::Serve(arguments) => serve::serve(*arguments, registry).await,
         #[cfg(feature = "server")]
-        Command::Key(arguments) => key::key(&arguments),
+        Command::Dev(arguments) => serve::serve(arguments.into_serve(), registry).await,
         #[cfg(feature = "server")]
-        Command::Open(arguments) => open::open(arguments, registry).await,
-        #[cfg(feature = "acp")]
-        Command::Acp(arguments) => acp::serve(arguments, registry).await,
-        #[cfg(feature = "mcp")]
-        Command::Mcp(arguments) => mcp::serve(arguments, registry).await,
+        Command::Key(arguments) => key::key(&arguments),
+        #[cfg(any(feature = "acp", feature = "mcp"))]
+        Command::Protocol(spoken) => match spoken {
+            #[cfg(feature = "acp")]
+            ProtocolCommand::Acp(arguments) => acp::serve(arguments, registry).await,
+            #[cfg(feature = "mcp")]
+            ProtocolCommand::Mcp(arguments) => mcp::serve(arguments, registry).await,
+        },
         Command::Resume(arguments) => resume::resume(arguments, registry).await,
         Command::Runs(arguments) => runs::runs(arguments).await,
-        Command::Sessions(arguments) => sessions::sessions(arguments).await,
         Command::Session(arguments) => sessions::session(arguments).await,
         #[cfg(feature = "memory")]
         Command::Memory(arguments) => memory::memory(arguments).await,
         Command::Show(arguments) => show::show(arguments).await,
         Command::Answer(arguments) => answer::answer(arguments, registry).await,
         Command::Steer(arguments) => steer::steer(arguments).await,
-        Command::Tell(arguments) => steer::tell(arguments).await,
         Command::Cancel(arguments) => cancel::cancel(arguments, registry).await,
         Command::Fork(arguments) => fork::fork(arguments, registry).await,
-        Command::Replay(arguments) => replay::replay(arguments, registry).await,
+        Command::Recording(RecordingCommand::Export(arguments)) => replay::export(arguments).await,
+        Command::Recording(RecordingCommand::Replay(arguments)) => {
+            replay::replay(arguments, registry).await
+        }
         #[cfg(feature = "evals")]
         Command::Eval(arguments) => eval::eval(arguments, registry).await,
-        Command::Export(arguments) => replay::export(arguments).await,
-        Command::Prune(arguments) => prune::prune(arguments).await,
         #[cfg(feature = "retrieval")]
-        Command::Documents(asked) => index::perform(asked).await,
-        Command::Schema => team_file::schema(&registry),
-        Command::Check(arguments) => team_file::check(&arguments, registry),
-        Command::Draw(arguments) => team_file::draw(&arguments, registry),
-        Command::Init(arguments) => init::init(&arguments),
-        Command::Tools(arguments) => catalogue::tools(&arguments, &registry),
-        Command::Behaviors(arguments) => catalogue::behaviors(&arguments, &registry),
-        Command::Providers(arguments) => catalogue::providers(&arguments, &registry),
-        Command::Policies(arguments) => catalogue::policies(&arguments, &registry),
+        Command::Docs(asked) => index::perform(asked).await,
         Command::Doctor(arguments) => doctor::doctor(arguments, registry).await,
-        Command::Copy(arguments) => copy::copy(arguments).await,
-        Command::Nodes(arguments) => nodes::nodes(arguments).await,
-        Command::Migrate(arguments) => migrate::migrate(arguments).await,
-        Command::Verify(arguments) => migrate::verify(arguments).await,
-        Command::Completions(arguments) => shell::completions(&arguments),
-        Command::Man(arguments) => shell::man(&arguments),
+        Command::Store(verb) => store(verb, registry).await,
+        Command::Team(verb) => match verb {
+            TeamCommand::Init(arguments) => init::init(&arguments),
+            TeamCommand::Check(arguments) => team_file::check(&arguments, registry),
+            TeamCommand::Draw(arguments) => team_file::draw(&arguments, registry),
+            TeamCommand::Schema => team_file::schema(&registry),
+        },
+        Command::List(kind) => match kind {
+            ListCommand::Tools(arguments) => catalogue::tools(&arguments, &registry),
+            ListCommand::Behaviors(arguments) => catalogue::behaviors(&arguments, &registry),
+            ListCommand::Policies(arguments) => catalogue::policies(&arguments, &registry),
+            ListCommand::Interceptors(arguments) => catalogue::interceptors(&arguments, &registry),
+            ListCommand::Providers(arguments) => catalogue::providers(&arguments, &registry),
+        },
+        Command::Shell(ShellCommand::Completions(arguments)) => shell::completions(&arguments),
+        Command::Shell(ShellCommand::Man(arguments)) => shell::man(&arguments),
+    }
+}
+
+async fn store(verb: StoreCommand, registry: Registry) -> Result<Exit, Failure> {
+    match verb {
+        #[cfg(feature = "server")]
+        StoreCommand::Open(arguments) => open::open(arguments, registry).await,
+        StoreCommand::Copy(arguments) => copy::copy(arguments).await,
+        StoreCommand::Verify(arguments) => migrate::verify(arguments).await,
+        StoreCommand::Migrate(arguments) => migrate::migrate(arguments).await,
+        StoreCommand::Prune(arguments) => prune::prune(arguments).await,
+        StoreCommand::Nodes(arguments) => nodes::nodes(arguments).await,
     }
 }
 

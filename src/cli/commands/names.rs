@@ -92,7 +92,7 @@ pub(super) const POLICIES: &[(&str, &str)] = &[
     ),
     (
         "context",
-        "requests are kept in bounds: see `context` in `ghostlight schema`",
+        "requests are kept in bounds: see `context` in `ghostlight team schema`",
     ),
     (
         "planning",
@@ -219,6 +219,48 @@ pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
     ),
 ];
 
+/// Interceptors.
+pub(super) const INTERCEPTORS: &[(&str, &str)] = &[
+    ("audit", "each call is written to a file, with its end"),
+    (
+        "authorization",
+        "says which agents and owners may call which tools and models",
+    ),
+    (
+        "cache",
+        "the result of an equal call of a `read` tool or of a model",
+    ),
+    (
+        "circuit_breaker",
+        "after several failures calls are refused for a while",
+    ),
+    ("logging", "each call is told to the log"),
+    ("metrics", "counts calls, failures, tokens and times"),
+    (
+        "personal_data",
+        "personal data in what goes out and comes in is replaced, refused or reported",
+    ),
+    ("prices", "what tokens cost, for budgets in money"),
+    (
+        "rate_limit",
+        "so many calls or tokens in a time, others wait",
+    ),
+    (
+        "retry",
+        "failed calls are made again, but never those of `once` tools",
+    ),
+    (
+        "sanitize",
+        "instructions that are hidden in what tools and people say are taken out or reported",
+    ),
+    ("timeout", "a call that takes longer fails"),
+    ("tracing", "each call is a span of `tracing`"),
+    (
+        "validation",
+        "texts that are too long or match patterns are refused",
+    ),
+];
+
 /// The description of a built-in name; empty if the program itself registered it.
 pub(super) fn about(table: &[(&str, &'static str)], name: &str) -> &'static str {
     let found = table.iter().find(|(known, _)| *known == name);
@@ -236,6 +278,7 @@ mod tests {
             (BEHAVIORS, registry.behavior_names()),
             (POLICIES, registry.policy_names()),
             (PROVIDERS, registry.provider_names()),
+            (INTERCEPTORS, registry.interceptor_kind_names()),
             (TOOL_KINDS, registry.tool_kind_names()),
             (TOOL_KINDS, registry.toolset_kind_names()),
         ] {

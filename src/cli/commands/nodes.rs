@@ -1,4 +1,4 @@
-//! `ghostlight nodes`: the processes that have a shared store open, and how far each is behind.
+//! `ghostlight store nodes`: the processes that have a shared store open, and how far each is behind.
 
 use super::note;
 use crate::cli::{

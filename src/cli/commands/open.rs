@@ -1,4 +1,4 @@
-//! `ghostlight open`: the page over a store, without setting up a server.
+//! `ghostlight store open`: the page over a store, without setting up a server.
 
 use std::collections::BTreeSet;
 

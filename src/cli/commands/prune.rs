@@ -1,4 +1,4 @@
-//! `ghostlight prune`.
+//! `ghostlight store prune`.
 
 use ghostlight_actors::{
     actor::{Retention, Sessions},

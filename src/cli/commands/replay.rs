@@ -1,4 +1,4 @@
-//! `ghostlight replay` and `ghostlight export`.
+//! `ghostlight recording replay` and `ghostlight recording export`.
 
 use std::{io::Write as _, path::Path};
 

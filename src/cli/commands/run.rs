@@ -1,13 +1,18 @@
 //! `ghostlight run`.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::{
+    io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _},
+    path::{Path, PathBuf},
+};
 
-use ghostlight_actors::{actor::SystemError, run::Registry, session::Turn};
+use ghostlight_actors::{run::Registry, session::Turn};
 
 use crate::{
     attachment::File,
     cli::{
-        arguments, attaching, default_model,
+        arguments,
+        assistant::Chosen,
+        attaching, default_model,
         exit::{Exit, Failure},
         follow::Follow,
         interrupt::Interrupt,
@@ -15,13 +20,12 @@ use crate::{
         plain_text,
         telemetry::Exporter,
     },
-    config,
 };
 
 pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result<Exit, Failure> {
-    let mut file = config::load(&arguments.team_file)?;
-    default_model::define(file.spec_mut(), &registry, &arguments.model)?;
-    let text = match arguments.text {
+    let (team_file, text) = team_and_text(arguments.words);
+    let chosen = Chosen::new(team_file.as_deref(), &registry, &arguments.model)?;
+    let text = match text {
         Some(text) if text != "-" => text,
         _ => read_task()?,
     };
@@ -37,15 +41,12 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
     } else {
         Keeping::open(&arguments.store).await?
     };
-    let team = file.spec().clone();
+    let team = chosen.team().clone();
     let (name, width) = (team.name.clone(), super::column_of(&team));
     let model = default_model::describe(&team, &registry);
     let system = super::start(&keeping, team, registry)
         .await
-        .map_err(|error| match error {
-            SystemError::Definition(error) => Failure::Config(file.locate(&error)),
-            error => error.into(),
-        })?;
+        .map_err(|error| chosen.failed(error))?;
     let exporter = Exporter::begin(&system).await?;
     let mut interrupt = Interrupt::new()?;
     let mut follow = Follow::new(width, &keeping)
@@ -95,6 +96,24 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
     };
     exporter.end().await;
     super::stop(&system, &mut interrupt, result).await
+}
+
+/// The team file and the text of the words. One word is a team file where it ends as one does, or where there is such a
+/// file; else it is the text.
+fn team_and_text(words: Vec<String>) -> (Option<PathBuf>, Option<String>) {
+    let mut words = words.into_iter();
+    match (words.next(), words.next()) {
+        (Some(file), Some(text)) => (Some(file.into()), Some(text)),
+        (Some(word), None) if is_team_file(&word) => (Some(word.into()), None),
+        (text, _) => (None, text),
+    }
+}
+
+fn is_team_file(word: &str) -> bool {
+    let path = Path::new(word);
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let is_named_so = matches!(ending, Some("yaml" | "yml")) && !word.contains(char::is_whitespace);
+    is_named_so || path.exists()
 }
 
 /// The longest text that is read from stdin, in bytes: a million tokens, more than any model takes.

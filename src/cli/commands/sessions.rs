@@ -1,4 +1,4 @@
-//! `ghostlight sessions` and `ghostlight session`.
+//! `ghostlight session list` and `ghostlight session`.
 
 use std::{
     io::{IsTerminal as _, Write as _},

@@ -1,4 +1,4 @@
-//! `ghostlight completions` and `ghostlight man`.
+//! `ghostlight shell`.
 
 use std::io::Write as _;
 

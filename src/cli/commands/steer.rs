@@ -1,41 +1,34 @@
-//! `ghostlight steer` and `ghostlight tell`.
+//! `ghostlight steer`.
 
-use ghostlight_actors::{
-    actor::{System, SystemError},
-    contract::RunRow,
-};
+use ghostlight_actors::contract::RunRow;
 use serde_json::Value;
 
 use crate::cli::{
     exit::{Exit, Failure},
     interrupt::Interrupt,
     keeping::Keeping,
-    more_arguments::{Steer, Tell},
+    more_arguments::Steer,
 };
 
-/// Says something to the agent of a run, whichever process carries it.
+/// Says something to the agent of a run, or sends its function a typed message, whichever process carries it.
 pub(super) async fn steer(arguments: Steer) -> Result<Exit, Failure> {
     let keeping = Keeping::open_to_change(&arguments.store).await?;
     let row = open_run(&keeping, &arguments.run).await?;
     let system = super::start_to_post(&keeping).await?;
     let carried = super::is_carried(&keeping, row.root).await?;
-    let said = system.run(row.run).steer(arguments.text).await;
-    let said = said.map(|()| super::say_when(&keeping, row.root, carried, "told"));
-    done(&system, said).await
-}
-
-/// Sends a typed message to the function of a run, whichever process carries it.
-pub(super) async fn tell(arguments: Tell) -> Result<Exit, Failure> {
-    let keeping = Keeping::open_to_change(&arguments.store).await?;
-    let row = open_run(&keeping, &arguments.run).await?;
-    let system = super::start_to_post(&keeping).await?;
-    let value = serde_json::from_str(&arguments.value);
-    let value = value.unwrap_or(Value::String(arguments.value));
-    let carried = super::is_carried(&keeping, row.root).await?;
     let run = system.run(row.run);
-    let told = run.tell_named(&arguments.message, value).await;
+    let told = match &arguments.message {
+        None => run.steer(arguments.text).await,
+        Some(name) => {
+            let value = serde_json::from_str(&arguments.text);
+            let value = value.unwrap_or(Value::String(arguments.text));
+            run.tell_named(name, value).await
+        }
+    };
     let told = told.map(|()| super::say_when(&keeping, row.root, carried, "told"));
-    done(&system, told).await
+    let mut interrupt = Interrupt::new()?;
+    let told = told.map(|()| Exit::Done).map_err(Failure::from);
+    super::stop(&system, &mut interrupt, told).await
 }
 
 async fn open_run(keeping: &Keeping, run: &str) -> Result<RunRow, Failure> {
@@ -46,10 +39,4 @@ async fn open_run(keeping: &Keeping, run: &str) -> Result<RunRow, Failure> {
         return Err(Failure::Usage(text));
     }
     Ok(row)
-}
-
-async fn done(system: &System, told: Result<(), SystemError>) -> Result<Exit, Failure> {
-    let mut interrupt = Interrupt::new()?;
-    let told = told.map(|()| Exit::Done).map_err(Failure::from);
-    super::stop(system, &mut interrupt, told).await
 }

@@ -1,4 +1,4 @@
-//! `ghostlight check`, `ghostlight draw` and `ghostlight schema`.
+//! `ghostlight team check`, `ghostlight team draw` and `ghostlight team schema`.
 
 use std::cell::RefCell;
 

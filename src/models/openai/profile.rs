@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::profiles;
 use crate::models::http::{CallIds, Inputs};
 
-/// What a server can do, and where it differs from OpenAI's own. `ghostlight providers` prints the known ones.
+/// What a server can do, and where it differs from OpenAI's own. `ghostlight list providers` prints the known ones.
 ///
 /// A profile is chosen by the model's address and name. In a team file, `profile: groq` names one, and its fields
 /// correct one: `profile: { like: vllm, images: true }`.

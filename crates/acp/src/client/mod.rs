@@ -94,7 +94,7 @@ impl ProcessOptions {
 /// ```
 /// use ghostlight_acp::{ProcessAgent, ProcessOptions};
 ///
-/// let settings = ProcessOptions::new("ghostlight").argument("acp").argument("clerk.yaml");
+/// let settings = ProcessOptions::new("ghostlight").argument("protocol").argument("acp").argument("clerk.yaml");
 /// let clerk = ProcessAgent::new("clerk", settings).description("knows the shelves").into_agent();
 /// # let _ = clerk;
 /// ```

@@ -101,7 +101,7 @@ impl Said {
 }
 
 impl Trajectory {
-    /// The same trajectory without what looks like a secret, as `ghostlight export --redact` leaves it out; and whether
+    /// The same trajectory without what looks like a secret, as `ghostlight recording export --redact` leaves it out; and whether
     /// anything was left out.
     pub fn redacted(mut self) -> (Self, bool) {
         let mut differs = false;

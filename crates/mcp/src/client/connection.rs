@@ -296,7 +296,7 @@ impl Shared {
                 .to_owned();
         }
         format!(
-            "The server wants somebody to sign in. A person does that by `ghostlight mcp TEAM_FILE --sign-in {}`.",
+            "The server wants somebody to sign in. A person does that by `ghostlight protocol mcp TEAM_FILE --sign-in {}`.",
             self.name
         )
     }

@@ -5,7 +5,7 @@ mod slash;
 
 use ghostlight_actors::{
     actor::{Run, Session, SessionQuery, System, SystemError},
-    definition::{AgentSpec, TeamSpec},
+    definition::TeamSpec,
     run::Registry,
     session::Turn,
 };
@@ -17,6 +17,7 @@ use self::{
 use crate::{
     attachment::File,
     cli::{
+        assistant::Chosen,
         attaching, default_model,
         exit::{Exit, Failure},
         follow::Follow,
@@ -26,26 +27,13 @@ use crate::{
         plain_text, questions, style,
         telemetry::Exporter,
     },
-    config::{self, TeamFile},
 };
-
-/// The name of the agent for a chat without a team file.
-const ASSISTANT: &str = "assistant";
-const INSTRUCTIONS: &str = "\
-You talk with a person at a terminal. Answer briefly, in plain text without Markdown. Use your tools where \
-they help, and say what you do not know.";
 
 /// Talks with a person until the person leaves.
 pub(super) async fn chat(arguments: Arguments, registry: Registry) -> Result<Exit, Failure> {
-    let mut file = arguments.team_file.as_ref().map(config::load).transpose()?;
-    let mut alone = assistant(&registry);
-    let team = file.as_mut().map_or(&mut alone, TeamFile::spec_mut);
-    default_model::define(team, &registry, &arguments.model)?;
-    let team = team.clone();
-    let resolved = match &file {
-        Some(file) => file.resolve(registry.clone())?,
-        None => registry.clone().resolve(&team)?,
-    };
+    let chosen = Chosen::new(arguments.team_file.as_deref(), &registry, &arguments.model)?;
+    let team = chosen.team().clone();
+    let resolved = chosen.resolve(registry.clone())?;
     let keeping = match arguments.memory {
         true => Keeping::memory(),
         false => Keeping::open(&arguments.store).await?,
@@ -74,16 +62,6 @@ pub(super) async fn chat(arguments: Arguments, registry: Registry) -> Result<Exi
     chat.reading.let_go();
     exporter.end().await;
     super::stop(&system, &mut interrupt, talked).await
-}
-
-/// A team of one agent with all tools of the program.
-fn assistant(registry: &Registry) -> TeamSpec {
-    let mut agent = AgentSpec::new(ASSISTANT);
-    agent.instructions = INSTRUCTIONS.to_owned();
-    agent.tools = registry.tools().map(|(name, _)| name.to_owned()).collect();
-    agent.tools.sort_unstable();
-    agent.tools.dedup();
-    TeamSpec::new(agent)
 }
 
 /// The key of the team's latest conversation.
