@@ -161,6 +161,7 @@
 //! panics until there is one: name its feature `rustls`, or begin `main` with
 //! `rustls::crypto::ring::default_provider().install_default()`. Constructing a model installs ring where the program has
 //! chosen none.
+#![cfg_attr(docsrs, feature(doc_cfg))] // docs.rs shows which feature each item needs.
 
 // What `#[tool]` generates names `::ghostlight`, also in this crate's own tools and tests.
 #[allow(unused_extern_crates)]
