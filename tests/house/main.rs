@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod circles;
+mod english;
 mod features;
 mod files;
 mod licences;

@@ -60,7 +60,7 @@ fn unlisted(root: &Path, folder: &str, ending: &str, text: &str) -> Vec<String> 
     names
 }
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
