@@ -14,6 +14,7 @@ mod mentions;
 mod named_tests;
 mod pages;
 mod public_items;
+mod public_names;
 mod reach;
 mod rooms;
 mod sources;

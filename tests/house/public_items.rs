@@ -2,6 +2,8 @@
 //! it follows `pub mod`, `pub use` (renames, globs, other packages of the workspace) and looks for
 //! fields, variants, methods and associated items of types.
 
+use std::collections::BTreeSet;
+
 use crate::sources::{SourceFile, Workspace};
 
 /// Re-exports that lead in a circle end here.
@@ -58,6 +60,40 @@ impl<'a> PublicItems<'a> {
         };
         self.packages.iter().any(|known| known == package)
             && self.reachable(package, &[], rest, 0, 0)
+    }
+
+    /// The names that the public modules of a package declare or re-export, each with its path; a glob stands as `*`.
+    pub(crate) fn names(&self, package: &str) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        self.collect(package, &[], &mut names);
+        names
+    }
+
+    fn collect(&self, package: &str, at: &[String], names: &mut BTreeSet<String>) {
+        let Some(module) = self.module(package, at) else {
+            return;
+        };
+        let path: String = at.iter().map(|part| format!("{part}::")).collect();
+        let mut add = |name: &str| names.insert(format!("{package}::{path}{name}"));
+        let mut below = Vec::new();
+        for item in module.items {
+            match item {
+                syn::Item::Mod(inner) if is_public(&inner.vis) => {
+                    below.push([at, &[inner.ident.to_string()]].concat());
+                }
+                syn::Item::Use(used) if is_public(&used.vis) => used_names(&used.tree, &mut add),
+                item => {
+                    if let Some((ident, visibility)) = declared(item)
+                        && is_public(visibility)
+                    {
+                        add(&ident.to_string());
+                    }
+                }
+            }
+        }
+        for module in below {
+            self.collect(package, &module, names);
+        }
     }
 
     /// Looks for `rest` below the module `at`. The first `private` of its names need not be `pub`:
@@ -244,9 +280,20 @@ fn is_public(visibility: &syn::Visibility) -> bool {
     matches!(visibility, syn::Visibility::Public(_))
 }
 
-/// Whether this item declares `name`.
-fn named_as(item: &syn::Item, name: &str, public: bool) -> bool {
-    let (ident, visibility) = match item {
+/// The names that a `use` makes visible.
+fn used_names(tree: &syn::UseTree, add: &mut impl FnMut(&str) -> bool) {
+    match tree {
+        syn::UseTree::Name(name) => drop(add(&name.ident.to_string())),
+        syn::UseTree::Rename(rename) => drop(add(&rename.rename.to_string())),
+        syn::UseTree::Glob(_) => drop(add("*")),
+        syn::UseTree::Path(path) => used_names(&path.tree, add),
+        syn::UseTree::Group(group) => group.items.iter().for_each(|tree| used_names(tree, add)),
+    }
+}
+
+/// The name that an item declares, and who sees it.
+fn declared(item: &syn::Item) -> Option<(&syn::Ident, &syn::Visibility)> {
+    Some(match item {
         syn::Item::Const(item) => (&item.ident, &item.vis),
         syn::Item::Enum(item) => (&item.ident, &item.vis),
         syn::Item::Fn(item) => (&item.sig.ident, &item.vis),
@@ -255,10 +302,17 @@ fn named_as(item: &syn::Item, name: &str, public: bool) -> bool {
         syn::Item::Trait(item) => (&item.ident, &item.vis),
         syn::Item::Type(item) => (&item.ident, &item.vis),
         syn::Item::Union(item) => (&item.ident, &item.vis),
-        syn::Item::Macro(item) => return macro_declares(item, name),
-        _ => return false,
-    };
-    ident == name && (is_public(visibility) || !public)
+        _ => return None,
+    })
+}
+
+/// Whether this item declares `name`.
+fn named_as(item: &syn::Item, name: &str, public: bool) -> bool {
+    match (item, declared(item)) {
+        (syn::Item::Macro(item), _) => macro_declares(item, name),
+        (_, Some((ident, visibility))) => ident == name && (is_public(visibility) || !public),
+        _ => false,
+    }
 }
 
 /// An exported `macro_rules!`, or a call that is handed the name and so may well write the item
