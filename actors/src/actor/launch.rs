@@ -47,13 +47,13 @@ pub(crate) async fn load_run(
     fold_on(&mut recorded, &mut pages, run, store).await?;
     let claim = match claim {
         _ if row.status.is_ended() => unclaimed(&[]),
-        Claiming::Free => match store.claim(run.into(), false).await {
+        Claiming::Free => match (store.claim(run.into(), false).await, held) {
             // Its owner seemed to be dead when this process got the session, and lives again. The
             // run belongs to the process that has its session.
-            Err(StoreError::Owned { .. }) if let Some((session, epoch)) = held => {
+            (Err(StoreError::Owned { .. }), Some((session, epoch))) => {
                 store.claim_below(run.into(), session, epoch).await?
             }
-            claimed => claimed?,
+            (claimed, _) => claimed?,
         },
         Claiming::TakeOver => store.claim(run.into(), true).await?,
         Claiming::Below(parent, epoch) => {
