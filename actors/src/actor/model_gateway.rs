@@ -288,13 +288,17 @@ impl ModelGateway {
             false => self.previews.preview(cx.run(), started),
         }
         let answer = self.model.respond(request, cx);
-        AssertUnwindSafe(answer)
-            .catch_unwind()
-            .await
-            .unwrap_or_else(|_| {
-                let message = format!("the model {model:?} panicked");
-                Err(ModelError::new(ErrorKind::Panicked, message))
-            })
+        let answer = AssertUnwindSafe(answer).catch_unwind().await;
+        let mut answer = answer.unwrap_or_else(|_| {
+            let message = format!("the model {model:?} panicked");
+            Err(ModelError::new(ErrorKind::Panicked, message))
+        });
+        if let Ok(response) = &mut answer
+            && response.message.tool_calls().nth(1).is_some()
+        {
+            Arc::make_mut(&mut response.message).drop_repeated_calls();
+        }
+        answer
     }
 
     /// The pause that the server asks for and up to a quarter of it, or half to all of an exponential pause, at random:

@@ -6,7 +6,8 @@ use ghostlight_actors::{
     contract::{Tool, ToolContext, ToolError, ToolOutput},
     definition::ApprovalRule,
     run::{Agent, RunContext},
-    vocabulary::{Arguments, Effect, Outcome, ToolCall, ToolDefinition},
+    testing::ScriptedModel,
+    vocabulary::{Arguments, Effect, Message, Outcome, ToolCall, ToolDefinition},
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -101,6 +102,24 @@ async fn a_null_for_what_may_be_left_out_counts_as_left_out_on_every_path() {
         expected.sort();
         assert_eq!(heard, expected, "{asked}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_a_model_gives_twice_in_one_answer_is_made_once() {
+    let stage = Stage::new();
+    let pay = stage.tool("pay", Effect::Once, 3);
+    let call = |id: &str, euro: u32| ToolCall::new(id, "pay", json!({ "euro": euro }));
+    let twice = [call("a", 1), call("a", 1), call("a", 2), call("b", 1)];
+    let model = ScriptedModel::turns([twice.to_vec()]);
+    let agent = Agent::from_fn("payer", |cx: RunContext| async move {
+        let answer = cx.think().await?;
+        let calls = Message::clone(&answer.message).name_calls(1);
+        let results = cx.tools(calls).await?;
+        Ok(Outcome::answer(results.len().to_string()))
+    });
+    let system = stage.start_with(agent.tool(pay), model).await;
+    let told = text(&ask(&system, "payer", "go").await).await;
+    assert_eq!((told.as_str(), stage.log.count("pay")), ("3", 3));
 }
 
 /// Notes the arguments with which it is called.
