@@ -37,6 +37,11 @@ pub(super) fn substitute(team: &mut Node, lookup: Lookup<'_>) -> Result<(), Faul
                     tool(settings, lookup)?;
                 }
             }
+            ("webhooks" | "notifications" | "messengers", Content::List(receivers)) => {
+                for receiver in receivers {
+                    with_addresses(receiver, &["url", "callback"], lookup)?;
+                }
+            }
             (name, _) => below(section, has_settings(name), lookup)?,
         }
     }
@@ -49,18 +54,30 @@ fn tool(settings: &mut Node, lookup: Lookup<'_>) -> Result<(), Fault> {
         Content::Text(kind) => key.name == "kind" && matches!(&*kind.value, "mcp" | "a2a"),
         _ => false,
     };
-    match &mut settings.content {
+    match &settings.content {
         Content::Mapping(entries) if entries.iter().any(is_remote) => {
-            for (key, value) in entries {
-                match key.name.as_str() {
-                    "url" | "card" => address(value, lookup)?,
-                    _ => entry(key, value, true, lookup)?,
-                }
-            }
-            Ok(())
+            with_addresses(settings, &["url", "card"], lookup)
         }
         _ => below(settings, true, lookup),
     }
+}
+
+/// Settings whose values of these keys are addresses that may hold a key: their references stay.
+fn with_addresses(
+    settings: &mut Node,
+    addresses: &[&str],
+    lookup: Lookup<'_>,
+) -> Result<(), Fault> {
+    let Content::Mapping(entries) = &mut settings.content else {
+        return below(settings, true, lookup);
+    };
+    for (key, value) in entries {
+        match addresses.contains(&key.name.as_str()) {
+            true => address(value, lookup)?,
+            false => entry(key, value, true, lookup)?,
+        }
+    }
+    Ok(())
 }
 
 /// Whether a section other than those of models and tools holds settings.
@@ -213,6 +230,8 @@ fn check_reference(key: &Key, value: &Node) -> Result<(), Fault> {
         Content::List(items) => {
             return items.iter().try_for_each(|item| check_reference(key, item));
         }
+        // A program or a file that gives a key.
+        Content::Mapping(entries) if key.name == "api_key" && is_changing(entries) => return Ok(()),
         Content::Mapping(entries) => {
             let mut values = entries.iter().map(|(_, value)| value);
             return values.try_for_each(|value| check_reference(key, value));
@@ -230,6 +249,11 @@ fn check_reference(key: &Key, value: &Node) -> Result<(), Fault> {
     let help = "set an environment variable to the secret, and write its name here, such as \
                 ${OPENAI_API_KEY}";
     Err(in_clear(key).help(help))
+}
+
+fn is_changing(entries: &[(Key, Node)]) -> bool {
+    let is_known = |name: &str| matches!(name, "command" | "file" | "lasts_s");
+    !entries.is_empty() && entries.iter().all(|(key, _)| is_known(&key.name))
 }
 
 /// Checks headers. Other rules about their values are checked where they are used.
@@ -280,7 +304,8 @@ fn has_credential(text: &str) -> bool {
         let user = host.rsplit_once('@').map(|(user, _)| user);
         let named = |pair: &str| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            !value.is_empty() && (name == "key" || is_secret_key(name))
+            let is_given = !value.is_empty() && reference(value).is_none();
+            is_given && (name == "key" || is_secret_key(name))
         };
         user.is_some_and(|user| web || user.contains(':')) || query.split('&').any(named)
     };

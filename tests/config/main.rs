@@ -24,6 +24,8 @@ fn variables(name: &str) -> Option<String> {
         "CITY" => Some("Ulm".into()),
         "STEPS" => Some("7".into()),
         "EVIL" => Some("x\nbudget: { tokens: 1 }\nname: [".into()),
+        "CHAT" => Some("https://chat.example".into()),
+        "CHAT_KEY" => Some("hunter2".into()),
         "OPENAI_API_KEY" => Some("sk-hunter2".into()),
         _ => None,
     }
@@ -163,6 +165,23 @@ agent: { name: desk }
         guard("of mine").unwrap_err().kind(),
         Some(FaultKind::Secret)
     );
+}
+
+#[test]
+fn variables_in_the_addresses_of_receivers_stay_references() {
+    let file = spec(
+        "notifications: [{ url: '${CHAT}/hooks?key=${CHAT_KEY}', secret: '${S}' }]
+messengers: [{ name: chat, url: 'https://host/${CHAT_KEY}', secret: '${S}' }]
+webhooks: [{ name: w, secret: '${S}', callback: 'https://host/${CHAT_KEY}/{body.room}' }]
+agent: { name: desk }
+",
+    );
+    let json = serde_json::to_string(&file).unwrap();
+    assert!(!json.contains("hunter2"), "{json}");
+    assert_eq!(file.notifications[0].url, "${CHAT}/hooks?key=${CHAT_KEY}");
+    assert_eq!(file.messengers[0].url, "https://host/${CHAT_KEY}");
+    let callback = file.webhooks[0].callback.as_deref();
+    assert_eq!(callback, Some("https://host/${CHAT_KEY}/{body.room}"));
 }
 
 #[test]

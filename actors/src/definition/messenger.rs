@@ -31,7 +31,8 @@ use super::{
 pub struct Messenger {
     /// The name: letters, digits, `_` and `-`, unique in the team.
     pub name: String,
-    /// Where the bridge takes messages. Private addresses must be allowed by the server.
+    /// Where the bridge takes messages. Private addresses must be allowed by the server. References to environment variables
+    /// in it are looked up when it is used, and stored and shown as they are.
     pub url: String,
     /// A reference to the environment variable that holds the secret which both sides sign with, such as
     /// `${BRIDGE_SECRET}`.

@@ -23,7 +23,8 @@ use super::{DefinitionError, WebhookPiece, secret_variable, team::is_default};
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Notification {
-    /// The address, such as `https://example.org/runs`. Private addresses must be allowed by the server.
+    /// The address, such as `https://example.org/runs`. Private addresses must be allowed by the server. References to
+    /// environment variables in it, such as `${CHAT_KEY}`, are looked up when it is used, and stored and shown as they are.
     pub url: String,
     /// A reference to the environment variable that holds the secret which signs the messages, such as
     /// `${RECEIVER_SECRET}`.
@@ -151,6 +152,7 @@ pub(super) fn check_address(url: &str) -> Result<(), String> {
     let rest = rest.or_else(|| url.strip_prefix("http://"));
     match rest {
         Some(rest) if !rest.is_empty() && !rest.starts_with(['/', ':']) => Ok(()),
+        None if url.starts_with("${") => Ok(()),
         _ => Err("its address does not begin with https://HOST".to_owned()),
     }
 }

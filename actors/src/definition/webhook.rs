@@ -56,7 +56,8 @@ pub struct Webhook {
     pub wait_s: u32,
     /// Where the answer is posted, with signed values of the request, such as `{body.response_url}`. It is signed with the
     /// webhook's secret by Standard Webhooks, and posted as a [`Notification`](super::Notification) is; to Slack, as the text
-    /// of a message. The server says which hosts a request may name.
+    /// of a message. The server says which hosts a request may name. It may hold references to environment variables, such
+    /// as `${REPLY_TOKEN}`, which are looked up when it is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback: Option<String>,
 }
@@ -213,8 +214,12 @@ impl Webhook {
 /// The name of the environment variable to which a text like `${NAME}` refers.
 pub(super) fn secret_variable(reference: &str) -> Option<&str> {
     let name = reference.strip_prefix("${")?.strip_suffix('}')?;
+    is_name(name).then_some(name)
+}
+
+fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    (!name.is_empty() && name.chars().all(fits)).then_some(name)
+    !name.is_empty() && name.chars().all(fits)
 }
 
 /// Checks the webhooks of a team.
@@ -272,6 +277,7 @@ impl<'t> WebhookPiece<'t> {
         let (mut pieces, mut rest) = (Vec::new(), text);
         while let Some(at) = rest.find(['{', '}']) {
             let (before, from) = rest.split_at(at);
+            let is_variable = before.ends_with('$');
             if !before.is_empty() {
                 pieces.push(WebhookPiece::Text(before));
             }
@@ -286,6 +292,8 @@ impl<'t> WebhookPiece<'t> {
             };
             pieces.push(match name.split_once('.') {
                 None if name == "body" => WebhookPiece::Body(""),
+                // A reference to an environment variable, in an address.
+                None if is_variable && is_name(name) => WebhookPiece::Text(&from[..name.len() + 2]),
                 Some(("body", path)) if !path.is_empty() => WebhookPiece::Body(path),
                 Some(("header", header)) if !header.is_empty() => WebhookPiece::Header(header),
                 Some(("query", parameter)) if !parameter.is_empty() => WebhookPiece::Query(parameter),
@@ -327,6 +335,14 @@ mod tests {
             WebhookPiece::Text("!"),
         ];
         assert_eq!(WebhookPiece::all(text).unwrap(), parts);
+        let of_address = WebhookPiece::all("https://host/${KEY}/${body}").unwrap();
+        let parts = [
+            WebhookPiece::Text("https://host/$"),
+            WebhookPiece::Text("{KEY}"),
+            WebhookPiece::Text("/$"),
+            WebhookPiece::Body(""),
+        ];
+        assert_eq!(of_address, parts);
     }
 
     #[test]

@@ -53,6 +53,7 @@ mod settings;
 mod sse;
 mod stall;
 mod subjects;
+mod variables;
 mod waiting;
 mod webhooks;
 

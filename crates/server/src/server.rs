@@ -50,6 +50,7 @@ use crate::{
     quotas::{Quota, QuotaFor, Quotas},
     settings::{Callers, SettingError},
     subjects::Subjects,
+    variables::Variables,
     webhooks,
 };
 pub use state::Visibility;
@@ -82,6 +83,7 @@ pub struct Server {
     peers: Option<Peers>,
     services: Vec<Nested>,
     added: Option<Added>,
+    variables: Variables,
     #[cfg(feature = "deliveries")]
     deliveries: Option<Deliveries>,
 }
@@ -113,6 +115,7 @@ impl Server {
             peers: None,
             services: Vec::new(),
             added: None,
+            variables: Variables::default(),
             #[cfg(feature = "deliveries")]
             deliveries: None,
         }
@@ -262,6 +265,14 @@ impl Server {
         self
     }
 
+    /// Looks up the secrets of webhooks, notifications and messengers, and the variables in their addresses, with this, such
+    /// as to read an `.env` file. Without it they are looked up in the environment. It is called whenever one is used.
+    #[must_use]
+    pub fn variables(mut self, look_up: fn(&str) -> Option<String>) -> Self {
+        self.variables = Variables::of(look_up);
+        self
+    }
+
     /// Posts what becomes of runs to other programs: the notifications of teams, and the answers of webhooks that want them
     /// posted. Without it neither is posted. It begins when the server [serves](Self::serve) or [delivers](Self::deliver).
     #[cfg(feature = "deliveries")]
@@ -284,7 +295,10 @@ impl Server {
     #[cfg(feature = "deliveries")]
     async fn delivering(&self) {
         match &self.deliveries {
-            Some(deliveries) => deliveries.clone().run(&self.system).await,
+            Some(deliveries) => {
+                let deliveries = deliveries.clone();
+                deliveries.run(&self.system, self.variables).await;
+            }
             None => std::future::pending().await,
         }
     }
@@ -380,6 +394,7 @@ impl Server {
             quotas: Quotas::new(&self.system, &self.quotas),
             metrics: Arc::default(),
             added: self.added.clone(),
+            variables: self.variables,
             readings: api::Readings::default(),
             stopping: CancellationToken::new(),
             hosts,

@@ -306,6 +306,7 @@ impl Listening {
 fn server_of(system: &System, served: &Served) -> Result<Server, Failure> {
     let arguments = &served.arguments;
     let mut server = Server::new(system.clone())
+        .variables(crate::environment::variable)
         .team_schema(served.schema.clone())
         .page(page::FILES);
     for team in system.teams() {
@@ -458,13 +459,10 @@ fn announce(system: &System, served: &Served, at: SocketAddr) {
         }
         for webhook in team.webhooks {
             let variable = webhook.secret_variable().unwrap_or_default();
-            if std::env::var(variable)
-                .unwrap_or_default()
-                .trim()
-                .is_empty()
-            {
+            let secret = crate::environment::variable(variable);
+            if secret.is_none_or(|secret| secret.trim().is_empty()) {
                 super::note(&format!(
-                    "webhook {} refuses everything: {variable}, its secret, is not set in the server's environment",
+                    "webhook {} refuses everything: {variable}, its secret, is set neither in the server's environment nor in `.env`",
                     webhook.name
                 ));
             }

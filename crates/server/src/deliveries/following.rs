@@ -29,7 +29,7 @@ use super::{
 use crate::a2a::{News, TaskEvents};
 #[cfg(feature = "memory")]
 use crate::messengers::episodes;
-use crate::{sse::Place, webhooks::signed};
+use crate::{sse::Place, variables::Variables, webhooks::signed};
 
 /// The longest pause before a message is posted again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
@@ -42,6 +42,7 @@ const GONE: u16 = 410;
 pub(super) struct Following {
     deliveries: Deliveries,
     system: System,
+    variables: Variables,
     subscriptions: Subscriptions,
 }
 
@@ -72,12 +73,13 @@ struct Standing {
 impl Following {
     pub(super) fn new(
         deliveries: Deliveries,
-        system: System,
+        (system, variables): (System, Variables),
         subscriptions: Subscriptions,
     ) -> Self {
         Self {
             deliveries,
             system,
+            variables,
             subscriptions,
         }
     }
@@ -227,11 +229,11 @@ impl Following {
         let inner = &self.deliveries.0;
         let (poster, url, headers) = match to {
             Recipient::Chat(to) => {
-                let found = std::env::var(&to.secret).unwrap_or_default();
-                let Some(headers) = signed(found.trim(), id, now_ms() / 1_000, body) else {
+                let found = self.variables.secret(&to.secret);
+                let Some(headers) = signed(&found, id, now_ms() / 1_000, body) else {
                     return Attempt::Failed(format!("the variable {} holds no secret", to.secret));
                 };
-                (&inner.own, &to.url, headers)
+                (&inner.own, self.variables.reveal(&to.url), headers)
             }
             Recipient::Signed {
                 url,
@@ -239,21 +241,31 @@ impl Following {
                 is_asked,
                 ..
             } => {
-                let found = std::env::var(secret).unwrap_or_default();
-                let Some(headers) = signed(found.trim(), id, now_ms() / 1_000, body) else {
+                let found = self.variables.secret(secret);
+                let Some(headers) = signed(&found, id, now_ms() / 1_000, body) else {
                     return Attempt::Failed(format!("the variable {secret} holds no secret"));
                 };
                 let poster = if *is_asked { &inner.asked } else { &inner.own };
-                (poster, url, headers)
+                (poster, self.variables.reveal(url), headers)
             }
             #[cfg(feature = "a2a")]
-            Recipient::Task(to) => (&inner.asked, &to.config.url, headers_of(&to.config, id)),
+            Recipient::Task(to) => {
+                let url = Ok(to.config.url.clone());
+                (&inner.asked, url, headers_of(&to.config, id))
+            }
         };
-        match poster.post(url, &headers, body.to_owned()).await {
+        let url = match url {
+            Ok(url) => url,
+            Err(name) => {
+                return Attempt::Failed(format!("the variable {name} of the address is not set"));
+            }
+        };
+        match poster.post(&url, &headers, body.to_owned()).await {
             Ok(200..=299) => Attempt::Arrived,
             Ok(GONE) => Attempt::Refused,
             Ok(status) => Attempt::Failed(format!("the receiver answers {status}")),
-            Err(error) => Attempt::Failed(error.to_string()),
+            // What fails may repeat the address, which may hold a key.
+            Err(error) => Attempt::Failed(error.to_string().replace(&url, "the receiver")),
         }
     }
 

@@ -33,6 +33,7 @@ use subscription::{Recipient, Subscription, Subscriptions};
 
 #[cfg(feature = "a2a")]
 use crate::sse::Place;
+use crate::variables::Variables;
 
 /// How many messages are posted at once.
 const AT_ONCE: usize = 32;
@@ -235,8 +236,8 @@ impl Deliveries {
     }
 
     /// Delivers until it is dropped.
-    pub(crate) async fn run(self, system: &System) {
-        let watching = watching::Watching::new(self, system.as_operator());
+    pub(crate) async fn run(self, system: &System, variables: Variables) {
+        let watching = watching::Watching::new(self, system.as_operator(), variables);
         watching.go_on().await;
     }
 }

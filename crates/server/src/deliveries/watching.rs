@@ -21,6 +21,7 @@ use super::{
     following::Following,
     subscription::{Recipient, Subscription, Subscriptions},
 };
+use crate::variables::Variables;
 
 /// How often new runs are looked for.
 const LOOK: Duration = Duration::from_millis(500);
@@ -40,6 +41,7 @@ const KNOWN: usize = 100_000;
 pub(super) struct Watching {
     deliveries: Deliveries,
     system: System,
+    variables: Variables,
     subscriptions: Subscriptions,
     tasks: JoinSet<()>,
     followed: HashMap<String, Id>,
@@ -47,11 +49,12 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    pub(super) fn new(deliveries: Deliveries, system: System) -> Self {
+    pub(super) fn new(deliveries: Deliveries, system: System, variables: Variables) -> Self {
         Self {
             deliveries,
             subscriptions: Subscriptions::of(&system),
             system,
+            variables,
             tasks: JoinSet::new(),
             followed: HashMap::new(),
             known: BTreeSet::new(),
@@ -151,7 +154,7 @@ impl Watching {
             }
             let following = Following::new(
                 self.deliveries.clone(),
-                self.system.clone(),
+                (self.system.clone(), self.variables),
                 self.subscriptions.clone(),
             );
             let task = self.tasks.spawn({

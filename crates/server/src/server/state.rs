@@ -28,6 +28,7 @@ use crate::{
     problem::Problem,
     quotas::Quotas,
     subjects::Subjects,
+    variables::Variables,
 };
 
 /// The callers that may learn of a team.
@@ -70,6 +71,7 @@ pub(crate) struct State {
     pub(crate) quotas: Quotas,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) added: Option<Added>,
+    pub(crate) variables: Variables,
     /// Readings of trees, page by page.
     pub(crate) readings: api::Readings,
     pub(crate) stopping: CancellationToken,

@@ -85,7 +85,7 @@ async fn receive(
         })),
     };
     let callback = match webhook.callback.as_deref() {
-        Some(text) => Some(request.fill("callback", text)?),
+        Some(text) => Some(request.fill_address("callback", text)?),
         None => None,
     };
     if let Some(address) = &callback {
@@ -139,7 +139,10 @@ fn values(headers: &HeaderMap, body: &[u8]) -> Result<Value, Problem> {
 #[cfg(feature = "deliveries")]
 fn check_callback(state: &Shared, address: &str) -> Result<(), Problem> {
     let deliveries = state.deliveries()?;
-    let checked = deliveries.check(address);
+    let revealed = state.variables.reveal(address).map_err(|name| {
+        Problem::internal(&format!("the variable {name} of the callback is not set"))
+    })?;
+    let checked = deliveries.check(&revealed);
     checked.map_err(|error| Problem::invalid(error.to_string()))
 }
 
@@ -171,8 +174,7 @@ pub(crate) async fn verified(
     posted: Posted,
     state: &Shared,
 ) -> Result<(String, bytes::Bytes), Problem> {
-    let secret = std::env::var(variable).unwrap_or_default();
-    let secret = secret.trim();
+    let secret = state.variables.secret(variable);
     if secret.is_empty() {
         tracing::warn!(%name, %variable, "the secret is not set: requests are refused");
         let detail = "this is not set up: its secret is missing on the server";
@@ -186,7 +188,7 @@ pub(crate) async fn verified(
     let now = now.unwrap_or_default().as_secs();
     let unauthorized =
         |refused: Refused| Problem::new(StatusCode::UNAUTHORIZED, "signature", refused.to_string());
-    let claim = Claim::read(form, secret, posted.headers(), now).map_err(unauthorized)?;
+    let claim = Claim::read(form, &secret, posted.headers(), now).map_err(unauthorized)?;
     let (body, _room) = body::unverified(posted, state).await?;
     let id = claim.verify(&body).map_err(unauthorized)?;
     Ok((id, body))
@@ -210,15 +212,29 @@ struct Request<'r> {
 
 impl Request<'_> {
     fn fill(&self, what: &str, text: &str) -> Result<String, Problem> {
+        self.fill_with(what, text, |value| value)
+    }
+
+    /// An address whose variables stay. What looks like one in a value of the request is none.
+    fn fill_address(&self, what: &str, text: &str) -> Result<String, Problem> {
+        self.fill_with(what, text, |value| value.replace('$', "$$"))
+    }
+
+    fn fill_with(
+        &self,
+        what: &str,
+        text: &str,
+        written: impl Fn(String) -> String,
+    ) -> Result<String, Problem> {
         // The text was checked when the team was read.
         let pieces = WebhookPiece::all(text).map_err(|reason| Problem::internal(&reason))?;
         let mut filled = String::new();
         for piece in pieces {
             let (value, name) = match piece {
                 WebhookPiece::Text(text) => (Some(text.to_owned()), text),
-                WebhookPiece::Body(path) => (self.in_body(path), path),
-                WebhookPiece::Header(name) => (self.in_headers(name), name),
-                WebhookPiece::Query(name) => (self.in_query(name), name),
+                WebhookPiece::Body(path) => (self.in_body(path).map(&written), path),
+                WebhookPiece::Header(name) => (self.in_headers(name).map(&written), name),
+                WebhookPiece::Query(name) => (self.in_query(name).map(&written), name),
             };
             let value = value.ok_or_else(|| {
                 Problem::invalid(format!(

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use ghostlight_actors::{
     actor::{System, SystemOptions},
     contract::RunFilter,
-    definition::{Notification, RunNews},
+    definition::{Notification, RunNews, Webhook, WebhookSignature},
     run::{Agent, Team},
     session::Turn,
     testing::InMemoryStore,
@@ -359,4 +359,67 @@ async fn a_private_address_gets_nothing_unless_it_is_allowed() {
         Deliveries::new(settings)
     };
     assert!(wrong.unwrap_err().to_string().contains("everywhere"));
+}
+
+/// Where the receiver is, and the key that stands in its address.
+static RECEIVER: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+
+fn of_a_file(name: &str) -> Option<String> {
+    match name {
+        "RECEIVER" => RECEIVER.get().cloned(),
+        "RECEIVER_KEY" => Some("hunter2".to_owned()),
+        "OF_A_FILE" => Some(SIGNED_WITH.to_owned()),
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn variables_of_addresses_and_secrets_are_looked_up_when_they_are_used() {
+    let receiver = Receiver::open(&[]).await;
+    RECEIVER.set(receiver.url("")).unwrap();
+    let url = "${RECEIVER}/hear/${RECEIVER_KEY}";
+    let notification = Notification::new(url, "${OF_A_FILE}").events([RunNews::Completed]);
+    notification.check().unwrap();
+    let mut back = Webhook::new("back", "${OF_A_FILE}")
+        .signature(WebhookSignature::Ghostlight)
+        .say("{body.text}");
+    back.callback = Some("${RECEIVER}/back/${RECEIVER_KEY}/{body.room}".to_owned());
+    let desk = Agent::from_fn("desk", obey).into_team().unwrap();
+    let desk = desk.notification(notification).webhook(back);
+    let system = System::builder(InMemoryStore::new()).team(desk);
+    let system = system.start().await.unwrap();
+    let seen = system.clone();
+    let server = Server::new(system)
+        .deliveries(deliveries(&["127.0.0.1"]))
+        .variables(of_a_file);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = listener.local_addr().unwrap();
+    let task = tokio::spawn(async move {
+        let served = server.serve(listener, std::future::pending::<()>());
+        served.await.unwrap();
+    });
+    let client = Client { to, key: None };
+    let desk = Telling { client, task };
+    // A reference in a value of the request is a text like any other.
+    let body = r#"{"text":"note well","room":"${RECEIVER_KEY}$$1"}"#;
+    let headers = of_ghostlight(now_s(), body);
+    let said = desk
+        .client
+        .request("POST", "/hooks/desk/back", &headers, Some(body));
+    said.await.is(202);
+    let told = receiver.until_taken(2).await;
+    let mut paths: Vec<&str> = told.iter().map(|got| got.path.as_str()).collect();
+    paths.sort_unstable();
+    assert_eq!(
+        paths,
+        ["/back/hunter2/$%7BRECEIVER_KEY%7D$$1", "/hear/hunter2"]
+    );
+    for got in &told {
+        got.is_signed_with(SIGNED_WITH);
+    }
+    let team = serde_json::to_string(&seen.teams()).unwrap();
+    assert!(
+        !team.contains("hunter2") && team.contains("RECEIVER_KEY"),
+        "{team}"
+    );
 }

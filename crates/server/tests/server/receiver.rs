@@ -7,7 +7,7 @@ use ghostlight_server::axum::{
     Router,
     body::Bytes,
     extract::State,
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, StatusCode, Uri},
 };
 use parking_lot::Mutex;
 use ring::hmac;
@@ -19,6 +19,7 @@ use crate::client::PATIENCE;
 /// A message that was posted.
 #[derive(Clone, Debug)]
 pub(crate) struct Got {
+    pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
     /// What it was answered with.
@@ -131,9 +132,15 @@ impl Drop for Receiver {
     }
 }
 
-async fn get(State(inner): State<Arc<Inner>>, headers: HeaderMap, body: Bytes) -> StatusCode {
+async fn get(
+    State(inner): State<Arc<Inner>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> StatusCode {
     let status = inner.answers.lock().pop_front().unwrap_or(200);
     inner.got.lock().push(Got {
+        path: uri.path().to_owned(),
         headers,
         body: String::from_utf8(body.to_vec()).unwrap(),
         status,
