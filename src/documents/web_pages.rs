@@ -153,7 +153,8 @@ impl Source for WebPages {
 fn read_as(content_type: &str, address: &str) -> String {
     let kind = content_type.split(';').next().unwrap_or_default().trim();
     let ending = match kind {
-        "text/html" | "application/xhtml+xml" => "html",
+        "text/html" => "html",
+        "application/xhtml+xml" => "xhtml",
         "application/pdf" => "pdf",
         "text/markdown" => "md",
         "text/csv" => "csv",

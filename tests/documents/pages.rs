@@ -375,3 +375,17 @@ async fn tools_and_a_policy_with_lists_of_their_own_share_an_index() {
     let left: BTreeSet<String> = found(&index, "brought").await.into_iter().collect();
     assert_eq!(left, BTreeSet::from([site.at("/a"), site.at("/c")]));
 }
+
+#[tokio::test]
+async fn a_page_is_read_in_the_encoding_that_its_server_says() {
+    let site = Site::new();
+    let headers = "content-type: text/html; charset=iso-2022-jp\r\n";
+    let page = "<meta charset=utf-8><p>\u{1b}$B$3$s$K$A$O\u{1b}(B</p>";
+    site.put("/greeting", 200, headers, page);
+    let folder = Folder::new("encoded");
+    let index = Index::open(folder.path().join("index"), None);
+    let index = index.await.unwrap();
+    sync(&index, &settings(&site, &["/greeting"])).await;
+    let found = index.search(&Query::new("こんにちは")).await.unwrap();
+    assert_eq!(&*found[0].text, "こんにちは");
+}

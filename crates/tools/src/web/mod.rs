@@ -6,6 +6,7 @@
 
 mod address;
 mod client;
+mod encoding;
 mod html;
 mod poster;
 mod reading;
@@ -430,16 +431,11 @@ fn text_of_page(page: &Page, raw: bool) -> String {
         let size = page.body.len();
         return format!("({kind}: {size} bytes that are no text)");
     }
-    let is_latin = ["iso-8859-1", "windows-1252", "latin1"]
-        .iter()
-        .any(|name| page.content_type.contains(name));
-    let text = match is_latin {
-        true => page.body.iter().map(|byte| char::from(*byte)).collect(),
-        false => String::from_utf8_lossy(&page.body).into_owned(),
-    };
-    let mut text = match kind == "text/html" && !raw {
-        true => html::markdown(&text),
-        false => text,
+    let text = encoding::decoded(&page.body, &page.content_type);
+    let is_xhtml = kind == "application/xhtml+xml";
+    let mut text = match (kind == "text/html" || is_xhtml) && !raw {
+        true => html::markdown(&text, is_xhtml),
+        false => text.into_owned(),
     };
     if page.cut {
         text.push_str("\n\n(The answer is longer than is read.)");

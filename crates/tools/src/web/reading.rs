@@ -10,7 +10,8 @@ use reqwest::{
 };
 
 use super::{
-    Client, Resolver, Shared, SystemResolver, WebError, WebSpec, address, check_schemes, get,
+    Client, Resolver, Shared, SystemResolver, WebError, WebSpec, address, check_schemes, encoding,
+    get,
 };
 
 /// The most bytes of a validator that is kept.
@@ -27,7 +28,8 @@ pub struct PageReader(Arc<Shared>);
 pub enum ReadPage {
     /// The page.
     Page {
-        /// Its bytes, decompressed.
+        /// Its bytes, decompressed. A text that is in another encoding than UTF-8, as the server says, is in UTF-8 here,
+        /// behind a byte order mark.
         bytes: Vec<u8>,
         /// Its type, such as `text/html; charset=utf-8`; empty if the server gives none.
         content_type: String,
@@ -101,7 +103,7 @@ impl PageReader {
                 self.0.settings.max_bytes
             ))),
             status if status.is_success() => Ok(ReadPage::Page {
-                bytes: page.body,
+                bytes: in_utf8(page.body, &page.content_type),
                 content_type: page.content_type,
                 validator: page
                     .validator
@@ -113,6 +115,19 @@ impl PageReader {
             status if status.is_server_error() => Err(unavailable(status)),
             status => Err(PageError::Refused(format!("the server answers {status}"))),
         }
+    }
+}
+
+/// A text that the server says to be in another encoding, in UTF-8 with a byte order mark, which counts more than what the
+/// text declares itself.
+fn in_utf8(bytes: Vec<u8>, content_type: &str) -> Vec<u8> {
+    let is_text = content_type.starts_with("text/") || content_type.contains("xml");
+    match encoding::said_by(content_type) {
+        Some(said) if is_text && said != encoding_rs::UTF_8 => {
+            let text = encoding::decoded(&bytes, content_type);
+            ["\u{feff}", &text].concat().into_bytes()
+        }
+        _ => bytes,
     }
 }
 
