@@ -190,6 +190,7 @@ impl Timeline {
                 Tone::Plain,
                 format!("was answered: {}", self.short(&in_words(answer))),
             ),
+            Event::Heard { text, .. } => one(Tone::Plain, format!("hears: {}", self.short(text))),
             other => self.tell_of_the_run(other),
         }
     }

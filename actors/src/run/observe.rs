@@ -8,7 +8,7 @@ use super::{ChildResult, operations, read_end, read_result, steps::Steps};
 use crate::{
     contract::{RunRow, StoreError, TreeLine},
     vocabulary::{
-        AgentError, Begun, CallReport, Entry, Event, EventRecord, Family, ModelResponse,
+        AgentError, Begun, CallReport, Entry, Event, EventRecord, Family, Message, ModelResponse,
         OperationId, Part, RunEnd, RunId, RunResult, Spent, TELLS_OF_CALLS,
     },
 };
@@ -48,7 +48,7 @@ impl Observer {
     }
 
     /// The events of an entry, in their order: of most one, of some none, and where a step begins or
-    /// ends, or a run cuts off calls, several.
+    /// ends, people said something, or a run cuts off calls, several.
     ///
     /// # Errors
     /// When the entry does not read.
@@ -83,7 +83,8 @@ impl Observer {
             _ => None,
         };
         let ends = matches!(event, Event::RunEnded { .. });
-        let events = run.steps.around(event, digest);
+        let mut events = run.steps.around(event, digest);
+        events.extend(heard_with(&entry));
         if ends {
             run.steps = Steps::default();
         }
@@ -143,6 +144,7 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
                 None => completed(operation, kind, name, result, call.as_deref()),
             }
         }
+        Entry::Heard { op, message, .. } => heard(*op, message),
         Entry::Changed { op, changed } => Event::Changed {
             operation: *op,
             changed: (**changed).clone(),
@@ -186,7 +188,6 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
         Entry::RunEnded(end) => ended(end),
         Entry::UndoRegistered { .. }
         | Entry::VersionChosen { .. }
-        | Entry::Heard { .. }
         | Entry::TurnHeard { .. }
         | Entry::Granted { .. }
         | Entry::Settled { .. }
@@ -279,6 +280,31 @@ fn model_called(operation: OperationId, name: &str, response: ModelResponse) -> 
         attempts: response.attempts,
         latency_ms: response.latency_ms,
     }
+}
+
+fn heard(operation: OperationId, message: &Message) -> Event {
+    Event::Heard {
+        operation,
+        text: message.content(),
+    }
+}
+
+/// What was heard with the answer of a model.
+fn heard_with(entry: &Entry) -> Vec<Event> {
+    let Entry::Completed {
+        op, kind, result, ..
+    } = entry
+    else {
+        return Vec::new();
+    };
+    // Most answers come alone.
+    if Family::of(kind) != Family::Model || !result.get().contains("\"steering\":[{") {
+        return Vec::new();
+    }
+    let response = read_result::<ModelResponse>(result);
+    let said = response.map(|response| response.steering);
+    let said = said.unwrap_or_default();
+    said.iter().map(|message| heard(*op, message)).collect()
 }
 
 fn ended(end: &RunEnd) -> Event {

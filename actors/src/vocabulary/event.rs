@@ -211,6 +211,13 @@ pub enum Event {
         /// The answer.
         answer: Value,
     },
+    /// What a person said to the run while it was under way became a part of the agent's conversation.
+    Heard {
+        /// The model call with whose answer it came, or the operation before which it was heard.
+        operation: OperationId,
+        /// What was said.
+        text: String,
+    },
     /// A value of shared state was written or deleted, or an artifact has a new version.
     Changed {
         /// The operation.
@@ -512,6 +519,7 @@ mod wire {
         } = "delegation_ended",
         QuestionAsked { operation: OperationId, question: Question } = "question_asked",
         QuestionAnswered { operation: OperationId, answer: Value } = "question_answered",
+        Heard { operation: OperationId, text: String } = "heard",
         Changed { operation: OperationId, changed: Changed } = "changed",
         OperationCompleted {
             operation: OperationId, kind: String, name: String,

@@ -83,6 +83,7 @@ impl fmt::Display for Event {
             Self::QuestionAnswered { operation, answer } => {
                 write!(f, "is answered ({operation}): {}", value(answer))
             }
+            Self::Heard { text, .. } => write!(f, "hears {}", quoted(text)),
             Self::Custom { name, data } => write!(f, "{}: {}", told(name), value(data)),
             Self::Preview(preview) => preview.fmt(f),
             other => fmt_upkeep(other, f),

@@ -408,6 +408,24 @@ async fn what_was_heard_before_a_request_is_in_it_again_in_the_next_life() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_a_run_hears_is_an_event_once() {
+    for hearing in [AtOnce, WithAnswers] {
+        let stage = Stage::new();
+        let system = stage.start_with(worker(hearing), model()).await;
+        let run = system.session("worker", "s").send("one").await.unwrap();
+        pause(100).await;
+        run.steer("two").await.unwrap();
+        assert_eq!(text(&run).await, "ok");
+        let records = run.events().so_far().await.unwrap();
+        let heard = records.iter().filter_map(|record| match &record.event {
+            Event::Heard { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        assert_eq!(heard.collect::<Vec<_>>(), ["two"], "{hearing:?}");
+    }
+}
+
 /// Asks a model of its own before each answer.
 struct Judge;
 

@@ -211,6 +211,8 @@ export class Recorded {
       }
       case "custom":
         return this.#mark(record, data.name, typeof data.data === "string" ? data.data : JSON.stringify(data.data));
+      case "heard":
+        return this.#mark(record, "heard", data.text);
       case "drifted":
         return this.#mark(record, "drifted", "the code asks its model otherwise than recorded", "warned");
       case "resumed":

@@ -226,7 +226,7 @@ export function run(place, context, id) {
   };
 
   choose(view);
-  const TELLING = new Set(["run_started", "question_asked", "question_answered", "run_ended", "parked", "cancelling", "restarted", "resumed"]);
+  const TELLING = new Set(["run_started", "question_asked", "question_answered", "heard", "run_ended", "parked", "cancelling", "restarted", "resumed"]);
   look_again().then(() => follow(id, signal, {
     events(lot) {
       recorded.add(lot);

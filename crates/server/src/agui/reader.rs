@@ -307,6 +307,7 @@ impl Reader {
             | Recorded::Restarted { .. }
             | Recorded::Resumed { .. }
             | Recorded::Drifted { .. }
+            | Recorded::Heard { .. }
             | Recorded::MessageQuarantined { .. } => {
                 let name = record.event.name();
                 let data = serde_json::to_value(&record.event).unwrap_or_default();
