@@ -108,8 +108,8 @@
 //!
 //! - What an operation returned is on disk before anything outside rests on it.
 //! - A tool says what repeating it would do: [`Effect::Read`](vocabulary::Effect::Read), `Idempotent`
-//!   (it is handed a key) or `Once`, the default. A `once` call is never repeated; where its end was
-//!   never heard of, its result says that the outcome is unknown.
+//!   (it is handed a key) or `Once`, the default. A `once` call is never repeated; where its outcome
+//!   is unknown, its result says so.
 //! - Every tool call has exactly one result, also after a cancellation or a crash, so a conversation
 //!   stays valid.
 //! - A turn that is sent twice under one id is one run. A question is answered once.

@@ -21,7 +21,7 @@ pub(crate) async fn counts(settings: Value, cx: RunContext) -> Result<Outcome, A
                 .open(file)?;
             file.write_all(line.as_bytes())
         };
-        // A step whose end was never heard of is in doubt, and is not done again.
+        // A step whose outcome is unknown is in doubt, and is not done again.
         let _ = cx
             .step(format!("write {number}"), Effect::Once, write)
             .await;

@@ -205,7 +205,7 @@ impl ToolCaller {
             Reconciled::Happened(output) => finish(invocation, tool, Ok(output)),
             Reconciled::DidNotHappen => ToolEnd::DidNotHappen,
             Reconciled::Unknown => {
-                ToolEnd::InDoubt("its start is recorded, its end was never heard of".to_owned())
+                ToolEnd::InDoubt("its start is recorded, and its outcome is unknown".to_owned())
             }
         }
     }

@@ -62,7 +62,7 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// is joined, not repeated.
     fn tool(&self, call: ToolInvocation) -> BoxFuture<'static, Called<ToolEnd>>;
 
-    /// Asks the tool whether a call whose end was never heard of happened.
+    /// Asks the tool whether a call whose outcome is unknown happened.
     fn reconcile(&self, call: ToolInvocation) -> BoxFuture<'static, Called<ToolEnd>>;
 
     /// Ends a call whose result is not wanted any more, once its own future is dropped. A `once`

@@ -52,7 +52,7 @@ where
         }
         if once && matches!(cx.started, Some(Begun::Effect)) {
             let message = format!(
-                "the step {name:?} was started and its end was never heard of; it is not repeated"
+                "the step {name:?} was started, and its outcome is unknown; it is not repeated"
             );
             return Begin::act(Gate::Open, async move {
                 cx.durable.settled().await;

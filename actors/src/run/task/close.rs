@@ -26,7 +26,7 @@ use crate::{
 pub(in crate::run) const UNDO_LEG: u32 = u32::MAX;
 
 /// The reason for doubt about the end of a call whose process died.
-const NEVER_HEARD_OF: &str = "its start is recorded, its end was never heard of";
+const OUTCOME_UNKNOWN: &str = "its start is recorded, and its outcome is unknown";
 
 impl Carrier {
     /// Closes a run that is being cancelled: every open call gets its end, children end first,
@@ -231,7 +231,7 @@ impl Carrier {
 /// The doubtful end of a call that an earlier incarnation began.
 fn in_doubt_before(leg: &Leg, op: OperationId) -> Option<ToolEnd> {
     let in_doubt = matches!(leg.begun(op), Some(Begun::Effect));
-    in_doubt.then(|| ToolEnd::InDoubt(NEVER_HEARD_OF.to_owned()))
+    in_doubt.then(|| ToolEnd::InDoubt(OUTCOME_UNKNOWN.to_owned()))
 }
 
 fn interrupted(reason: &str) -> OperationError {
