@@ -34,6 +34,11 @@ pub struct MemorySpec {
     pub max_tokens: u64,
     /// How many items one scope keeps; past it the worst that is not pinned is forgotten.
     pub capacity: u32,
+    /// How many working memories one scope keeps, among them; past it the one that scores lowest beside a new one is
+    /// forgotten.
+    pub working_capacity: u32,
+    /// In how many hours a working memory fades to a third.
+    pub working_decay_h: f64,
     /// Whether what its runs did is kept as a task memory when they end.
     pub learn: bool,
     /// Whether what its runs did is kept as an episode, which a person's reaction confirms or refutes.
@@ -88,6 +93,8 @@ impl Default for MemorySpec {
             recall: 3,
             max_tokens: 1_000,
             capacity: 1_000,
+            working_capacity: 50,
+            working_decay_h: 24.0,
             learn: false,
             episodes: false,
             learn_threshold: 0.5,
@@ -111,6 +118,15 @@ impl MemorySpec {
         }
         if self.capacity == 0 {
             return Err("capacity: it must keep at least 1 item".to_owned());
+        }
+        if self.working_capacity == 0 {
+            return Err("working_capacity: it must keep at least 1 item".to_owned());
+        }
+        // Ten years, so that it is a time that a program can count.
+        if !(self.working_decay_h > 0.0 && self.working_decay_h <= 87_600.0) {
+            return Err(
+                "working_decay_h: it is a number of hours from above 0 to 87600".to_owned(),
+            );
         }
         if !(0.0..=1.0).contains(&self.learn_threshold) {
             return Err("learn_threshold: it is a score from 0 to 1".to_owned());

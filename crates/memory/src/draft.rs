@@ -13,7 +13,7 @@ use ghostlight_actors::{
 use serde_json::{Value, value::to_raw_value};
 
 use crate::{
-    Detail, MemoryItem, MemoryKind, Provenance,
+    Detail, DuplicateCheck, MemoryItem, MemoryKind, Provenance,
     items::Name,
     view::{Head, Kept, Keys, Row, View, item_row, text_of, use_row, vector_row},
 };
@@ -42,6 +42,7 @@ pub(crate) struct Draft {
     /// The rows of the ids that it made.
     fresh: BTreeSet<String>,
     marks: BTreeMap<String, u64>,
+    same: Option<Arc<dyn DuplicateCheck>>,
 }
 
 impl Draft {
@@ -59,6 +60,7 @@ impl Draft {
             seed: String::new(),
             made: 0,
             fresh: BTreeSet::new(),
+            same: None,
         }
     }
 
@@ -73,6 +75,16 @@ impl Draft {
     pub(crate) fn outside(mut self, seed: impl Into<String>) -> Self {
         self.seed = seed.into();
         self
+    }
+
+    /// Lets this check say which items are the same.
+    pub(crate) fn compared_by(mut self, same: Option<Arc<dyn DuplicateCheck>>) -> Self {
+        self.same = same;
+        self
+    }
+
+    pub(crate) fn same(&self) -> Option<&dyn DuplicateCheck> {
+        self.same.as_deref()
     }
 
     pub(crate) fn view(&self) -> &View {
@@ -119,6 +131,8 @@ impl Draft {
             detail: None,
             accessed_at: None,
             accesses: 0,
+            disabled: false,
+            boost: 1.0,
         }
     }
 

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Detail, MemoryItem, MemoryKind, MemoryOperation, MemoryPatch, NewMemory, ScopedMemory,
     draft::Draft,
-    item::{MAX_CONTENT, MAX_TAG, clean, clean_line, clean_tags, earlier, share},
+    item::{MAX_CONTENT, MAX_TAG, boosted, clean, clean_line, clean_tags, earlier, share},
     items::Name,
     memory::later,
-    scoring::{self, jaccard},
+    scoring,
     view::{Kept, View},
 };
 
@@ -196,7 +196,7 @@ pub(crate) fn add(
     let kept = Kept::new(item);
     let found = match &about {
         Some(about) => about_the_same(draft.view(), new.kind, about),
-        None => saying_the_same(draft.view(), &kept, vector),
+        None => saying_the_same(draft, &kept, vector),
     };
     let Some(before) = found else {
         let item = kept.item.clone();
@@ -215,32 +215,15 @@ fn about_the_same(view: &View, kind: MemoryKind, about: &str) -> Option<MemoryIt
 }
 
 /// The item that says the same, if there is one. Events never count as the same.
-fn saying_the_same(view: &View, new: &Kept, vector: Option<&[f32]>) -> Option<MemoryItem> {
-    if matches!(
+fn saying_the_same(draft: &Draft, new: &Kept, vector: Option<&[f32]>) -> Option<MemoryItem> {
+    let is_event = matches!(
         new.item.kind,
         MemoryKind::Episodic | MemoryKind::Conversation
-    ) {
-        return None;
+    );
+    match is_event {
+        true => None,
+        false => draft.view().saying_the_same(new, vector, draft.same()),
     }
-    let likeness = |kept: &Kept| {
-        let words = jaccard(&kept.terms, &new.terms);
-        let meaning = vector
-            .zip(kept.vector.as_ref())
-            .map(|(a, b)| scoring::cosine(a, b));
-        let same_text = kept.item.content == new.item.content;
-        (same_text || words >= SAME || meaning.is_some_and(|cosine| cosine >= SAME_COSINE))
-            .then(|| meaning.unwrap_or(0.0).max(words))
-    };
-    let alike = view
-        .alike(new, vector)
-        .filter(|kept| kept.item.detail.is_none())
-        .filter_map(|kept| Some((likeness(kept)?, kept)));
-    let best = alike.max_by(|(a, one), (b, other)| {
-        let first =
-            (other.item.created_at, &other.item.id).cmp(&(one.item.created_at, &one.item.id));
-        a.total_cmp(b).then(first)
-    });
-    best.map(|(_, kept)| kept.item.clone())
 }
 
 /// An item merged with a new one.
@@ -292,6 +275,10 @@ pub(crate) fn patch(
         item.importance = share(importance, item.importance);
     }
     item.pinned = patch.pinned.unwrap_or(item.pinned);
+    item.disabled = patch.disabled.unwrap_or(item.disabled);
+    if let Some(boost) = patch.boost {
+        item.boost = boosted(boost);
+    }
     Ok(item)
 }
 

@@ -130,6 +130,21 @@ pub struct MemoryItem {
     /// How many times it was found or read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub accesses: u64,
+    /// Whether a person has switched it off: then it is kept and listed, and no search finds it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
+    /// The factor by which a person has raised or lowered its score, from 0.1 to 10; 1 for most.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub boost: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks so
+fn is_one(number: &f64) -> bool {
+    (*number - 1.0).abs() < f64::EPSILON
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -290,6 +305,10 @@ pub struct MemoryPatch {
     pub importance: Option<f64>,
     /// Whether it is exempt from automatic forgetting.
     pub pinned: Option<bool>,
+    /// Whether no search finds it.
+    pub disabled: Option<bool>,
+    /// The factor of its score, from 0.1 to 10.
+    pub boost: Option<f64>,
 }
 
 impl MemoryPatch {
@@ -317,6 +336,14 @@ pub(crate) fn share(number: f64, otherwise: f64) -> f64 {
     match number.is_finite() {
         true => number.clamp(0.0, 1.0),
         false => otherwise,
+    }
+}
+
+/// A factor of a score within its bounds.
+pub(crate) fn boosted(factor: f64) -> f64 {
+    match factor.is_finite() {
+        true => factor.clamp(0.1, 10.0),
+        false => 1.0,
     }
 }
 
@@ -366,6 +393,7 @@ impl MemoryItem {
         self.content = clean(&self.content, MAX_CONTENT);
         self.tags = clean_tags(&self.tags);
         self.importance = share(self.importance, 0.5);
+        self.boost = boosted(self.boost);
         // A model sees the detail as it sees the content.
         if let Some(detail) = &mut self.detail {
             let wrong = |error: serde_json::Error| format!("its detail: {error}");

@@ -288,7 +288,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        LearningCategory, NewMemory, TaskRecord, Triple,
+        LearningCategory, NewMemory, TaskRecord, Triple, WriteDecision,
         draft::{Bounds, Draft},
         editing, episode, graph, learning,
         scoring::{self, jaccard},
@@ -311,6 +311,10 @@ mod tests {
         Draft::new(view.clone(), Keys::new("memory"), Timestamp(now), bounds)
     }
 
+    fn kept() -> WriteDecision {
+        WriteDecision::store(0.5, "a test")
+    }
+
     fn run() -> RunId {
         RunId::from_random(7)
     }
@@ -330,7 +334,7 @@ mod tests {
                 editing::add(&mut draft, &new, None).unwrap();
                 let record = TaskRecord::new("looked and counted", "there are some of them", true);
                 let task = format!("count the lamps of room{number}");
-                task::keep(&mut draft, &task, &record, 0.1, None);
+                task::keep(&mut draft, &task, record, kept(), None);
                 let room = format!("room{number}");
                 graph::relate(&mut draft, &Triple::new(room, "is in", "the house"));
             }
@@ -366,7 +370,7 @@ mod tests {
         let task = |draft: &mut Draft| {
             let record = TaskRecord::new("looked and counted", "there are some of them", true);
             assert!(
-                task::keep(draft, "count the chairs", &record, 0.1, None)
+                task::keep(draft, "count the chairs", record, kept(), None)
                     .item
                     .is_some()
             );

@@ -14,6 +14,7 @@
 
 mod actor;
 mod conversations;
+mod deciding;
 mod draft;
 mod editing;
 mod episode;
@@ -31,10 +32,12 @@ mod task;
 mod terms;
 mod tool;
 mod trajectory;
+mod vectors;
 mod view;
 mod wisdom;
 
 pub use conversations::SearchConversations;
+pub use deciding::{Alike, DuplicateCheck, NEAREST, Threshold, WriteDecision, WritePolicy};
 pub use editing::{Added, Forget, Forgetting, MemoryStats, SAME, SAME_COSINE};
 pub use episode::{Episode, EpisodeStatus, REACTION_TIME, Reacted, Reaction, Sent, judged};
 pub use graph::{Found, Triple};

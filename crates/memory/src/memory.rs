@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::Companion,
-    contract::{Embedder, EmbedderHandle, EmbeddingPurpose, EmbeddingSpace},
+    contract::{Embedder, EmbedderHandle, EmbeddingPurpose},
     definition::MemorySpec,
     run::{
         Attempt, Begin, Changes, Gate, Operation, OperationContext, Performing, RunContext, Write,
@@ -16,14 +16,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
-    MemoryHit, MemoryQuery,
+    DuplicateCheck, MemoryHit, MemoryQuery, WritePolicy,
     actor::{MemoryActor, MemoryMessage, Search},
     draft::{Bounds, Draft},
+    vectors::missing_vectors,
     view::{Head, Keys, View, text_of},
 };
-
-/// How many items without a vector get one in each search.
-pub(crate) const BACKFILL: usize = 32;
 
 /// Whose memory it is. A run reaches only those of its own session, user, tenant and team.
 #[derive(
@@ -135,6 +133,8 @@ struct Inner {
     name: String,
     bounds: Bounds,
     embedder: Option<EmbedderHandle>,
+    writes: Option<Arc<dyn WritePolicy>>,
+    same: Option<Arc<dyn DuplicateCheck>>,
 }
 
 impl Memory {
@@ -154,12 +154,17 @@ impl Memory {
                 decay_hours: 24.0,
             },
             embedder: None,
+            writes: None,
+            same: None,
         }))
     }
 
     /// The memory that a definition describes.
     pub fn of(spec: &MemorySpec) -> Self {
-        Self::new(spec.name.as_str()).capacity(spec.capacity as usize)
+        Self::new(spec.name.as_str())
+            .capacity(spec.capacity as usize)
+            .working_capacity(spec.working_capacity as usize)
+            .working_decay(Duration::from_secs_f64(spec.working_decay_h * 3600.0))
     }
 
     /// Sets how many items a scope keeps; beyond that the item least worth keeping that is not pinned is forgotten.
@@ -191,6 +196,31 @@ impl Memory {
     #[must_use]
     pub fn embedder_handle(self, embedder: EmbedderHandle) -> Self {
         self.with(|inner| inner.embedder = Some(embedder))
+    }
+
+    /// Decides which finished tasks are kept; otherwise they are by their worth and the threshold of
+    /// [`add_task`](ScopedMemory::add_task).
+    #[must_use]
+    pub fn write_policy(self, policy: impl WritePolicy) -> Self {
+        self.with(|inner| inner.writes = Some(Arc::new(policy)))
+    }
+
+    /// Decides which items say the same.
+    #[must_use]
+    pub fn duplicate_check(self, check: impl DuplicateCheck) -> Self {
+        self.with(|inner| inner.same = Some(Arc::new(check)))
+    }
+
+    pub(crate) fn embedder_of(&self) -> Option<&EmbedderHandle> {
+        self.0.embedder.as_ref()
+    }
+
+    pub(crate) fn writes(&self) -> Option<&dyn WritePolicy> {
+        self.0.writes.as_deref()
+    }
+
+    pub(crate) fn same(&self) -> Option<Arc<dyn DuplicateCheck>> {
+        self.0.same.clone()
     }
 
     fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
@@ -234,30 +264,6 @@ impl Memory {
             (MemoryActor { keys, space }, ())
         };
         cx.companion(&id, make).await
-    }
-
-    /// The space of its embedder's vectors.
-    pub(crate) fn space(&self) -> Option<&Arc<EmbeddingSpace>> {
-        self.0.embedder.as_ref().map(|embedder| embedder.space())
-    }
-
-    /// The vectors of these texts; none without an embedder, or if it fails: then words are compared.
-    pub(crate) async fn embed(
-        &self,
-        texts: &[String],
-        purpose: EmbeddingPurpose,
-    ) -> Vec<Option<Vec<f32>>> {
-        let Some(embedder) = self.0.embedder.as_ref().filter(|_| !texts.is_empty()) else {
-            return vec![None; texts.len()];
-        };
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        match embedder.embed(&texts, purpose).await {
-            Ok(vectors) => vectors.into_iter().map(Some).collect(),
-            Err(error) => {
-                tracing::warn!(memory = self.0.name, %error, "no vectors: words are compared instead");
-                vec![None; texts.len()]
-            }
-        }
     }
 }
 
@@ -395,6 +401,7 @@ fn writing<T: Send + 'static>(
         Box::pin(async move {
             let view = see(&memory, &companion, &state).await?;
             let draft = Draft::new(view, memory.keys(), cx.now(), memory.bounds());
+            let draft = draft.compared_by(memory.same());
             let mut draft = draft.by(cx.run, cx.id, &cx.agent().name);
             let result = decide(&mut draft)?;
             if draft.is_empty() {
@@ -534,36 +541,6 @@ impl Operation for SearchMemory {
                 },
             )))
         })
-    }
-}
-
-/// Vectors for some items without one. Such items were written without an embedder, or with another one.
-async fn missing_vectors(memory: &Memory, view: &View) -> Vec<(String, String, Vec<f32>)> {
-    let missing = view
-        .kept
-        .values()
-        .filter(|kept| kept.vector.is_none())
-        .take(BACKFILL);
-    let (ids, texts): (Vec<String>, Vec<String>) = missing
-        .map(|kept| (kept.item.id.clone(), text_of(&kept.item)))
-        .unzip();
-    let vectors = memory.embed(&texts, EmbeddingPurpose::Document).await;
-    let each = ids.into_iter().zip(texts).zip(vectors);
-    each.filter_map(|((id, text), vector)| Some((id, text, vector?)))
-        .collect()
-}
-
-impl Memory {
-    /// Stores the vector of an item, if there is one.
-    pub(crate) fn put_vector(
-        &self,
-        draft: &mut Draft,
-        id: &str,
-        vector: Option<&Option<Vec<f32>>>,
-    ) {
-        if let (Some(embedder), Some(Some(vector))) = (&self.0.embedder, vector) {
-            draft.put_vector(id, embedder.space(), vector);
-        }
     }
 }
 

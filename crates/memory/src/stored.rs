@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    Forgetting, Memory, MemoryHit, MemoryItem, MemoryQuery, MemoryStats, Reacted, Reaction,
+    Forgetting, Memory, MemoryHit, MemoryItem, MemoryPatch, MemoryQuery, MemoryStats, Reacted,
+    Reaction,
     conversations::{Whose, search_once},
     draft::Draft,
     editing, episode, learning,
@@ -235,6 +236,7 @@ impl StoredMemory {
             let view = Arc::new(self.view().await?);
             let now = self.clock.now();
             let draft = Draft::new(view, self.memory.keys(), now, self.memory.bounds());
+            let draft = draft.compared_by(self.memory.same());
             let mut draft = draft.outside(format!("outside/{:032x}", self.entropy.bits()));
             let result = decide(&mut draft)?;
             if draft.is_empty() {
@@ -319,6 +321,26 @@ impl StoredMemory {
     /// As [`list`](Self::list), and if runs change the memory first, again and again.
     pub async fn forget(&self, what: &Forgetting) -> Result<Vec<MemoryItem>, StoredMemoryError> {
         self.change(|draft| Ok(what.decide(draft))).await
+    }
+
+    /// Changes one item, and returns it as it is now; `None` if it does not exist. It does not count as a use.
+    ///
+    /// # Errors
+    /// As [`forget`](Self::forget), and [`StoredMemoryError::Refused`] for an empty content.
+    pub async fn update(
+        &self,
+        id: &str,
+        change: &MemoryPatch,
+    ) -> Result<Option<MemoryItem>, StoredMemoryError> {
+        self.change(|draft| {
+            let Some(item) = draft.view().get(id).cloned() else {
+                return Ok(None);
+            };
+            let item = editing::patch(item, change, draft.now)?;
+            draft.put(item.clone());
+            Ok(Some(item))
+        })
+        .await
     }
 
     /// Forgets one item, pinned or not; `None` if it did not exist.

@@ -4,10 +4,10 @@ use ghostlight_actors::run::Performing;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Detail, MemoryItem, MemoryKind, MemoryOperation, SAME, SAME_COSINE, ScopedMemory, Sent,
+    Detail, MemoryItem, MemoryKind, MemoryOperation, ScopedMemory, Sent, Threshold, WriteDecision,
+    WritePolicy as _,
     draft::Draft,
-    item::clean_line,
-    scoring::{cosine, jaccard},
+    item::{clean_line, share},
     view::Kept,
 };
 
@@ -117,46 +117,48 @@ impl TaskRecord {
 pub struct KeptTask {
     /// Its worth, 0 to 1.
     pub worth: f64,
+    /// Why it was kept or left out, for people. Empty in results from before reasons were told.
+    #[serde(default)]
+    pub reason: String,
     /// The item, if it was kept.
     pub item: Option<MemoryItem>,
     /// Whether it was merged with the record of the same task.
     pub merged: bool,
 }
 
-/// Stores a task that is worth it, or merges it with the record of the same task.
+/// Stores a task that is worth it, or merges it with the record of the same task. Summary and record are clean.
 pub(crate) fn keep(
     draft: &mut Draft,
     summary: &str,
-    record: &TaskRecord,
-    threshold: f64,
+    record: TaskRecord,
+    decision: WriteDecision,
     vector: Option<&[f32]>,
 ) -> KeptTask {
-    let (summary, record) = (clean_line(summary, SUMMARY), record.clean());
-    let worth = record.worth(&summary);
-    if worth < threshold || summary.is_empty() {
+    let WriteDecision { score, reason, .. } = decision;
+    let worth = share(score, 0.0);
+    if !decision.store || summary.is_empty() {
+        let reason = match summary.is_empty() {
+            true => "it says nothing of the task".to_owned(),
+            false => reason,
+        };
         return KeptTask {
             worth,
+            reason,
             item: None,
             merged: false,
         };
     }
-    let mut item = draft.item(MemoryKind::Task, summary);
+    let mut item = draft.item(MemoryKind::Task, summary.to_owned());
     item.importance = worth;
     item.detail = Some(Detail::Task(record.clone()));
     let new = Kept::new(item.clone());
-    let alike = draft.view().alike(&new, vector).filter_map(|kept| {
-        let words = jaccard(&kept.terms, &new.terms);
-        let meaning = vector
-            .zip(kept.vector.as_ref())
-            .map_or(0.0, |(a, b)| cosine(a, b));
-        (words >= SAME || meaning >= SAME_COSINE).then(|| (words.max(meaning), kept.item.clone()))
-    });
-    let same = alike.max_by(|(a, one), (b, other)| a.total_cmp(b).then(other.id.cmp(&one.id)));
-    let Some((_, before)) = same else {
+    let same = draft.view().saying_the_same(&new, vector, draft.same());
+    let Some(before) = same else {
         draft.put(item.clone());
         draft.make_room(&item.id);
         return KeptTask {
             worth,
+            reason,
             item: Some(item),
             merged: false,
         };
@@ -180,13 +182,15 @@ pub(crate) fn keep(
     draft.put(merged.clone());
     KeptTask {
         worth,
+        reason,
         item: Some(merged),
         merged: true,
     }
 }
 
 impl ScopedMemory<'_> {
-    /// Stores a task record whose worth is at least `threshold` (0.5 is usual).
+    /// Stores a task record if it is worth it: if its worth is at least `threshold` (0.5 is usual), or as the memory's
+    /// [`WritePolicy`] decides where it has one. The result says why.
     pub fn add_task(
         &self,
         summary: impl Into<String>,
@@ -203,7 +207,12 @@ impl ScopedMemory<'_> {
             move |draft, vectors| {
                 let vector = vectors.first();
                 let found = vector.and_then(Option::as_ref).map(Vec::as_slice);
-                let kept = keep(draft, &summary, &record, threshold, found);
+                let record = record.clean();
+                let decision = match memory.writes() {
+                    Some(policy) => policy.decide(&summary, &record),
+                    None => Threshold(threshold).decide(&summary, &record),
+                };
+                let kept = keep(draft, &summary, record, decision, found);
                 if let (Some(item), false) = (&kept.item, kept.merged) {
                     memory.put_vector(draft, &item.id, vector);
                 }

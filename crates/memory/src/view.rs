@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     sync::Arc,
 };
 
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    Detail, EpisodeStatus, MemoryItem, MemoryKind, SAME_COSINE,
+    Alike, Detail, DuplicateCheck, EpisodeStatus, MemoryItem, MemoryKind, NEAREST, SAME_COSINE,
     items::{Items, Name},
     scoring::{self, Likeness},
     terms::{query_terms, terms},
@@ -289,6 +290,49 @@ impl View {
         self.kept.in_like_words(new).chain(near)
     }
 
+    /// The item of its kind that says the same as a new one: the most alike, and of equals the earlier one.
+    pub(crate) fn saying_the_same(
+        &self,
+        new: &Kept,
+        vector: Option<&[f32]>,
+        check: Option<&dyn DuplicateCheck>,
+    ) -> Option<MemoryItem> {
+        let detail = |item: &MemoryItem| item.detail.as_ref().map(mem::discriminant);
+        let pair = |kept: &'_ Arc<Kept>| {
+            let meaning = vector.zip(kept.vector.as_ref());
+            let words = scoring::jaccard(&kept.terms, &new.terms);
+            (words, meaning.map(|(a, b)| scoring::cosine(a, b)))
+        };
+        let candidates: Vec<&Arc<Kept>> = match check {
+            None => self.alike(new, vector).collect(),
+            Some(_) => self.kept.named(&Name::Kind(new.item.kind)).collect(),
+        };
+        let of_detail = candidates
+            .into_iter()
+            .filter(|kept| detail(&kept.item) == detail(&new.item));
+        let mut pairs: Vec<Alike<'_>> = of_detail
+            .map(|kept| {
+                let (words, meaning) = pair(kept);
+                Alike {
+                    new: &new.item,
+                    before: &kept.item,
+                    words,
+                    meaning,
+                }
+            })
+            .collect();
+        pairs.sort_by(|a, b| {
+            let first =
+                (a.before.created_at, &a.before.id).cmp(&(b.before.created_at, &b.before.id));
+            b.likeness().total_cmp(&a.likeness()).then(first)
+        });
+        let same = match check {
+            None => pairs.iter().find(|pair| pair.is_usually_same()),
+            Some(check) => pairs.iter().take(NEAREST).find(|pair| check.is_same(pair)),
+        };
+        same.map(|pair| pair.before.clone())
+    }
+
     /// The items that answer a query best, the best first; of equals the earlier one.
     pub(crate) fn search(
         &self,
@@ -484,7 +528,11 @@ impl Asked {
         let is_pending = matches!(&item.detail, Some(Detail::Episode(episode))
             if episode.status == EpisodeStatus::Pending);
         let tagged = self.tags.is_empty() || !self.tags.is_disjoint(&item.tags);
-        of_kind && tagged && !item.is_expired(now) && (query.pending || !is_pending)
+        of_kind
+            && tagged
+            && !item.disabled
+            && !item.is_expired(now)
+            && (query.pending || !is_pending)
     }
 
     fn like(&self, kept: &Kept, vector: Option<&[f32]>) -> Likeness {
@@ -504,7 +552,7 @@ impl Asked {
 
 fn score(item: &MemoryItem, like: Likeness, decay_hours: f64, now: Timestamp) -> f64 {
     let age = item.age_hours(now);
-    match item.kind {
+    let score = match item.kind {
         MemoryKind::Working => scoring::working_score(like, age, decay_hours, item.importance),
         MemoryKind::Episodic if matches!(item.detail, Some(Detail::Episode(_))) => {
             scoring::episode_score(like, age, item.importance)
@@ -520,7 +568,8 @@ fn score(item: &MemoryItem, like: Likeness, decay_hours: f64, now: Timestamp) ->
             like.relevance() * (0.5 + 0.5 * rate) * scoring::importance_factor(item.importance)
         }
         _ => scoring::semantic_score(like, item.importance),
-    }
+    };
+    score * item.boost
 }
 
 /// An item that was found.

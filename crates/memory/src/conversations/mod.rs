@@ -16,8 +16,7 @@ use self::{
     reading::{Conversations, hits, item},
 };
 use crate::{
-    Memory, MemoryHit, MemoryQuery, MemoryScope, ScopedMemory,
-    memory::{BACKFILL, act},
+    Memory, MemoryHit, MemoryQuery, MemoryScope, ScopedMemory, memory::act, vectors::BACKFILL,
 };
 
 /// How often a search begins anew because a session was deleted in the meantime.

@@ -303,6 +303,8 @@ pub(super) async fn item(
         detail: None,
         accessed_at: None,
         accesses: 0,
+        disabled: false,
+        boost: 1.0,
     }))
 }
 

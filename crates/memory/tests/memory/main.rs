@@ -5,6 +5,7 @@ mod stage;
 
 mod concurrency;
 mod crashes;
+mod deciding;
 mod episodes;
 mod eviction;
 mod forgetting;
