@@ -24,7 +24,9 @@ pub(super) enum MemoryAct {
     Show(MemoryShow),
     /// Find what answers a question by its words
     Search(MemorySearch),
-    /// Forget an item, or what matters little, is old or has expired; what is pinned stays
+    /// Correct an item, pin it, switch it off, or let it count more or less
+    Change(MemoryChange),
+    /// Forget an item, or what matters little, is old, unused or has expired; what is pinned stays
     Forget(MemoryForget),
     /// Print all that is remembered as one JSON document
     Export(MemoryExport),
@@ -72,6 +74,9 @@ pub(super) struct MemoryList {
     /// At most so many
     #[arg(long, value_name = "NUMBER", default_value_t = 100)]
     pub(super) limit: usize,
+    /// Only what stands behind this item in the list, by its whole id
+    #[arg(long, value_name = "ID")]
+    pub(super) after: Option<String>,
     #[command(flatten)]
     pub(super) store: StoreArguments,
     #[command(flatten)]
@@ -107,11 +112,57 @@ pub(super) struct MemorySearch {
 }
 
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
+pub(super) struct MemoryChange {
+    #[command(flatten)]
+    pub(super) whose: Whose,
+    /// The item, or the beginning of its id
+    pub(super) id: String,
+    /// What it says from now on
+    #[arg(long, value_name = "TEXT", group = "change")]
+    pub(super) content: Option<String>,
+    /// How much it matters, 0 to 1
+    #[arg(long, value_name = "IMPORTANCE", value_parser = share, group = "change")]
+    pub(super) importance: Option<f64>,
+    /// By how much more or less it counts in a search, 0.1 to 10
+    #[arg(long, value_name = "FACTOR", value_parser = factor, group = "change")]
+    pub(super) boost: Option<f64>,
+    /// Keep it whatever is forgotten
+    #[arg(long, group = "change", conflicts_with = "unpin")]
+    pub(super) pin: bool,
+    /// Let it be forgotten as others are
+    #[arg(long, group = "change")]
+    pub(super) unpin: bool,
+    /// Switch it off: no search finds it
+    #[arg(long, group = "change", conflicts_with = "enable")]
+    pub(super) disable: bool,
+    /// Switch it on again
+    #[arg(long, group = "change")]
+    pub(super) enable: bool,
+    #[command(flatten)]
+    pub(super) store: StoreArguments,
+}
+
+fn within(text: &str, least: f64, most: f64) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok();
+    let number = number.filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| format!("it is a number from {least} to {most}"))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    within(text, 0.0, 1.0)
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    within(text, 0.1, 10.0)
+}
+
+#[derive(Debug, Args)]
 pub(super) struct MemoryForget {
     #[command(flatten)]
     pub(super) whose: Whose,
     /// The item, or the beginning of its id; it is forgotten also if it is pinned
-    #[arg(required_unless_present_any = ["below", "older_than", "keep", "expired"])]
+    #[arg(required_unless_present_any = ["below", "older_than", "keep", "unused", "expired"])]
     pub(super) id: Option<String>,
     /// What matters less than this, 0 to 1
     #[arg(long, value_name = "IMPORTANCE", group = "what", conflicts_with = "id")]
@@ -122,6 +173,9 @@ pub(super) struct MemoryForget {
     /// All but the so many that matter most
     #[arg(long, value_name = "NUMBER", group = "what", conflicts_with = "id")]
     pub(super) keep: Option<usize>,
+    /// What was not used for a day, and of which less than this share is left by now, 0 to 1; 0.3 is usual
+    #[arg(long, value_name = "SHARE", value_parser = share, group = "what", conflicts_with = "id")]
+    pub(super) unused: Option<f64>,
     /// What has expired
     #[arg(long, group = "what", conflicts_with = "id")]
     pub(super) expired: bool,

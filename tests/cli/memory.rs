@@ -129,3 +129,96 @@ fn an_exported_memory_is_imported_elsewhere_and_twice_is_once() {
     let there = desk.run(&["memory", "export", "desk", "--user", "ada"]);
     assert_eq!(there.exits(0).out, exported, "nothing was imported");
 }
+
+#[test]
+fn an_item_is_corrected_switched_off_listed_by_pages_and_forgotten_where_nobody_uses_it() {
+    let desk = Desk::new("says", json!({ "text": "the lamp is in the cellar" }));
+    let team = json!({ "agent": { "name": "desk",
+        "behavior": { "name": "says", "text": "the lamp is in the cellar" },
+        "memory": { "episodes": true } } });
+    desk.write("team.yaml", &team.to_string());
+    for text in ["Where is the green lamp?", "Where is the red lamp?"] {
+        desk.run(&["run", "team.yaml", text, "--session", "s"])
+            .exits(0);
+    }
+    let memory = |act: &str, more: &[&str]| {
+        desk.run(&[&["memory", act, "desk", "--session", "s"][..], more].concat())
+    };
+    let ids = |done: crate::own_command::Done| -> Vec<String> {
+        let listed = done.exits(0).json();
+        let of = |item: &serde_json::Value| {
+            let item = item.get("item").unwrap_or(item);
+            item["id"].as_str().unwrap().to_owned()
+        };
+        listed.iter().map(of).collect()
+    };
+    let all = ids(memory("list", &["--json"]));
+    let first = memory("list", &["--json", "--limit", "1"]);
+    let told = format!(
+        "1 item more: raise --limit, or go on with --after {}",
+        all[0]
+    );
+    let first = first.exits(0);
+    assert!(first.err.contains(&told), "{}", first.err);
+    assert_eq!(
+        ids(memory("list", &["--json", "--after", &all[0]])),
+        all[1..]
+    );
+    memory("list", &["--after", "mem-none"]).exits(2);
+
+    let changed = memory(
+        "change",
+        &[
+            &all[0],
+            "--content",
+            "Where is the blue lamp?",
+            "--disable",
+            "--boost",
+            "2",
+        ],
+    );
+    let changed = changed.exits(0).json();
+    assert_eq!(changed[0]["content"], "Where is the blue lamp?");
+    assert_eq!(
+        (&changed[0]["disabled"], &changed[0]["boost"]),
+        (&json!(true), &json!(2.0))
+    );
+    assert_eq!(ids(memory("search", &["lamp", "--json"])), all[1..]);
+    let listed = memory("list", &[]).exits(0);
+    assert!(
+        listed.out.contains("off") && listed.out.contains("blue"),
+        "{}",
+        listed.out
+    );
+    memory("change", &[&all[0], "--enable", "--pin"]).exits(0);
+    assert_eq!(ids(memory("search", &["lamp", "--json"])).len(), 2);
+    for wrong in [
+        &["--boost", "11"][..],
+        &["--importance", "2"],
+        &["--pin", "--unpin"],
+        &[],
+    ] {
+        memory("change", &[&[all[0].as_str()][..], wrong].concat()).exits(2);
+    }
+
+    // Of what nobody used for weeks little is left, but what is pinned stays.
+    let exported = memory("export", &[]).exits(0).out;
+    let mut document: serde_json::Value = serde_json::from_str(&exported).unwrap();
+    for item in document["items"].as_array_mut().unwrap() {
+        for time in ["created_at", "updated_at"] {
+            item[time] = json!(item[time].as_u64().unwrap() - 30 * 86_400_000);
+        }
+        item.as_object_mut().unwrap().remove("accessed_at");
+    }
+    desk.write("old.json", &document.to_string());
+    let ada = |act: &str, more: &[&str]| {
+        desk.run(&[&["memory", act, "desk", "--user", "ada"][..], more].concat())
+    };
+    ada("import", &["old.json"]).exits(0);
+    let gone = ada("forget", &["--unused", "0.3"]).exits(0);
+    assert!(gone.err.contains("1 item forgotten"), "{}", gone.err);
+    assert_eq!(ids(ada("list", &["--json"])), all[..1]);
+    // What is in use is not forgotten.
+    let none = memory("forget", &["--unused", "0.3"]).exits(0);
+    assert!(none.err.contains("0 items forgotten"), "{}", none.err);
+}

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use ghostlight_actors::contract::{Clock as _, SystemClock};
 use ghostlight_memory::{
     Forget, Forgetting, Import, Memory as Named, MemoryDocument, MemoryItem, MemoryKind,
-    MemoryQuery, StoredMemory, StoredMemoryError,
+    MemoryPatch, MemoryQuery, StoredMemory, StoredMemoryError,
 };
 
 use crate::cli::{
@@ -13,8 +13,8 @@ use crate::cli::{
     follow::print_json,
     keeping::Keeping,
     memory_arguments::{
-        Kind, Memory, MemoryAct, MemoryExport, MemoryForget, MemoryImport, MemoryList,
-        MemorySearch, MemoryShow, Whose,
+        Kind, Memory, MemoryAct, MemoryChange, MemoryExport, MemoryForget, MemoryImport,
+        MemoryList, MemorySearch, MemoryShow, Whose,
     },
     plain_text, when,
 };
@@ -50,6 +50,7 @@ pub(super) async fn memory(arguments: Memory) -> Result<Exit, Failure> {
         MemoryAct::List(arguments) => list(arguments).await,
         MemoryAct::Show(arguments) => show(arguments).await,
         MemoryAct::Search(arguments) => search(arguments).await,
+        MemoryAct::Change(arguments) => change(arguments).await,
         MemoryAct::Forget(arguments) => forget(arguments).await,
         MemoryAct::Export(arguments) => export(arguments).await,
         MemoryAct::Import(arguments) => import(arguments).await,
@@ -73,6 +74,16 @@ async fn list(arguments: MemoryList) -> Result<Exit, Failure> {
     items.retain(|item| kind.is_none_or(|kind| item.kind == kind));
     // The latest first.
     items.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
+    if let Some(after) = &arguments.after {
+        let place = items.iter().position(|item| item.id == *after);
+        let place = place.ok_or_else(|| {
+            let after = plain_text::line(after, 80);
+            Failure::Usage(format!(
+                "--after: there is no item {after:?} in this list; `--json` shows whole ids"
+            ))
+        })?;
+        items.drain(..=place);
+    }
     let more = items.len().saturating_sub(arguments.limit);
     items.truncate(arguments.limit);
     let nothing = match arguments.kind {
@@ -85,8 +96,9 @@ async fn list(arguments: MemoryList) -> Result<Exit, Failure> {
     tell(&items, arguments.show.json, nothing)?;
     if more > 0 {
         super::note(&format!(
-            "{} more: raise --limit",
-            super::counted(more as u64, "item")
+            "{} more: raise --limit, or go on with --after {}",
+            super::counted(more as u64, "item"),
+            items.last().map_or("", |item| item.id.as_str())
         ));
     }
     Ok(Exit::Done)
@@ -103,7 +115,11 @@ fn tell(items: &[MemoryItem], json: bool, nothing: &str) -> Result<(), Failure> 
     }
     let now = SystemClock::new().now();
     let line = |item: &MemoryItem| {
-        let pinned = if item.pinned { "pinned" } else { "" };
+        let pinned = match (item.disabled, item.pinned) {
+            (true, _) => "off",
+            (false, true) => "pinned",
+            (false, false) => "",
+        };
         let content = plain_text::line(&item.content, 80);
         let (id, kind) = (&item.id[..item.id.len().min(12)], item.kind.as_str());
         let (importance, age) = (item.importance, when::ago(item.updated_at, now));
@@ -164,6 +180,27 @@ async fn search(arguments: MemorySearch) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+async fn change(arguments: MemoryChange) -> Result<Exit, Failure> {
+    let keeping = Keeping::open_to_change(&arguments.store).await?;
+    let changed = changed(&keeping, &arguments).await;
+    keeping.store.close().await?;
+    print_json(&changed?)?;
+    Ok(Exit::Done)
+}
+
+async fn changed(keeping: &Keeping, arguments: &MemoryChange) -> Result<MemoryItem, Failure> {
+    let memory = stored(keeping, &arguments.whose)?;
+    let item = found(&memory, &arguments.id).await?;
+    let either = |yes: bool, no: bool| (yes || no).then_some(yes);
+    let mut patch = MemoryPatch::default();
+    patch.content.clone_from(&arguments.content);
+    (patch.importance, patch.boost) = (arguments.importance, arguments.boost);
+    patch.pinned = either(arguments.pin, arguments.unpin);
+    patch.disabled = either(arguments.disable, arguments.enable);
+    let changed = memory.update(&item.id, &patch).await?;
+    changed.ok_or_else(|| Failure::Usage("it was forgotten in the meantime".to_owned()))
+}
+
 async fn forget(arguments: MemoryForget) -> Result<Exit, Failure> {
     let keeping = match arguments.dry_run {
         true => Keeping::open_what_is_there(&arguments.store).await?,
@@ -204,7 +241,10 @@ async fn forgotten(
             older_than_hours: hours(age),
         },
         (.., Some(keep)) => Forget::Capacity { keep },
-        _ => Forget::Expired,
+        _ => match arguments.unused {
+            Some(below) => Forget::Unused { below },
+            None => Forget::Expired,
+        },
     };
     let mut what = Forgetting::from(what);
     what.kinds.extend(arguments.kind.map(MemoryKind::from));
