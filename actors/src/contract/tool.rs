@@ -472,7 +472,7 @@ impl ToolOutput {
         }
     }
 
-    /// No result yet: first a person is asked or some time passes, and then the tool is called again with this
+    /// No result yet: first a person or the agent's model is asked or some time passes, and then the tool is called again with this
     /// continuation ([`ToolContext::continued`]). The question and the continuation are recorded, so this may take
     /// days and survive restarts. It works for calls of a model; code that calls the tool itself by
     /// [`RunContext::tool_unasked`](crate::run::RunContext::tool_unasked) gets

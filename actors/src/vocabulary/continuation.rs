@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::Question;
 
-/// How an unfinished tool call continues: a person is asked first, or some time passes, and then the tool is called
-/// again with this.
+/// How an unfinished tool call continues: a person or the agent's model is asked first, or some time passes, and then
+/// the tool is called again with this.
 ///
 /// It is recorded with the call, so an answer may come, or a job elsewhere may end, days and restarts later. A tool
 /// whose effect is `once` must have its effect in the last part alone.
@@ -20,6 +20,10 @@ pub struct Continuation {
     /// The question that a person is asked first, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<Box<Question>>,
+    /// The text that the agent's model is asked first, if there is one. The call of the model is an operation of the run:
+    /// it is recorded, charged to the run's budgets, and passes the interceptors. It has no part in the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
     /// The pause before the next part, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_ms: Option<u64>,
@@ -34,6 +38,7 @@ impl Continuation {
         Self {
             state: state.into(),
             question: None,
+            prompt: None,
             after_ms: None,
             repeatable: false,
         }
@@ -43,6 +48,15 @@ impl Continuation {
     pub fn asking(question: Question, state: impl Into<String>) -> Self {
         Self {
             question: Some(Box::new(question)),
+            ..Self::of(state)
+        }
+    }
+
+    /// The call goes on when the agent's model has answered this text, or has failed to
+    /// ([`Continued::failure`]).
+    pub fn consulting(prompt: impl Into<String>, state: impl Into<String>) -> Self {
+        Self {
+            prompt: Some(prompt.into()),
             ..Self::of(state)
         }
     }
@@ -68,8 +82,10 @@ impl Continuation {
 pub struct Continued {
     /// The state that the tool returned.
     pub state: String,
-    /// A person's answer; `None` where nobody was asked, or nobody answered in time.
+    /// The answer of a person, or the model's text; `None` where nobody was asked, or nobody answered in time.
     pub answer: Option<Value>,
+    /// Why the model gave no answer, where it was asked and failed.
+    pub failure: Option<String>,
 }
 
 impl Continued {
@@ -78,6 +94,14 @@ impl Continued {
         Self {
             state: state.into(),
             answer,
+            failure: None,
         }
+    }
+
+    /// Says why the model gave no answer.
+    #[must_use]
+    pub fn failed(mut self, why: impl Into<String>) -> Self {
+        self.failure = Some(why.into());
+        self
     }
 }

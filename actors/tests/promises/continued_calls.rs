@@ -11,9 +11,11 @@ use std::{
 use ghostlight_actors::{
     contract::{Tool, ToolContext, ToolError, ToolOutput},
     run::{Agent, RunContext},
+    session::Turn,
     testing::ScriptedModel,
     vocabulary::{
-        Arguments, Continuation, Effect, Message, ModelResponse, Outcome, Part, ToolDefinition,
+        Arguments, Budget, Continuation, Effect, Message, ModelResponse, Outcome, Part,
+        ToolDefinition, Usage,
     },
 };
 
@@ -146,4 +148,75 @@ async fn a_call_that_is_cut_off_while_it_goes_on_reads_as_interrupted_and_one_th
             .collect();
         assert_eq!(results, [expected]);
     }
+}
+
+/// Asks the model for advice before it ends.
+struct Advised;
+
+impl Tool for Advised {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new("advised", "takes advice").effect(Effect::Read)
+    }
+
+    async fn call(&self, _: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(match cx.continued() {
+            None => ToolOutput::goes_on(Continuation::consulting("Which way?", "asked")),
+            Some(continued) => {
+                assert_eq!(continued.state, "asked");
+                let answer = continued.answer.as_ref().and_then(|answer| answer.as_str());
+                let failure = continued.failure.as_deref();
+                ToolOutput::text(format!("advice: {answer:?}, failure: {failure:?}"))
+            }
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_a_tool_asks_is_recorded_paid_for_and_not_asked_again() {
+    let mut usage = Usage::default();
+    (usage.input_tokens, usage.output_tokens) = (90, 10);
+    let model = ScriptedModel::from_fn(|request, _| {
+        assert_eq!(request.conversation.messages().len(), 1);
+        let said = request.conversation.last().unwrap().content();
+        assert_eq!(said, "Which way?");
+        Ok(ModelResponse::text("north"))
+    })
+    .usage(usage);
+    let agent = || {
+        let agent = Agent::from_fn("a", |cx: RunContext| async move {
+            let results = cx.tools([call("1", "advised")]).await?;
+            cx.sleep(Duration::from_secs(5)).await?;
+            Ok(Outcome::answer(results[0].text.as_str()))
+        });
+        agent.tool(Advised)
+    };
+    let mut stage = Stage::new();
+    let system = stage.start_with(agent(), model.clone()).await;
+    let run = ask(&system, "a", "go").await;
+    pause(1_000).await;
+    stage.crash(&system).await;
+    let system = stage.start_with(agent(), model.clone()).await;
+    let run = system.run(run.id());
+    let told = text(&run).await;
+    assert_eq!(told, r#"advice: Some("north"), failure: None"#);
+    assert_eq!(model.calls(), 1);
+    let (_, spent) = run.outcome_and_spent().await.unwrap();
+    assert_eq!((spent.model_calls, spent.usage.input_tokens), (1, 90));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_whose_question_no_budget_allows_goes_on_without_an_answer() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let results = cx.tools([call("1", "advised")]).await?;
+        Ok(Outcome::answer(results[0].text.as_str()))
+    });
+    let system = stage.start(agent.tool(Advised)).await;
+    let mut budget = Budget::default();
+    budget.model_calls = Some(0);
+    let turn = Turn::text("go").budget(budget);
+    let run = system.session("a", "s").send(turn).await.unwrap();
+    let told = text(&run).await;
+    assert!(told.starts_with("advice: None, failure: Some("), "{told}");
+    assert!(told.contains("model calls"), "{told}");
 }

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use serde_json::Value;
+
 use super::{
     CallTool,
     toolset::{Answered, CallEnd},
@@ -9,7 +11,8 @@ use super::{
 use crate::{
     run::RunContext,
     vocabulary::{
-        AgentError, Continuation, Continued, Effect, ErrorKind, OperationError, ToolResult,
+        AgentError, Continuation, Continued, Effect, ErrorKind, Message, ModelRequest,
+        OperationError, ToolResult, Transcript,
     },
 };
 
@@ -59,13 +62,30 @@ impl RunContext {
                     Err(error) => return Err(error),
                 },
             };
+            let mut continued = Continued::with(continuation.state, answer);
+            if let Some(prompt) = continuation.prompt {
+                let request = ModelRequest::new(Transcript::from_iter([Message::user(prompt)]));
+                // What people say meanwhile is for the agent's own requests.
+                let asked = cx.aside(format!("a question of {}", again.call.name));
+                match asked.call_model(request).await {
+                    Ok(response) => {
+                        let text = response.content();
+                        continued.answer = Some(Value::String(text));
+                    }
+                    // The tool decides what it is worth without the model.
+                    Err(AgentError::Operation(error)) => {
+                        continued = continued.failed(error.to_string());
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
             let mut definition = again.definition.clone();
             if continuation.repeatable && definition.effect == Effect::Once {
                 Arc::make_mut(&mut definition).effect = Effect::Idempotent;
             }
             let next = CallTool {
                 definition,
-                continued: Some(Continued::with(continuation.state, answer)),
+                continued: Some(continued),
                 ..again.clone()
             };
             continuation = match continues(cx.perform(next).await) {
