@@ -52,6 +52,7 @@ impl Chunk {
 
 /// The kind of a text, which decides its boundaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "index", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Structure {
     /// Paragraphs and lines.
@@ -139,6 +140,12 @@ impl Chunker {
     pub fn structured(mut self, structure: Structure) -> Self {
         self.structure = structure;
         self
+    }
+
+    /// Its sizes as a text, which differs where they do.
+    #[cfg(feature = "index")]
+    pub(crate) fn sizes(&self) -> String {
+        format!("{} {}", self.max, self.overlap)
     }
 
     /// The chunks of a text, in order. Text that is only white space is in none.

@@ -1,13 +1,13 @@
 //! The actor that serves an index.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use parking_lot::{Mutex, RwLock};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::sync::watch;
 
 use super::{
-    DocumentRow, Found, IndexError, IndexStatistics, Query,
+    DocumentRow, Filter, Found, IndexError, IndexStatistics, Query, VectorId,
     file::{Content, IndexFile, Known},
     loaded::Loaded,
 };
@@ -32,6 +32,16 @@ pub(super) enum Request {
     ),
     /// Removes a document.
     Remove(Arc<DocumentRow>, RpcReplyPort<Result<(), IndexError>>),
+    /// The ids of the vectors of all passages that a filter admits.
+    Within(
+        Arc<Filter>,
+        RpcReplyPort<Result<BTreeSet<VectorId>, IndexError>>,
+    ),
+    /// The stored vectors of these ids.
+    Kept(
+        Arc<[VectorId]>,
+        RpcReplyPort<Result<Vec<(VectorId, Vec<f32>)>, IndexError>>,
+    ),
     /// A task of this life panicked, and may have left its work half done.
     Broken,
 }
@@ -42,13 +52,14 @@ impl fmt::Debug for Request {
     }
 }
 
-/// The state that outlives the actor: the file, and the number of the life that may use it.
+/// The state that outlives the actor: the file, the number of the life that may use it, and whether the vectors are in
+/// memory.
 #[derive(Debug)]
-pub(super) struct Book(Mutex<(IndexFile, u64)>);
+pub(super) struct Book(Mutex<(IndexFile, u64)>, bool);
 
 impl Book {
-    pub(super) fn new(file: IndexFile) -> Self {
-        Self(Mutex::new((file, 0)))
+    pub(super) fn new(file: IndexFile, keeps_vectors: bool) -> Self {
+        Self(Mutex::new((file, 0)), keeps_vectors)
     }
 }
 
@@ -66,7 +77,7 @@ impl Life {
         let mut kept = book.0.lock();
         kept.1 += 1;
         let number = kept.1;
-        let loaded = RwLock::new(Loaded::from_file(&mut kept.0)?);
+        let loaded = RwLock::new(Loaded::from_file(&mut kept.0, book.1)?);
         drop(kept);
         Ok(Self {
             book,
@@ -86,7 +97,7 @@ impl Life {
         }
         let file = &mut kept.0;
         if file.changed_elsewhere()? {
-            let loaded = Loaded::from_file(file)?;
+            let loaded = Loaded::from_file(file, self.book.1)?;
             *self.loaded.write() = loaded;
         }
         act(file, &self.loaded)
@@ -165,6 +176,12 @@ impl Actor for IndexActor {
                     life.with(|file, _| file.vectors(&digests))
                 });
             }
+            Request::Within(filter, port) => serve(myself, port, move || {
+                life.with(|_, loaded| Ok(loaded.read().within(&filter)))
+            }),
+            Request::Kept(ids, port) => serve(myself, port, move || {
+                life.with(|file, loaded| loaded.read().kept(&ids, file))
+            }),
             Request::Put(row, contents, port) => {
                 serve(myself, port, move || life.put(&row, &contents))
             }
@@ -195,7 +212,7 @@ mod tests {
     use super::*;
     use crate::{
         chunking::Chunk,
-        index::{DocumentStatus, Filter, file::Place},
+        index::{DocumentStatus, file::Place},
     };
 
     fn row(name: &str) -> DocumentRow {
@@ -207,13 +224,15 @@ mod tests {
             modified: 0,
             digest: [0; 32],
             tag: None,
+            metadata: Default::default(),
+            cut: String::new(),
             status: DocumentStatus::Indexed,
         }
     }
 
     fn life(names: &[&str]) -> Life {
         let file = IndexFile::open(&Place::Memory, None, true).unwrap();
-        let life = Life::begin(Arc::new(Book::new(file))).unwrap();
+        let life = Life::begin(Arc::new(Book::new(file, true))).unwrap();
         names.iter().for_each(|name| put(&life, name));
         life
     }
@@ -240,7 +259,7 @@ mod tests {
         let ranked = life.loaded.read().rank(query).unwrap();
         change(life);
         life.with(|file, loaded| {
-            *loaded.write() = Loaded::from_file(file)?;
+            *loaded.write() = Loaded::from_file(file, true)?;
             file.found(ranked, &query.filter)
         })
         .unwrap()

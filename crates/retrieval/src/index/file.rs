@@ -1,7 +1,6 @@
 //! The file of an index.
 
 use std::{
-    fs::OpenOptions,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -11,13 +10,19 @@ use ghostlight_actors::contract::EmbeddingSpace;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
-use super::{Filter, Found, IndexError, IndexStatistics, loaded::RankedChunk};
-use crate::chunking::Chunk;
+use super::{
+    Filter, Found, IndexError, IndexStatistics,
+    columns::{
+        bytes, chunk, delete, document_row, failed_at, make_private, numbers, read_metadata,
+    },
+    loaded::RankedChunk,
+};
+use crate::{chunking::Chunk, readers::Metadata};
 
 /// The application id of an index file: the letters `GLix`.
 const APPLICATION: i32 = i32::from_be_bytes(*b"GLix");
 /// The version of the file format. An index of another version is emptied.
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 
 /// How long to wait for another process that writes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,6 +38,8 @@ const TABLES: &str = "
         modified INTEGER NOT NULL,
         digest BLOB NOT NULL,
         tag TEXT,
+        metadata TEXT NOT NULL,
+        cut TEXT NOT NULL,
         error TEXT,
         retry INTEGER NOT NULL,
         UNIQUE (folder, name)
@@ -79,12 +86,26 @@ pub struct DocumentRow {
     pub bytes: u64,
     /// The time of its last change, in nanoseconds since 1970, or the version that another source gives.
     pub modified: i64,
-    /// The BLAKE3 digest of the file's bytes.
+    /// The BLAKE3 digest of the file's bytes, and of the properties that its source gave.
     pub digest: [u8; 32],
     /// What its source recognises this version by.
     pub tag: Option<String>,
+    /// Its properties.
+    pub metadata: Metadata,
+    /// How it was cut into chunks: with other settings it is cut again.
+    pub cut: String,
     /// What became of it.
     pub status: DocumentStatus,
+}
+
+impl DocumentStatus {
+    /// Why it could not be read, if it could not.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Indexed => None,
+            Self::Failed { error, .. } => Some(error),
+        }
+    }
 }
 
 /// The data of a document that a sync needs before it examines the file.
@@ -306,6 +327,19 @@ impl IndexFile {
         read().map_err(|error| self.failed(&error))
     }
 
+    /// The stored vector of this chunk.
+    pub(super) fn vector(&self, chunk: i64) -> Result<Option<Vec<f32>>, IndexError> {
+        let read = || -> rusqlite::Result<Option<Vec<u8>>> {
+            let sql = "SELECT vector FROM chunks WHERE id = ?1";
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let read = |row: &rusqlite::Row<'_>| row.get::<_, Option<Vec<u8>>>(0);
+            let found = statement.query_row([chunk], read).optional()?;
+            Ok(found.flatten())
+        };
+        let read = read().map_err(|error| self.failed(&error))?;
+        Ok(read.map(|bytes| numbers(&bytes)))
+    }
+
     /// Replaces the document with this name in one commit, and returns the numbers of its chunks.
     pub(super) fn put(
         &mut self,
@@ -320,11 +354,13 @@ impl IndexFile {
                 DocumentStatus::Indexed => (None, false),
                 DocumentStatus::Failed { error, retry } => (Some(error), *retry),
             };
+            let metadata = serde_json::to_string(&row.metadata).unwrap_or_default();
             transaction.execute(
-                "INSERT INTO documents (folder, name, title, bytes, modified, digest, tag, error, retry) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                "INSERT INTO documents (folder, name, title, bytes, modified, digest, tag, error, retry, \
+                 metadata, cut) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
                 params![
-                    row.folder, row.name, row.title, row.bytes as i64, row.modified, row.digest, row.tag, error, retry
+                    row.folder, row.name, row.title, row.bytes as i64, row.modified, row.digest, row.tag, error, retry,
+                    metadata, row.cut
                 ],
             )?;
             let document = transaction.last_insert_rowid();
@@ -414,7 +450,7 @@ impl IndexFile {
         filter: &Filter,
     ) -> Result<Vec<Found>, IndexError> {
         let read = || -> rusqlite::Result<Vec<Found>> {
-            let sql = "SELECT folder, name, title, start, line, headings, text FROM chunks \
+            let sql = "SELECT folder, name, title, metadata, start, line, headings, text FROM chunks \
                        JOIN documents ON documents.id = chunks.document WHERE chunks.id = ?1";
             let mut statement = self.connection.prepare_cached(sql)?;
             let mut found = Vec::with_capacity(ranked.len());
@@ -422,11 +458,20 @@ impl IndexFile {
                 let row = statement.query_row([id], |row| {
                     let (folder, name): (String, String) = (row.get(0)?, row.get(1)?);
                     let title: Option<String> = row.get(2)?;
-                    Ok((folder, name, title, chunk(row, 3)?))
+                    let metadata: String = row.get(3)?;
+                    Ok((
+                        folder,
+                        name,
+                        title,
+                        read_metadata(&metadata),
+                        chunk(row, 4)?,
+                    ))
                 });
                 let row = row.optional()?;
-                let row = row.filter(|(folder, name, ..)| filter.admits(folder, name));
-                if let Some((_, name, title, chunk)) = row {
+                let row = row.filter(|(folder, name, _, metadata, _)| {
+                    filter.admits(folder, name) && filter.holds(metadata)
+                });
+                if let Some((_, name, title, _, chunk)) = row {
                     found.push(Found {
                         document: name.into(),
                         title: title.map(Arc::from),
@@ -475,107 +520,5 @@ impl IndexFile {
 
     fn failed(&self, error: &rusqlite::Error) -> IndexError {
         failed_at(&self.path, error)
-    }
-}
-
-fn failed_at(path: &Path, error: &rusqlite::Error) -> IndexError {
-    use rusqlite::ErrorCode;
-    let advice = match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt) => "; delete it and index again: it holds nothing else",
-        Some(ErrorCode::NotADatabase) => "; it is no index: name another file",
-        _ => "",
-    };
-    IndexError::File {
-        path: path.to_owned(),
-        message: format!("{error}{advice}"),
-    }
-}
-
-fn delete(connection: &Connection, row: &DocumentRow) -> rusqlite::Result<()> {
-    let named = params![row.folder, row.name];
-    connection
-        .prepare_cached(
-            "DELETE FROM chunks WHERE document IN (SELECT id FROM documents WHERE folder = ?1 AND name = ?2)",
-        )?
-        .execute(named)?;
-    connection
-        .prepare_cached("DELETE FROM documents WHERE folder = ?1 AND name = ?2")?
-        .execute(named)?;
-    Ok(())
-}
-
-fn document_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, DocumentRow)> {
-    let error: Option<String> = row.get("error")?;
-    let retry = row.get("retry")?;
-    let bytes: i64 = row.get("bytes")?;
-    let document = DocumentRow {
-        folder: row.get("folder")?,
-        name: row.get("name")?,
-        title: row.get("title")?,
-        bytes: bytes.max(0) as u64,
-        modified: row.get("modified")?,
-        digest: row.get("digest")?,
-        tag: row.get("tag")?,
-        status: match error {
-            None => DocumentStatus::Indexed,
-            Some(error) => DocumentStatus::Failed { error, retry },
-        },
-    };
-    Ok((row.get("id")?, document))
-}
-
-/// The chunk in the columns from this one on: start, line, headings and text.
-fn chunk(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Chunk> {
-    let (start, line): (i64, i64) = (row.get(first)?, row.get(first + 1)?);
-    let headings: String = row.get(first + 2)?;
-    let text: String = row.get(first + 3)?;
-    let start = usize::try_from(start).unwrap_or_default();
-    Ok(Chunk {
-        range: start..start + text.len(),
-        line: usize::try_from(line).unwrap_or(1),
-        headings: serde_json::from_str(&headings).unwrap_or_else(|_| Arc::from([])),
-        text,
-    })
-}
-
-fn bytes(vector: &[f32]) -> Vec<u8> {
-    vector
-        .iter()
-        .flat_map(|number| number.to_le_bytes())
-        .collect()
-}
-
-fn numbers(bytes: &[u8]) -> Vec<f32> {
-    let (numbers, _) = bytes.as_chunks::<4>();
-    numbers
-        .iter()
-        .map(|number| f32::from_le_bytes(*number))
-        .collect()
-}
-
-/// Creates an empty file that only its user can read, if there is none.
-fn make_private(path: &Path) -> std::io::Result<()> {
-    if let Ok(found) = std::fs::metadata(path) {
-        return match found.is_file() {
-            true => Ok(()),
-            false => Err(std::io::Error::other(
-                "it is no regular file; name another one",
-            )),
-        };
-    }
-    if let Some(folder) = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
-        std::fs::create_dir_all(folder)?;
-    }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(path) {
-        // Another process has created it first.
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        opened => opened.map(drop),
     }
 }

@@ -1,19 +1,23 @@
 //! The part of an index in memory: both rankings, and the document of each position in them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use super::{
-    DocumentRow, IndexError, Query, Ranked,
+    DocumentRow, Filter, IndexError, Query, Ranked, VectorId,
     file::{Content, IndexFile},
 };
 use crate::{
     bm25::Bm25Index,
     fusion::{Ranking, maximal_marginal_relevance, reciprocal_rank_fusion},
+    readers::Metadata,
     vectors::VectorIndex,
 };
 
 /// How many candidates each ranking gives for each wanted result, and the least number of candidates.
-const POOL: (usize, usize) = (4, 50);
+pub(super) const POOL: (usize, usize) = (4, 50);
 
 /// The size of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,11 +37,45 @@ pub struct IndexStatistics {
     pub file_bytes: u64,
 }
 
+/// How an index fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexHealth {
+    /// All its documents could be read, or there are none.
+    Healthy,
+    /// Some of them could not be read, or not be reached.
+    Degraded,
+    /// None of them could be read.
+    Unhealthy,
+}
+
+impl IndexHealth {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::Unhealthy => "unhealthy",
+        }
+    }
+}
+
+impl IndexStatistics {
+    /// How the index fares.
+    pub fn health(&self) -> IndexHealth {
+        match (self.failed, self.documents) {
+            (0, _) => IndexHealth::Healthy,
+            (_, 0) => IndexHealth::Unhealthy,
+            _ => IndexHealth::Degraded,
+        }
+    }
+}
+
 /// A document in the rankings.
 #[derive(Debug)]
 struct Document {
     folder: Arc<str>,
     name: Arc<str>,
+    metadata: Metadata,
     /// The positions of its chunks.
     places: std::ops::Range<usize>,
 }
@@ -51,6 +89,10 @@ pub(super) struct Loaded {
     places: Vec<(i64, usize)>,
     documents: Vec<Option<Document>>,
     by_name: HashMap<(Arc<str>, Arc<str>), usize>,
+    /// The positions by the ids of their vectors, where these are in a store of their own.
+    by_vector: Option<HashMap<VectorId, usize>>,
+    /// The id of the vector at each position, in the same case.
+    vector_ids: Vec<VectorId>,
 }
 
 /// A chunk of the file with its score.
@@ -61,9 +103,14 @@ pub(super) struct RankedChunk {
 }
 
 impl Loaded {
-    pub(super) fn from_file(file: &mut IndexFile) -> Result<Self, IndexError> {
+    /// Loads a file, with its vectors, or without those that are in a store of their own.
+    pub(super) fn from_file(file: &mut IndexFile, keeps_vectors: bool) -> Result<Self, IndexError> {
         let mut loaded = Self {
-            vectors: file.dimension().map(VectorIndex::new),
+            vectors: file
+                .dimension()
+                .filter(|_| keeps_vectors)
+                .map(VectorIndex::new),
+            by_vector: (!keeps_vectors).then(HashMap::new),
             ..Self::default()
         };
         file.each_document(|row, contents, chunks| loaded.add(row, contents, chunks))?;
@@ -95,6 +142,14 @@ impl Loaded {
                     |error: crate::vectors::WrongVector| IndexError::Query(error.to_string());
                 vectors.add(vector).map_err(wrong)?;
             }
+            if let Some(ids) = &mut self.by_vector {
+                let start = content.chunk.range.start;
+                let id = VectorId::of(&row.folder, &row.name, start, &content.digest);
+                self.vector_ids.push(id);
+                if content.vector.is_some() {
+                    ids.insert(id, self.places.len());
+                }
+            }
             self.places.push((*chunk, number));
         }
         let (folder, name): (Arc<str>, Arc<str>) =
@@ -103,6 +158,7 @@ impl Loaded {
         self.documents.push(Some(Document {
             folder,
             name,
+            metadata: row.metadata.clone(),
             places: first..self.places.len(),
         }));
         Ok(())
@@ -115,7 +171,14 @@ impl Loaded {
             return;
         };
         let document = self.documents.get_mut(number).and_then(Option::take);
-        for place in document.map_or(0..0, |document| document.places) {
+        let places = document.map_or(0..0, |document| document.places);
+        for place in places {
+            if let (Some(ids), Some(id)) = (&mut self.by_vector, self.vector_ids.get(place)) {
+                // The document's new version may have the same passage, under another position.
+                if ids.get(id) == Some(&place) {
+                    ids.remove(id);
+                }
+            }
             self.words.remove(place);
             if let Some(vectors) = &mut self.vectors {
                 vectors.remove(place);
@@ -129,22 +192,59 @@ impl Loaded {
         file: &mut IndexFile,
     ) -> Result<(), IndexError> {
         if self.places.len() > 1_000 && self.words.len() * 2 < self.places.len() {
-            *self = Self::from_file(file)?;
+            *self = Self::from_file(file, self.by_vector.is_none())?;
         }
         Ok(())
     }
 
-    /// The best chunks by the wanted rankings, fused.
-    pub(super) fn rank(&self, query: &Query) -> Result<Vec<RankedChunk>, IndexError> {
-        let admitted: Vec<bool> = self
-            .documents
+    /// Which documents a filter admits.
+    fn admitted(&self, filter: &Filter) -> Vec<bool> {
+        self.documents
             .iter()
             .map(|document| {
-                document
-                    .as_ref()
-                    .is_some_and(|document| query.filter.admits(&document.folder, &document.name))
+                document.as_ref().is_some_and(|document| {
+                    filter.admits(&document.folder, &document.name)
+                        && filter.holds(&document.metadata)
+                })
             })
-            .collect();
+            .collect()
+    }
+
+    /// The ids of the vectors of all passages that a filter admits.
+    pub(super) fn within(&self, filter: &Filter) -> BTreeSet<VectorId> {
+        let admitted = self.admitted(filter);
+        let is_admitted = |place: &usize| {
+            let document = self.places.get(*place).map(|(_, document)| *document);
+            document.is_some_and(|document| admitted.get(document).copied().unwrap_or_default())
+        };
+        let ids = self.by_vector.iter().flatten();
+        ids.filter(|(_, place)| is_admitted(place))
+            .map(|(id, _)| *id)
+            .collect()
+    }
+
+    /// The vectors of these ids, from the file.
+    pub(super) fn kept(
+        &self,
+        ids: &[VectorId],
+        file: &IndexFile,
+    ) -> Result<Vec<(VectorId, Vec<f32>)>, IndexError> {
+        let mut found = Vec::with_capacity(ids.len());
+        for id in ids {
+            let place = self.by_vector.as_ref().and_then(|ids| ids.get(id));
+            let chunk = place.and_then(|place| self.places.get(*place));
+            if let Some((chunk, _)) = chunk
+                && let Some(vector) = file.vector(*chunk)?
+            {
+                found.push((*id, vector));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The best chunks by the wanted rankings, fused.
+    pub(super) fn rank(&self, query: &Query) -> Result<Vec<RankedChunk>, IndexError> {
+        let admitted = self.admitted(&query.filter);
         let wanted = |place: usize| {
             let document = self
                 .places
@@ -160,7 +260,7 @@ impl Loaded {
                 _ => None,
             };
             let vectors = self.vectors.as_ref().zip(vector);
-            if query.ranked == Ranked::Vectors && vectors.is_none() {
+            if query.ranked == Ranked::Vectors && vectors.is_none() && probe.near.is_none() {
                 return Err(IndexError::Query(String::from(
                     "this index has no vectors: open it with an embedder, or rank by words",
                 )));
@@ -170,6 +270,13 @@ impl Loaded {
                 rankings.push(
                     Ranking::new(hits.into_iter().map(|hit| hit.document)).weight(probe.weight),
                 );
+            }
+            if let (Some(near), Some(ids)) = (&probe.near, &self.by_vector) {
+                // A store may not know yet what has changed.
+                let near = near.iter().filter(|(_, score)| *score > 0.0);
+                let near = near.filter_map(|(id, _)| ids.get(id).copied());
+                let near = near.filter(|place| wanted(*place));
+                rankings.push(Ranking::new(near).weight(probe.weight));
             }
             if let Some((vectors, vector)) = vectors {
                 let hits = vectors.search_where(vector, pool, query.scan, wanted);

@@ -22,11 +22,15 @@
 //! ```
 
 mod actor;
+mod columns;
+mod elsewhere;
 mod file;
 mod loaded;
 mod query;
+mod single;
 mod source;
 mod sync;
+mod vector_store;
 mod walk;
 
 use std::{
@@ -46,14 +50,17 @@ use tokio::sync::watch;
 use self::{
     actor::{Book, IndexActor, Request},
     file::{IndexFile, Place},
+    vector_store::ErasedVectorStore,
 };
 
 pub use self::{
     file::{DocumentRow, DocumentStatus},
-    loaded::IndexStatistics,
+    loaded::{IndexHealth, IndexStatistics},
     query::{Filter, Found, Probe, Query, Ranked},
+    single::NewDocument,
     source::{Folder, Reading, Rows, Source, SourceEntry},
     sync::{Progress, SyncOptions, SyncReport},
+    vector_store::{InMemoryVectors, VectorId, VectorStore, VectorStoreError},
 };
 
 /// How many crashes of the actor, in which time, end the index.
@@ -101,6 +108,20 @@ pub enum IndexError {
         /// The reason, and what to do.
         message: String,
     },
+    /// A single document cannot be indexed.
+    #[error("the document {name:?} is not indexed: {message}")]
+    Document {
+        /// Its name.
+        name: String,
+        /// The reason.
+        message: String,
+    },
+    /// The store of the vectors fails: see [`Index::open_with`].
+    #[error("the store of the vectors: {message}; the next sync puts it right")]
+    Vectors {
+        /// The reason.
+        message: String,
+    },
     /// No vectors can be made.
     #[error("no vectors: {0}")]
     Embedder(#[from] ModelError),
@@ -117,6 +138,7 @@ pub enum IndexError {
 pub struct Index {
     path: Arc<Path>,
     embedder: Option<EmbedderHandle>,
+    vectors: Option<Arc<dyn ErasedVectorStore>>,
     running: Arc<Running>,
     lives: watch::Receiver<Option<ActorRef<Request>>>,
 }
@@ -131,7 +153,28 @@ impl Index {
         path: impl Into<PathBuf>,
         embedder: Option<EmbedderHandle>,
     ) -> Result<Self, IndexError> {
-        Self::start(Place::File(path.into()), embedder, false).await
+        Self::start(Place::File(path.into()), embedder, false, None).await
+    }
+
+    /// Opens the index in this file, with its vectors in a store of their own, such as a vector database, and not in the
+    /// memory of this process. Searches ask the store; [`Query::diversity`] needs vectors in memory and has no effect. After each change, and with each
+    /// sync, the store gets what it lacks from the file, and loses what is gone.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_with(
+        path: impl Into<PathBuf>,
+        embedder: EmbedderHandle,
+        vectors: impl VectorStore,
+    ) -> Result<Self, IndexError> {
+        let vectors: Arc<dyn ErasedVectorStore> = Arc::new(vectors);
+        Self::start(
+            Place::File(path.into()),
+            Some(embedder),
+            false,
+            Some(vectors),
+        )
+        .await
     }
 
     /// Opens the index in this file, and empties it if it was made with another embedder: the next sync fills it again.
@@ -142,7 +185,7 @@ impl Index {
         path: impl Into<PathBuf>,
         embedder: Option<EmbedderHandle>,
     ) -> Result<Self, IndexError> {
-        Self::start(Place::File(path.into()), embedder, true).await
+        Self::start(Place::File(path.into()), embedder, true, None).await
     }
 
     /// An index in memory, which exists as long as one of its handles.
@@ -150,13 +193,14 @@ impl Index {
     /// # Errors
     /// When there is no memory for it.
     pub async fn in_memory(embedder: Option<EmbedderHandle>) -> Result<Self, IndexError> {
-        Self::start(Place::Memory, embedder, false).await
+        Self::start(Place::Memory, embedder, false, None).await
     }
 
     async fn start(
         place: Place,
         embedder: Option<EmbedderHandle>,
         may_empty: bool,
+        vectors: Option<Arc<dyn ErasedVectorStore>>,
     ) -> Result<Self, IndexError> {
         let path: Arc<Path> = place.path().into();
         let space = embedder.as_ref().map(|embedder| embedder.space().clone());
@@ -165,7 +209,7 @@ impl Index {
         })
         .await;
         let file = opened.map_err(|_| IndexError::Closed)??;
-        let book = Arc::new(Book::new(file));
+        let book = Arc::new(Book::new(file, vectors.is_none()));
         let (lives_sender, lives) = watch::channel(None);
         let lives_sender = Arc::new(lives_sender);
         let child = Child::of(ChildSpec::worker("index"), move || {
@@ -180,6 +224,7 @@ impl Index {
         Ok(Self {
             path,
             embedder,
+            vectors,
             running: Arc::new(Running(supervisor)),
             lives,
         })
@@ -217,6 +262,7 @@ impl Index {
                 }
             }
         }
+        self.near(&mut query).await?;
         self.ask(|port| Request::Search(query.clone(), port)).await
     }
 

@@ -5,8 +5,8 @@ use std::{ops::Range, sync::Arc};
 use ghostlight_actors::contract::EmbeddingPurpose;
 use serde::{Deserialize, Serialize};
 
-use super::IndexError;
-use crate::{chunking::Headings, vectors::Scan};
+use super::{IndexError, VectorId};
+use crate::{chunking::Headings, readers::Metadata, vectors::Scan};
 
 /// The most characters of a query.
 const MAX_QUERY_CHARS: usize = 10_000;
@@ -126,6 +126,8 @@ pub struct Probe {
     pub vector: Option<Vec<f32>>,
     /// Its weight beside the other probes.
     pub weight: f64,
+    /// The passages near it, where a store of vectors was asked.
+    pub(super) near: Option<Vec<(VectorId, f32)>>,
 }
 
 impl Probe {
@@ -136,6 +138,7 @@ impl Probe {
             purpose: EmbeddingPurpose::Query,
             vector: None,
             weight: 1.0,
+            near: None,
         }
     }
 
@@ -172,6 +175,9 @@ pub struct Filter {
     pub under: Vec<String>,
     /// Documents whose name ends with one of these, such as `.md`; all if there are none.
     pub endings: Vec<String>,
+    /// Documents that have, for each of these properties, one of its values (in any case of letters): properties of
+    /// Markdown's front matter, of a database's further columns, or of [`NewDocument`](super::NewDocument).
+    pub having: Metadata,
 }
 
 impl Filter {
@@ -180,6 +186,18 @@ impl Filter {
         self.folder.as_deref().is_none_or(|wanted| wanted == folder)
             && (self.under.is_empty() || self.under.iter().any(|start| name.starts_with(&**start)))
             && (self.endings.is_empty() || self.endings.iter().any(|end| name.ends_with(&**end)))
+    }
+
+    /// Whether these properties of a document meet the conditions.
+    pub fn holds(&self, metadata: &Metadata) -> bool {
+        self.having.iter().all(|(name, wanted)| {
+            let has = metadata.get(&name.to_lowercase());
+            let is_wanted = |value: &String| {
+                let value = value.to_lowercase();
+                wanted.iter().any(|wanted| wanted.to_lowercase() == value)
+            };
+            has.is_some_and(|values| values.iter().any(is_wanted))
+        })
     }
 }
 

@@ -9,11 +9,13 @@ use std::{
 use rusqlite::{Connection, OpenFlags, types::ValueRef};
 
 use super::{IndexError, SyncOptions, walk};
-use crate::readers::ReadError;
+use crate::readers::{Metadata, ReadError};
 
 /// The most bytes of all texts of one database query: 256 MiB.
 const MAX_ROWS_BYTES: usize = 256 << 20;
-/// The most bytes of a row's key.
+/// The most columns of a query.
+const MAX_COLUMNS: usize = 34;
+/// The most bytes of a row's key, and of a property.
 const MAX_KEY_BYTES: usize = 1_024;
 /// How long to wait for a database that another program writes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -61,6 +63,8 @@ pub struct SourceEntry {
     pub version: Option<i64>,
     /// Its bytes, if the source has them already.
     pub held: Option<Vec<u8>>,
+    /// Its properties, by which searches may be filtered, beside those that its reader finds.
+    pub metadata: Metadata,
 }
 
 /// What became of reading a [`SourceEntry`].
@@ -143,6 +147,7 @@ impl Source for Folder {
 }
 
 /// The rows of a SQLite query: the first column is the name of a document, the second its text, which may be Markdown.
+/// Further columns are properties of the document under their names, by which searches may be filtered.
 ///
 /// The file is opened read-only, and the query must only read. A row counts as changed if its text has changed.
 ///
@@ -208,11 +213,18 @@ impl Rows {
         let failed = |error: rusqlite::Error| refused(error.to_string());
         let connection = read_only(&self.file).map_err(failed)?;
         let mut statement = connection.prepare(&self.select).map_err(failed)?;
-        if !statement.readonly() || statement.column_count() != 2 {
-            return Err(refused(String::from(
-                "the query must be a SELECT of two columns: the name of a document, and its text",
+        if !statement.readonly() || !(2..=MAX_COLUMNS).contains(&statement.column_count()) {
+            return Err(refused(format!(
+                "the query must be a SELECT of two columns, the name of a document and its text, and of at most {} more, \
+                 which are its properties",
+                MAX_COLUMNS - 2
             )));
         }
+        let columns: Vec<String> = statement
+            .column_names()
+            .into_iter()
+            .map(str::to_lowercase)
+            .collect();
         let (mut entries, mut names, mut total) = (Vec::new(), BTreeSet::new(), 0);
         let mut rows = statement.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
@@ -252,7 +264,30 @@ impl Rows {
                     "its texts have more than {MAX_ROWS_BYTES} bytes in all; index it with several queries"
                 )));
             }
-            let digest = blake3::hash(text);
+            let mut metadata = Metadata::new();
+            for (place, column) in columns.iter().enumerate().skip(2) {
+                let value = match row.get_ref(place).map_err(failed)? {
+                    ValueRef::Null => continue,
+                    ValueRef::Integer(number) => number.to_string(),
+                    ValueRef::Real(number) => number.to_string(),
+                    ValueRef::Text(text) if text.len() <= MAX_KEY_BYTES => {
+                        String::from_utf8_lossy(text).into_owned()
+                    }
+                    _ => {
+                        return Err(refused(format!(
+                            "the column {column:?} of {name:?} is neither a number nor a text of at most \
+                             {MAX_KEY_BYTES} bytes"
+                        )));
+                    }
+                };
+                metadata.insert(column.clone(), vec![value]);
+            }
+            let mut digest = blake3::Hasher::new();
+            digest.update(text);
+            if !metadata.is_empty() {
+                digest.update(&serde_json::to_vec(&metadata).unwrap_or_default());
+            }
+            let digest = digest.finalize();
             let (version, _) = digest
                 .as_bytes()
                 .split_first_chunk()
@@ -263,6 +298,7 @@ impl Rows {
                 bytes: text.len() as u64,
                 version: Some(i64::from_le_bytes(*version)),
                 held: fits.then(|| text.to_vec()),
+                metadata,
             });
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));

@@ -11,7 +11,7 @@ use super::{
     file::{Content, Known},
 };
 use crate::{
-    chunking::{Chunk, Chunker},
+    chunking::{Chunk, Chunker, Structure},
     readers::{Document, ReadError, Readers, SourceFile},
 };
 
@@ -30,8 +30,12 @@ pub struct SyncOptions {
     pub readers: Readers,
     /// The chunker of texts, which uses the structure that the reader found.
     pub chunker: Chunker,
+    /// How the texts of all documents are cut; by the structure that its reader found in each, when left out.
+    pub structure: Option<Structure>,
     /// The files to read.
     pub filter: Filter,
+    /// Patterns of files and folders that are left out, as in a `.gitignore`: `drafts/`, `*.tmp`. They hold for folders.
+    pub exclude: Vec<String>,
     /// The most files of a folder, or rows of a database.
     pub files: usize,
     /// The most bytes of a file; a larger one counts as failed.
@@ -45,11 +49,24 @@ impl Default for SyncOptions {
         Self {
             readers: Readers::default(),
             chunker: Chunker::text(1_500),
+            structure: None,
             filter: Filter::default(),
+            exclude: Vec::new(),
             files: 100_000,
             file_bytes: 32 << 20,
             depth: 32,
         }
+    }
+}
+
+impl SyncOptions {
+    /// What a document depends on beside its bytes.
+    fn cut(&self) -> String {
+        let fixed = self
+            .structure
+            .map(|structure| format!(" {structure:?}"))
+            .unwrap_or_default();
+        format!("{}{fixed}", self.chunker.sizes())
     }
 }
 
@@ -89,7 +106,7 @@ pub struct SyncReport {
 }
 
 /// The action for one document.
-enum Prepared {
+pub(super) enum Prepared {
     /// It is unchanged; if it had failed before, this is the failure.
     AsBefore(Option<String>),
     /// It does not exist any more, with the reason, and the row that is to be removed.
@@ -212,11 +229,12 @@ impl Index {
             });
         }
         report.failed.sort();
+        self.put_right().await?;
         Ok(report)
     }
 
     /// Synchronises one document.
-    async fn document<S: Source>(
+    pub(super) async fn document<S: Source>(
         &self,
         source: &S,
         folder: &str,
@@ -235,6 +253,7 @@ impl Index {
         if let Some(row) = &before
             && entry.version == Some(row.modified)
             && row.bytes == entry.bytes
+            && row.cut == options.cut()
             && !again(row)
         {
             return Ok(as_before(row));
@@ -247,6 +266,8 @@ impl Index {
             modified: entry.version.unwrap_or_default(),
             digest: [0; 32],
             tag: None,
+            metadata: std::mem::take(&mut entry.metadata),
+            cut: options.cut(),
             status: DocumentStatus::Indexed,
         };
         if entry.bytes > options.file_bytes {
@@ -256,7 +277,8 @@ impl Index {
         let bytes = match entry.held.take() {
             Some(bytes) => bytes,
             None => {
-                let known = before.as_ref().filter(|row| !again(row));
+                let is_current = |row: &&DocumentRow| !again(row) && row.cut == options.cut();
+                let known = before.as_ref().filter(is_current);
                 let tag = known.and_then(|row| row.tag.as_deref());
                 match source_read(source, &entry, tag, options).await {
                     Ok(Reading::Content {
@@ -287,9 +309,16 @@ impl Index {
                 }
             }
         };
-        row.digest = *blake3::hash(&bytes).as_bytes();
-        if let Some(before) = before.filter(|before| before.digest == row.digest && !again(before))
-        {
+        let mut digest = blake3::Hasher::new();
+        digest.update(&bytes);
+        if !row.metadata.is_empty() {
+            digest.update(&serde_json::to_vec(&row.metadata).unwrap_or_default());
+        }
+        row.digest = *digest.finalize().as_bytes();
+        let is_same = |before: &DocumentRow| {
+            before.digest == row.digest && before.cut == row.cut && !again(before)
+        };
+        if let Some(before) = before.filter(is_same) {
             // The file was touched and not changed. Its stored time stays, so the next sync reads the file once more.
             return Ok(as_before(&before));
         }
@@ -301,8 +330,13 @@ impl Index {
             }
         };
         row.title = document.title.clone();
+        for (name, values) in document.metadata {
+            // What the source says of a document counts more than what it says of itself.
+            row.metadata.entry(name).or_insert(values);
+        }
+        let structure = options.structure.unwrap_or(document.structure);
         let chunks = {
-            let chunker = options.chunker.clone().structured(document.structure);
+            let chunker = options.chunker.clone().structured(structure);
             let cut = tokio::task::spawn_blocking(move || chunker.chunks(&document.text)).await;
             cut.map_err(|_| IndexError::Closed)?
         };
@@ -396,6 +430,13 @@ async fn read(options: &SyncOptions, name: &str, bytes: Vec<u8>) -> Result<Docum
     patiently(read, |error: &ReadError| error.is_retryable()).await
 }
 
+/// A number from 0 to 1 that nobody can tell before.
+fn jitter() -> f64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    let bits = RandomState::new().hash_one(0_u8);
+    bits as f64 / u64::MAX as f64
+}
+
 /// Repeats an operation, with pauses that double, while another attempt can help.
 async fn patiently<T, E, F>(attempt: impl Fn() -> F, can_help: impl Fn(&E) -> bool) -> Result<T, E>
 where
@@ -405,7 +446,8 @@ where
     for _ in 1..attempts {
         match attempt().await {
             Err(error) if can_help(&error) => {
-                tokio::time::sleep(pause).await;
+                // Up to a tenth more, so that many who wait do not come back together.
+                tokio::time::sleep(pause + pause.mul_f64(jitter() / 10.0)).await;
                 pause = (pause * 2).min(MAX_PAUSE);
             }
             ended => return ended,

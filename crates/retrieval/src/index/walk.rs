@@ -20,7 +20,17 @@ pub(super) fn files(
         path: folder.to_owned(),
         message,
     };
+    let mut excluded = ignore::overrides::OverrideBuilder::new(folder);
+    for pattern in &options.exclude {
+        let wrong = |error: ignore::Error| failed(format!("exclude {pattern:?}: {error}"));
+        // An override that begins so leaves out what fits, and nothing else.
+        excluded.add(&format!("!{pattern}")).map_err(wrong)?;
+    }
+    let excluded = excluded
+        .build()
+        .map_err(|error| failed(error.to_string()))?;
     let walk = ignore::WalkBuilder::new(folder)
+        .overrides(excluded)
         .follow_links(false)
         .require_git(false)
         .max_depth(Some(options.depth))
@@ -67,6 +77,7 @@ pub(super) fn files(
             bytes: found.len(),
             version: Some(modified.map_or(0, |time| nanoseconds(time).unwrap_or(i64::MAX))),
             held: None,
+            metadata: Default::default(),
         });
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));

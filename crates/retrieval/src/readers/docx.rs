@@ -33,6 +33,7 @@ impl Reader for DocxReader {
                 title: None,
                 text,
                 structure: Structure::Markdown,
+                ..Document::default()
             })
         })
         .await

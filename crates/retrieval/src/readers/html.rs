@@ -66,6 +66,7 @@ fn document(html: &str, xml: bool) -> Document {
         title: (!title.is_empty()).then_some(title),
         text,
         structure: Structure::Markdown,
+        ..Document::default()
     }
 }
 

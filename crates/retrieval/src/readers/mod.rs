@@ -5,12 +5,13 @@
 //! DOCX; PDF is read by a process of its own, whose program has to be named ([`PdfReader`]).
 
 mod docx;
+mod front_matter;
 mod html;
 mod pdf;
 mod table;
 mod text;
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use ghostlight_actors::contract::BoxFuture;
 
@@ -50,6 +51,10 @@ impl SourceFile {
     }
 }
 
+/// What a document says of itself, or its source of it: names of properties in lower case, each with its values. Searches
+/// may be filtered by them.
+pub type Metadata = BTreeMap<String, Vec<String>>;
+
 /// The text of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
@@ -59,6 +64,8 @@ pub struct Document {
     pub text: String,
     /// The structure of its text, for chunking.
     pub structure: Structure,
+    /// Its properties; in Markdown those of its front matter.
+    pub metadata: Metadata,
 }
 
 /// Why a file could not be read. The caller knows the file's name.

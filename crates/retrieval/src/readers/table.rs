@@ -38,6 +38,7 @@ impl Reader for CsvReader {
                 title: None,
                 text,
                 structure: Structure::Text,
+                ..Document::default()
             })
         })
         .await

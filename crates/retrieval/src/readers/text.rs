@@ -2,7 +2,7 @@
 
 use encoding_rs::{Encoding, WINDOWS_1252};
 
-use super::{Document, ReadError, Reader, SourceFile, blocking, extension};
+use super::{Document, Metadata, ReadError, Reader, SourceFile, blocking, extension, front_matter};
 use crate::chunking::Structure;
 
 /// In how many bytes of a page its encoding is declared.
@@ -36,10 +36,15 @@ impl Reader for TextReader {
                 Structure::Markdown => first_heading(&text),
                 _ => None,
             };
+            let metadata = match structure {
+                Structure::Markdown => front_matter::metadata(&text),
+                _ => Metadata::new(),
+            };
             Ok(Document {
                 title,
                 text,
                 structure,
+                metadata,
             })
         })
         .await

@@ -9,6 +9,8 @@ use crate::index::Probe;
 
 /// The most characters of a model's answer that are used.
 const MAX_CHARS: usize = 2_000;
+/// The most other wordings of a question.
+const MAX_PARAPHRASES: usize = 8;
 
 /// The ways in which a model can improve a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +21,46 @@ pub enum Expansion {
     /// The model writes a possible answer, and the search looks for it, too (HyDE: Gao and others, *Precise Zero-Shot
     /// Dense Retrieval without Relevance Labels*, 2022). The answer may be wrong: only its likeness to texts counts.
     HypotheticalAnswer,
+}
+
+impl Expansion {
+    /// What a model is asked.
+    pub(super) fn prompt(&self, question: &str) -> String {
+        match self {
+            Self::Paraphrases(count) => {
+                let count = (*count).min(MAX_PARAPHRASES);
+                format!(
+                    "Write {count} other ways to ask the question below, each with other words, one a line and nothing \
+                     else. Do not answer it.\n\nQuestion: {question}"
+                )
+            }
+            Self::HypotheticalAnswer => format!(
+                "Write the passage of a document that would answer the question below, in two or three sentences. \
+                 Where you do not know, make up what is likely.\n\nQuestion: {question}"
+            ),
+        }
+    }
+
+    /// What is searched for after this answer of a model. Each probe has half the weight of the question.
+    pub(super) fn read(&self, answer: &str) -> Vec<Probe> {
+        let answer: String = answer.trim().chars().take(MAX_CHARS).collect();
+        let mut probes: Vec<Probe> = match self {
+            Self::Paraphrases(count) => {
+                let lines = answer.lines().map(without_mark);
+                let lines = lines.filter(|line| !line.is_empty());
+                lines
+                    .take((*count).min(MAX_PARAPHRASES))
+                    .map(Probe::new)
+                    .collect()
+            }
+            Self::HypotheticalAnswer if answer.is_empty() => Vec::new(),
+            Self::HypotheticalAnswer => vec![Probe::answer(answer)],
+        };
+        for probe in &mut probes {
+            probe.weight = 0.5;
+        }
+        probes
+    }
 }
 
 /// Rephrases questions with a model.
@@ -44,45 +86,12 @@ impl QueryExpander {
     pub async fn probes(&self, question: &str) -> Result<Vec<Probe>, ModelError> {
         let mut probes = Vec::new();
         for how in &self.how {
-            match how {
-                Expansion::Paraphrases(count) => {
-                    let count = (*count).min(8);
-                    let said = format!(
-                        "Write {count} other ways to ask the question below, each with other words, one a line and \
-                         nothing else. Do not answer it.\n\nQuestion: {question}"
-                    );
-                    let lines = self.ask(said).await?;
-                    let lines = lines
-                        .lines()
-                        .map(without_mark)
-                        .filter(|line| !line.is_empty());
-                    probes.extend(lines.take(count).map(Probe::new));
-                }
-                Expansion::HypotheticalAnswer => {
-                    let said = format!(
-                        "Write the passage of a document that would answer the question below, in two or three \
-                         sentences. Where you do not know, make up what is likely.\n\nQuestion: {question}"
-                    );
-                    let answer = self.ask(said).await?;
-                    if !answer.is_empty() {
-                        probes.push(Probe::answer(answer));
-                    }
-                }
-            }
-        }
-        for probe in &mut probes {
-            probe.weight = 0.5;
+            let said = Message::user(how.prompt(question));
+            let request = ModelRequest::new(Transcript::from_iter([said]));
+            let answer = self.model.respond(request, ModelContext::detached());
+            probes.extend(how.read(&answer.await?.content()));
         }
         Ok(probes)
-    }
-
-    async fn ask(&self, text: String) -> Result<String, ModelError> {
-        let request = ModelRequest::new(Transcript::from_iter([Message::user(text)]));
-        let response = self
-            .model
-            .respond(request, ModelContext::detached())
-            .await?;
-        Ok(response.content().trim().chars().take(MAX_CHARS).collect())
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod expansion;
 mod rerank;
+mod staged;
 mod tool;
 
 use std::{fmt, sync::Arc};
@@ -13,6 +14,7 @@ use ghostlight_actors::contract::{BoxFuture, ModelError};
 pub use self::{
     expansion::{Expansion, QueryExpander},
     rerank::{LexicalReranker, ModelReranker},
+    staged::{Staged, StagedSearch, Stages},
     tool::{SearchTool, label, shown},
 };
 use crate::index::{Found, Index, IndexError, Query, Ranked};
@@ -118,7 +120,9 @@ impl Searcher {
                 .max(query.limit);
         }
         let mut found = match self.index.search(&asked).await {
-            Err(IndexError::Embedder(error)) if asked.ranked == Ranked::Both => {
+            Err(error @ (IndexError::Embedder(_) | IndexError::Vectors { .. }))
+                if asked.ranked == Ranked::Both =>
+            {
                 left_out.push(format!("the search by meaning: {error}"));
                 self.index.search(&asked.ranked(Ranked::Words)).await?
             }

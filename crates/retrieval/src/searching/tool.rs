@@ -2,12 +2,12 @@
 
 use ghostlight_actors::{
     contract::{Tool, ToolContext, ToolError, ToolOutput},
-    vocabulary::{Arguments, Effect, ToolDefinition},
+    vocabulary::{Arguments, Continuation, Effect, ToolDefinition},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{SearchResult, Searcher};
+use super::{SearchResult, Searcher, Staged, StagedSearch, Stages};
 use crate::{
     index::{Filter, Found, Query},
     vectors::Scan,
@@ -15,6 +15,9 @@ use crate::{
 
 /// The number of chunks that a call returns: the default, and the maximum.
 const RESULTS: (u32, u32) = (5, 20);
+
+/// What a model reads where a call looks outside of the tool's documents.
+const NOWHERE: &str = "There are no documents there.";
 
 const ABOUT: &str = "Searches documents and gives the passages that fit best, each with a label such as [k3f9a]. \
     Cite the label behind what you take from a passage.";
@@ -30,6 +33,8 @@ pub struct SearchTool {
     searcher: Searcher,
     filter: Filter,
     scan: Scan,
+    diversity: f64,
+    stages: Stages,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -59,6 +64,8 @@ impl SearchTool {
             searcher,
             filter: Filter::default(),
             scan: Scan::Exact,
+            diversity: 0.0,
+            stages: Stages::default(),
         }
     }
 
@@ -90,7 +97,21 @@ impl SearchTool {
         self
     }
 
-    /// The answer for a model to this question.
+    /// Sets how much it counts that results are unlike each other, from 0 to 1.
+    #[must_use]
+    pub fn diversity(mut self, share: f64) -> Self {
+        self.diversity = share;
+        self
+    }
+
+    /// Sets the stages for which the model of the agent that calls is asked. Its calls are operations of the run.
+    #[must_use]
+    pub fn staged(mut self, stages: Stages) -> Self {
+        self.stages = stages;
+        self
+    }
+
+    /// The answer for a model to this question, without the stages that ask a model.
     ///
     /// # Errors
     /// The search failed.
@@ -100,6 +121,17 @@ impl SearchTool {
         limit: usize,
         under: Option<String>,
     ) -> Result<String, ToolError> {
+        let Some(query) = self.query(query, limit, under) else {
+            return Ok(String::from(NOWHERE));
+        };
+        let result = self.searcher.search(&query).await;
+        Ok(told(
+            &result.map_err(|error| ToolError::new(error.to_string()))?,
+        ))
+    }
+
+    /// The query of a call, if there can be documents where it looks.
+    fn query(&self, query: &str, limit: usize, under: Option<String>) -> Option<Query> {
         let mut filter = self.filter.clone();
         if let Some(under) = under.filter(|under| !under.is_empty()) {
             // A call may narrow the tool's own filter, and never widen it.
@@ -113,20 +145,12 @@ impl SearchTool {
                 || filter.under.iter().any(|start| under.starts_with(&**start));
             filter.under = match inside {
                 true => vec![under],
-                false if within.is_empty() => {
-                    return Ok(String::from("There are no documents there."));
-                }
+                false if within.is_empty() => return None,
                 false => within,
             };
         }
-        let query = Query::new(query)
-            .limit(limit)
-            .filter(filter)
-            .scan(self.scan);
-        let result = self.searcher.search(&query).await;
-        Ok(told(
-            &result.map_err(|error| ToolError::new(error.to_string()))?,
-        ))
+        let query = Query::new(query).limit(limit).filter(filter);
+        Some(query.scan(self.scan).diversity(self.diversity))
     }
 }
 
@@ -137,13 +161,29 @@ impl Tool for SearchTool {
         definition
     }
 
-    async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let arguments: SearchArguments = arguments
             .parse()
             .map_err(|error| ToolError::new(format!("the arguments do not fit: {error}")))?;
         let limit = arguments.limit.clamp(1, RESULTS.1) as usize;
-        let told = self.ask(&arguments.query, limit, arguments.under).await?;
-        Ok(ToolOutput::text(told))
+        let Some(query) = self.query(&arguments.query, limit, arguments.under) else {
+            return Ok(ToolOutput::text(NOWHERE));
+        };
+        let mut search = StagedSearch::new();
+        if let Some(continued) = cx.continued() {
+            search = serde_json::from_str(&continued.state)?;
+            search.continued(&self.stages, continued);
+        }
+        let next = search.next(&self.searcher, &self.stages, &query).await;
+        Ok(
+            match next.map_err(|error| ToolError::new(error.to_string()))? {
+                Staged::Found(result) => ToolOutput::text(told(&result)),
+                Staged::Ask(prompt) => {
+                    let state = serde_json::to_string(&search)?;
+                    ToolOutput::goes_on(Continuation::consulting(prompt, state).repeatable())
+                }
+            },
+        )
     }
 }
 

@@ -30,6 +30,7 @@ impl Source for Served {
             bytes: 0,
             version: None,
             held: None,
+            metadata: Default::default(),
         }])
     }
 
