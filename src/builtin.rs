@@ -37,7 +37,7 @@ use crate::{
 /// adds the behavior `remote` and the kind of tool `a2a`; `anp` the kind of tool `anp_registry`; `acp` the behavior `remote_process` and the kind
 /// of tool `acp`; `code` the behavior `code` (on Unix);
 /// `mcp` the kind of tool `mcp`; `memory` the policy `memory`; `retrieval` the kind of tool
-/// `document_search` and the policy `recall_documents`; and `tools` the kinds of tools `files`,
+/// `document_search` and `document_editor` and the policy `recall_documents`; and `tools` the kinds of tools `files`,
 /// `openapi`, `skills`, `web` and (on Unix) `terminal`.
 ///
 /// Add your own parts to it, and give it to the command or to a System.

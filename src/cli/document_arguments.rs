@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
+use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 
 use super::arguments::ShowArguments;
 
@@ -32,9 +32,9 @@ pub(super) struct IndexFile {
 }
 
 #[cfg(feature = "tools")]
-const ORIGINS: [&str; 2] = ["database", "pages"];
+const ORIGINS: [&str; 4] = ["database", "pages", "add", "remove"];
 #[cfg(not(feature = "tools"))]
-const ORIGINS: [&str; 1] = ["database"];
+const ORIGINS: [&str; 3] = ["database", "add", "remove"];
 
 #[derive(Debug, Args)]
 pub(super) struct IndexArguments {
@@ -46,7 +46,8 @@ pub(super) struct IndexArguments {
     /// A SQLite database whose rows are documents; it is only read
     #[arg(long, value_name = "FILE", requires = "select")]
     pub(super) database: Option<PathBuf>,
-    /// Which rows: a SELECT of two columns, the name of a document and its text, which may be Markdown
+    /// Which rows: a SELECT of two columns, the name of a document and its text, which may be Markdown; further columns
+    /// are properties for `search --having`
     #[arg(long, value_name = "SELECT", requires = "database")]
     pub(super) select: Option<String>,
     /// A page of the web; it is asked for again only if it has changed. Pages of an earlier call that are not named again
@@ -65,6 +66,24 @@ pub(super) struct IndexArguments {
     /// Only files whose names end so, such as .md
     #[arg(long, value_name = "ENDING")]
     pub(super) only: Vec<String>,
+    /// Files and folders that are left out, as in a .gitignore: drafts/, *.tmp
+    #[arg(long, value_name = "PATTERN")]
+    pub(super) exclude: Vec<String>,
+    /// The most characters of a passage, 100 to 20,000 [default: 1500]
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) chunk_size: Option<usize>,
+    /// How many characters of the passage before it each begins with, at most half of the size
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(super) overlap: usize,
+    /// Along what texts are cut [default: what each document has]
+    #[arg(long, value_name = "STRUCTURE")]
+    pub(super) chunk_by: Option<ChunkBy>,
+    /// Put the text on stdin, which may be Markdown, into the index under this name
+    #[arg(long, value_name = "NAME", conflicts_with = "watch")]
+    pub(super) add: Option<String>,
+    /// Remove the text of this name that `--add` or an agent has put into the index
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["watch", "add"])]
+    pub(super) remove: Option<String>,
     /// Empty an index that was made with another embedder, and fill it again
     #[arg(long)]
     pub(super) empty: bool,
@@ -74,6 +93,28 @@ pub(super) struct IndexArguments {
     /// Say how large the index is
     #[arg(long)]
     pub(super) statistics: bool,
+}
+
+/// Along what texts are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ChunkBy {
+    /// Sections and blocks of Markdown.
+    Markdown,
+    /// Items of source code.
+    Code,
+    /// Paragraphs and lines.
+    Text,
+    /// Whole sentences.
+    Sentences,
+}
+
+fn property(text: &str) -> Result<(String, String), String> {
+    let pair = text
+        .split_once('=')
+        .map(|(name, value)| (name.trim(), value.trim()));
+    let pair = pair.filter(|(name, value)| !name.is_empty() && !value.is_empty());
+    let (name, value) = pair.ok_or("it is a name and a value, such as team=legal")?;
+    Ok((name.to_lowercase(), value.to_owned()))
 }
 
 #[derive(Debug, Args)]
@@ -91,6 +132,10 @@ pub(super) struct SearchArguments {
     /// Only in documents whose path in the folder begins so
     #[arg(long, value_name = "PATH")]
     pub(super) under: Vec<String>,
+    /// Only in documents with this property, such as team=legal: one of the front matter, of a database's further columns,
+    /// or of the program that added them. Several values of one name are alternatives
+    #[arg(long, value_name = "NAME=VALUE", value_parser = property)]
+    pub(super) having: Vec<(String, String)>,
     /// Rank by words alone
     #[arg(long, conflicts_with = "vectors")]
     pub(super) words: bool,

@@ -22,6 +22,8 @@ mod eval_fork_arguments;
 #[cfg(feature = "evals")]
 mod eval_look_arguments;
 mod exit;
+#[cfg(all(feature = "retrieval", target_os = "linux"))]
+mod folder_notices;
 mod follow;
 mod interrupt;
 mod keeping;

@@ -1,7 +1,7 @@
 //! Names that a cargo feature of this package brings, for programs that were built without it.
 
 /// What is named, its name in a team file, and the cargo feature that registers it.
-const BROUGHT: [(&str, &str, &str); 19] = [
+const BROUGHT: [(&str, &str, &str); 20] = [
     ("behavior", "code", "code"),
     ("behavior", "remote", "a2a"),
     ("behavior", "remote_process", "acp"),
@@ -9,6 +9,7 @@ const BROUGHT: [(&str, &str, &str); 19] = [
     ("kind of tool", "acp", "acp"),
     ("kind of tool", "anp_registry", "anp"),
     ("kind of tool", "approval_webhook", "http"),
+    ("kind of tool", "document_editor", "retrieval"),
     ("kind of tool", "document_search", "retrieval"),
     ("kind of tool", "files", "tools"),
     ("kind of tool", "mcp", "mcp"),

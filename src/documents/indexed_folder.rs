@@ -17,9 +17,10 @@ use tokio::{
 use crate::{
     models::EmbedderSpec,
     retrieval::{
+        chunking::{Chunker, Structure},
         index::{Filter, Index, IndexError, Rows, Source as _, SyncOptions, SyncReport},
         readers::Readers,
-        searching::{LexicalReranker, SearchTool, Searcher},
+        searching::{LexicalReranker, SearchTool, Searcher, Stages},
         vectors::Scan,
     },
 };
@@ -30,8 +31,77 @@ use crate::{
 pub struct DatabaseSpec {
     /// The file of the database, which is only read.
     pub file: PathBuf,
-    /// A SELECT of two columns: the name of a document, and its text, which may be Markdown.
+    /// A SELECT of two columns: the name of a document, and its text, which may be Markdown. Further columns are
+    /// properties, by which searches may be filtered.
     pub select: String,
+}
+
+/// How texts are cut into passages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ChunkSpec {
+    /// Along what all texts are cut: `markdown`, `code`, `text` (paragraphs and lines) or `sentences`. When left out,
+    /// along what each document has.
+    pub by: Option<Structure>,
+    /// The most characters of a passage, 100 to 20,000.
+    pub size: usize,
+    /// How many characters of the passage before it each begins with; at most half of `size`.
+    pub overlap: usize,
+}
+
+impl Default for ChunkSpec {
+    fn default() -> Self {
+        Self {
+            by: None,
+            size: 1_500,
+            overlap: 0,
+        }
+    }
+}
+
+impl ChunkSpec {
+    /// Sets these sizes and boundaries.
+    ///
+    /// # Errors
+    /// A size or overlap that is out of its bounds.
+    pub(crate) fn apply(&self, options: &mut SyncOptions) -> Result<(), String> {
+        if !(100..=20_000).contains(&self.size) {
+            return Err("size: it is a number of characters from 100 to 20000".to_owned());
+        }
+        if self.overlap > self.size / 2 {
+            return Err("overlap: it is at most half of `size`".to_owned());
+        }
+        options.chunker = Chunker::text(self.size).overlap(self.overlap);
+        options.structure = self.by;
+        Ok(())
+    }
+}
+
+/// Who puts what was found in order once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "`rerank` is true, false, `words` or `model`")]
+pub enum RerankSpec {
+    /// The words of the query and how they stand, or nobody.
+    Words(bool),
+    /// As named.
+    By(Reranking),
+}
+
+/// By what results are ranked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reranking {
+    /// By how the query's words stand in them.
+    Words,
+    /// By the model of the agent that searches: one more call of it for each search.
+    Model,
+}
+
+impl Default for RerankSpec {
+    fn default() -> Self {
+        Self::Words(false)
+    }
 }
 
 /// Which documents are searched, and how: those of a folder, the rows of a database, or pages of
@@ -64,9 +134,32 @@ pub struct DocumentSpec {
     /// The source of vectors, for a search by more than words.
     #[serde(default)]
     pub embedder: Option<EmbedderSpec>,
-    /// Whether the results are ranked again, by how the query's words stand in them.
+    /// Whether the results are ranked again: `true` by how the query's words stand in them, `model` by the agent's
+    /// model.
     #[serde(default)]
-    pub rerank: bool,
+    pub rerank: RerankSpec,
+    /// In how many other wordings the agent's model asks the question as well, at most 8: one more call for each
+    /// search.
+    #[serde(default)]
+    #[schemars(range(max = 8))]
+    pub queries: usize,
+    /// Whether the agent's model sketches an answer, which is searched for as well (HyDE): one more call for each
+    /// search.
+    #[serde(default)]
+    pub hypothetical_answer: bool,
+    /// How much it counts that results are unlike each other, from 0 to 1.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub diversity: f64,
+    /// How texts are cut into passages.
+    #[serde(default)]
+    pub chunks: ChunkSpec,
+    /// Patterns of files and folders that are left out, as in a `.gitignore`.
+    #[serde(default)]
+    pub exclude: Vec<String>,
+    /// Searches the documents that a `document_editor` has put into the same `index`, instead of a folder.
+    #[serde(default)]
+    pub added: bool,
     /// Whether a search by vectors compares only those that are near by an estimate, and so may miss
     /// one of the best now and then. It pays from some 100,000 passages on.
     #[serde(default)]
@@ -114,7 +207,13 @@ impl DocumentSpec {
             index: None,
             description: None,
             embedder: None,
-            rerank: false,
+            rerank: RerankSpec::default(),
+            queries: 0,
+            hypothetical_answer: false,
+            diversity: 0.0,
+            chunks: ChunkSpec::default(),
+            exclude: Vec::new(),
+            added: false,
             approximate: false,
             filter: Filter::default(),
             refresh_s: default_refresh(),
@@ -144,6 +243,8 @@ enum Origin {
     Rows(Rows),
     #[cfg(feature = "tools")]
     Web(super::WebPages),
+    /// What was put into the index one by one.
+    Added,
 }
 
 impl Origin {
@@ -160,6 +261,14 @@ impl Origin {
                 return Err(format!("there is no database {}", database.file.display()));
             }
             origins.push(Self::Rows(Rows::new(&database.file, &database.select)));
+        }
+        if settings.added {
+            if settings.index.is_none() {
+                return Err(
+                    "`added` needs `index`, the file that the documents were put into".to_owned(),
+                );
+            }
+            origins.push(Self::Added);
         }
         #[cfg(feature = "tools")]
         if let Some(web) = &settings.web {
@@ -179,6 +288,7 @@ impl Origin {
                 .ok()
                 .map(|folder| folder.to_string_lossy().into_owned()),
             Self::Rows(rows) => Some(rows.name()),
+            Self::Added => Some(ADDED.to_owned()),
             #[cfg(feature = "tools")]
             Self::Web(pages) => Some(pages.name()),
         }
@@ -188,16 +298,20 @@ impl Origin {
         match self {
             Self::Folder(folder) => index.sync(folder, options, |_| {}).await,
             Self::Rows(rows) => index.sync_from(rows, options, |_| {}).await,
+            Self::Added => Ok(SyncReport::default()),
             #[cfg(feature = "tools")]
             Self::Web(pages) => index.sync_from(pages, options, |_| {}).await,
         }
     }
 }
 
+/// The source of documents that were put into an index one by one.
+pub(crate) const ADDED: &str = "added";
+
 #[cfg(feature = "tools")]
-const ORIGINS: &str = "`folder`, `database` and `web`, and no more";
+const ORIGINS: &str = "`folder`, `database`, `web` and `added`, and no more";
 #[cfg(not(feature = "tools"))]
-const ORIGINS: &str = "`folder` and `database`, and no more";
+const ORIGINS: &str = "`folder`, `database` and `added`, and no more";
 
 impl IndexedFolder {
     /// A folder whose files these readers read.
@@ -222,10 +336,19 @@ impl IndexedFolder {
             }
             readers
         };
-        let options = SyncOptions {
+        if settings.queries > 8 {
+            return Err("queries: there are at most 8 other wordings".to_owned());
+        }
+        if !(0.0..=1.0).contains(&settings.diversity) {
+            return Err("diversity: it is a number from 0 to 1".to_owned());
+        }
+        let mut options = SyncOptions {
             readers,
+            exclude: settings.exclude.clone(),
             ..SyncOptions::default()
         };
+        let cut = settings.chunks.apply(&mut options);
+        cut.map_err(|error| format!("chunks: {error}"))?;
         Ok(Self(Arc::new(Inner {
             settings,
             origin,
@@ -263,8 +386,10 @@ impl IndexedFolder {
             };
             let searcher = Searcher::new(index);
             Ok::<_, IndexError>(match settings.rerank {
-                true => searcher.reranked_by(LexicalReranker),
-                false => searcher,
+                RerankSpec::Words(true) | RerankSpec::By(Reranking::Words) => {
+                    searcher.reranked_by(LexicalReranker)
+                }
+                _ => searcher,
             })
         });
         let searcher = searcher.await?;
@@ -287,6 +412,16 @@ impl IndexedFolder {
             *synced = Some(Instant::now());
         }
         Ok(searcher)
+    }
+
+    /// The stages of a search that ask the agent's model.
+    pub(super) fn stages(&self) -> Stages {
+        let settings = &self.0.settings;
+        let mut stages = Stages::default();
+        stages.paraphrases = settings.queries;
+        stages.hypothetical_answer = settings.hypothetical_answer;
+        stages.rerank = settings.rerank == RerankSpec::By(Reranking::Model);
+        stages
     }
 
     /// Whether a search compares all vectors or those that are near by an estimate.
@@ -340,7 +475,9 @@ impl Tool for DocumentSearch {
         let searcher = searcher.map_err(|error| ToolError::new(error.to_string()))?;
         let tool = SearchTool::new(&self.name, searcher.clone())
             .within(self.folder.filter())
-            .scan(self.folder.scan());
+            .scan(self.folder.scan())
+            .diversity(self.folder.settings().diversity)
+            .staged(self.folder.stages());
         tool.call(arguments, cx).await
     }
 }

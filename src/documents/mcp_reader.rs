@@ -201,6 +201,7 @@ impl Reader for McpReader {
             title: None,
             text,
             structure: self.structure,
+            ..Document::default()
         })
     }
 }

@@ -15,6 +15,7 @@
 //! The results of a search are in the run's journal, as with every tool, so a replay does not
 //! search again.
 
+mod document_editor;
 mod indexed_folder;
 #[cfg(feature = "mcp")]
 mod mcp_reader;
@@ -29,12 +30,16 @@ use ghostlight_actors::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+pub(crate) use self::indexed_folder::ADDED;
 #[cfg(feature = "mcp")]
 pub use self::mcp_reader::{McpReader, ReaderSpec};
 #[cfg(feature = "tools")]
 pub use self::web_pages::{WebPageSpec, WebPages};
 pub use self::{
-    indexed_folder::{DatabaseSpec, DocumentSearch, DocumentSpec, IndexedFolder},
+    document_editor::{DocumentEditor, DocumentEditorSpec},
+    indexed_folder::{
+        ChunkSpec, DatabaseSpec, DocumentSearch, DocumentSpec, IndexedFolder, RerankSpec, Reranking,
+    },
     recalled_documents::RecalledDocuments,
 };
 use crate::{context::ContextProvider, retrieval::readers::Readers};
@@ -42,7 +47,7 @@ use crate::{context::ContextProvider, retrieval::readers::Readers};
 /// The policy's name, and that of its list of pages.
 const RECALL: &str = "recall_documents";
 
-/// Registers the kind of tool `document_search` and the policy `recall_documents`. The readers
+/// Registers the kinds of tools `document_search` and `document_editor` and the policy `recall_documents`. The readers
 /// decide which files are read: [`Readers::default`], with a
 /// [`PdfReader`](crate::retrieval::readers::PdfReader) for PDF.
 #[must_use]
@@ -51,6 +56,11 @@ pub fn register(registry: Registry, readers: Readers) -> Registry {
     registry
         .tool_kind("document_search", move |name, given| {
             tool(name, given, of_tool.clone())
+        })
+        .tool_kind("document_editor", |name, given| {
+            let settings =
+                DocumentEditorSpec::deserialize(given).map_err(|error| error.to_string())?;
+            Ok(ToolHandle::new(DocumentEditor::new(name, settings)?))
         })
         .policy(RECALL, move |given| policy(given, readers.clone()))
 }

@@ -2,15 +2,16 @@
 
 use ghostlight_actors::{
     run::PolicyContext,
-    vocabulary::{AgentError, Effect, Transcript},
+    vocabulary::{AgentError, Effect, Message, ModelRequest, Transcript},
 };
+use serde::{Deserialize, Serialize};
 
 use super::IndexedFolder;
 use crate::{
     context::ContextSource,
     retrieval::{
         index::{IndexError, Query},
-        searching::shown,
+        searching::{Staged, StagedSearch, shown},
     },
 };
 
@@ -18,6 +19,14 @@ use crate::{
 const LIMIT: usize = 5;
 /// The most characters of a message that are searched for.
 const MAX_QUERY_CHARS: usize = 2_000;
+
+/// A part of a search: a question to the agent's model, or the passages.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Part {
+    Found(String),
+    Asks(String, StagedSearch),
+}
 
 /// Finds the passages of a folder that a user's message is about, so that a
 /// [`ContextProvider`](crate::context::ContextProvider) can add them to the agent's requests. As a
@@ -65,24 +74,41 @@ impl ContextSource for RecalledDocuments {
         let query = Query::new(text)
             .limit(self.limit)
             .filter(self.folder.filter())
-            .scan(self.folder.scan());
-        let folder = self.folder.clone();
-        let found = cx.step("recall documents", Effect::Read, async move {
-            let result = folder.searcher().await?.search(&query).await?;
-            Ok::<_, IndexError>(
-                result
-                    .found
-                    .iter()
-                    .map(shown)
-                    .collect::<Vec<_>>()
-                    .join("\n"),
-            )
-        });
-        match found.await {
-            Ok(found) => Ok((!found.is_empty()).then_some(found)),
-            Err(error) => {
-                cx.emit("documents_not_recalled", &error.to_string());
-                Ok(None)
+            .scan(self.folder.scan())
+            .diversity(self.folder.settings().diversity);
+        let stages = self.folder.stages();
+        let mut search = StagedSearch::new();
+        loop {
+            let (folder, query, mut begun) = (self.folder.clone(), query.clone(), search.clone());
+            let part = cx.step("recall documents", Effect::Read, async move {
+                let searcher = folder.searcher().await?;
+                let staged = begun.next(searcher, &folder.stages(), &query).await?;
+                Ok::<_, IndexError>(match staged {
+                    Staged::Ask(prompt) => Part::Asks(prompt, begun),
+                    Staged::Found(result) => {
+                        let found: Vec<String> = result.found.iter().map(shown).collect();
+                        Part::Found(found.join("\n"))
+                    }
+                })
+            });
+            let prompt = match part.await {
+                Ok(Part::Found(found)) => return Ok((!found.is_empty()).then_some(found)),
+                Ok(Part::Asks(prompt, begun)) => {
+                    search = begun;
+                    prompt
+                }
+                Err(error) => {
+                    cx.emit("documents_not_recalled", &error.to_string());
+                    return Ok(None);
+                }
+            };
+            let request = ModelRequest::new(Transcript::from_iter([Message::user(prompt)]));
+            match cx.model(request).await {
+                Ok(response) => search.answered(&stages, Ok(&response.content())),
+                Err(AgentError::Operation(error)) => {
+                    search.answered(&stages, Err(&error.to_string()));
+                }
+                Err(error) => return Err(error),
             }
         }
     }

@@ -120,6 +120,7 @@ impl Source for WebPages {
             bytes: 0,
             version: None,
             held: None,
+            metadata: Default::default(),
         });
         Ok(entries.take(options.files).collect())
     }

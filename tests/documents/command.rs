@@ -31,9 +31,15 @@ fn watches(folder: &Folder) {
     let said = BufReader::new(watching.stderr.take().unwrap()).lines();
     let said: Vec<String> = said
         .map(Result::unwrap)
-        .take(2)
+        .take(4)
         .inspect(|line| {
             if line.starts_with("watches for changes") {
+                folder.write("new.md", "# New\n\nwritten while it is watched");
+            }
+            if line.contains("1 indexed") {
+                std::fs::remove_file(folder.docs().join("new.md")).unwrap();
+            }
+            if line.contains("1 removed") {
                 let id = watching.id().to_string();
                 let asked = Command::new("kill").args(["-INT", &id]).status();
                 assert!(asked.unwrap().success());
@@ -41,6 +47,8 @@ fn watches(folder: &Folder) {
         })
         .collect();
     assert!(said[0].contains("3 unchanged"), "{said:?}");
+    assert!(said[2].contains("1 indexed"), "{said:?}");
+    assert!(said[3].contains("1 removed"), "{said:?}");
     assert!(watching.wait().unwrap().success());
 }
 
@@ -176,4 +184,60 @@ fn rows_of_a_database_are_indexed_and_searched() {
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let alone = ghostlight(&folder, &["docs", "index", "--database", "notes.db"]);
     assert_eq!(alone.status.code(), Some(2), "{alone:?}");
+}
+
+#[test]
+fn texts_are_cut_added_removed_and_found_by_their_properties() {
+    use std::{io::Write as _, process::Stdio};
+    let folder = Folder::new("command-single");
+    let long = "One sentence of some words. ".repeat(40);
+    folder.write("a.md", format!("---\nteam: legal\n---\n# Terms\n\n{long}"));
+    folder.write("b.md", format!("---\nteam: sales\n---\n# Offers\n\n{long}"));
+    folder.write("c.tmp.md", "left out");
+    let run = |arguments: &[&str]| ghostlight(&folder, arguments);
+    let index = ["docs", "index", "docs", "--exclude", "*.tmp.md"];
+    let whole = run(&index);
+    assert!(err(&whole).contains("2 indexed (2 chunks)"), "{whole:?}");
+    let cut = run(&[
+        &index[..],
+        &[
+            "--chunk-size",
+            "200",
+            "--overlap",
+            "20",
+            "--chunk-by",
+            "sentences",
+        ],
+    ]
+    .concat());
+    assert!(
+        err(&cut).contains("2 indexed") && !err(&cut).contains("(2 chunks)"),
+        "{cut:?}"
+    );
+    let found = run(&["docs", "search", "sentence", "--having", "team=Legal", "-n", "50"]);
+    assert!(
+        out(&found).contains("a.md") && !out(&found).contains("b.md"),
+        "{found:?}"
+    );
+    let mut adding = command(&folder, &["docs", "index", "--add", "key", "--statistics"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let text = b"# Key\n\nThe key lies under the mat.";
+    adding.stdin.take().unwrap().write_all(text).unwrap();
+    let added = adding.wait_with_output().unwrap();
+    assert!(err(&added).contains("key: 34 bytes indexed"), "{added:?}");
+    assert!(err(&added).contains("3 documents (healthy)"), "{added:?}");
+    assert!(out(&run(&["docs", "search", "under the mat", "-n", "1"])).contains("key > Key"));
+    assert!(err(&run(&["docs", "index", "--remove", "key"])).contains("key: removed"));
+    assert!(!out(&run(&["docs", "search", "under the mat"])).contains("key > Key"));
+    for wrong in [
+        &["docs", "index", "--remove", "key"][..],
+        &["docs", "index", "docs", "--chunk-size", "10"],
+        &["docs", "index", "docs", "--chunk-size", "200", "--overlap", "150"],
+        &["docs", "search", "x", "--having", "team"],
+    ] {
+        assert_eq!(run(wrong).status.code(), Some(2), "{wrong:?}");
+    }
 }

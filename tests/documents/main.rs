@@ -3,12 +3,14 @@
 
 mod citing;
 mod command;
+mod editor;
 mod embeddings;
 mod encoding;
 mod folder;
 mod hostile_pdf;
 mod pages;
 mod routing;
+mod staged;
 #[path = "../../crates/retrieval/tests/retrieval/tiny_model.rs"]
 mod tiny_model;
 

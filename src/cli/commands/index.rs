@@ -1,16 +1,19 @@
 //! `ghostlight docs index`, `ghostlight docs search`, and the process that reads a PDF.
 
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _, Read as _, Write as _},
     path::PathBuf,
     time::Duration,
 };
 
+#[cfg(target_os = "linux")]
+use crate::cli::folder_notices::FolderNotices;
+use crate::documents::{ADDED, ChunkSpec};
 #[cfg(feature = "tools")]
 use crate::documents::{WebPageSpec, WebPages};
 use crate::{
     cli::{
-        document_arguments::{Documents, IndexArguments, IndexFile, SearchArguments},
+        document_arguments::{ChunkBy, Documents, IndexArguments, IndexFile, SearchArguments},
         exit::{Exit, Failure},
         follow::print_json,
         interrupt::Interrupt,
@@ -18,17 +21,36 @@ use crate::{
     },
     models::EmbedderSpec,
     retrieval::{
+        chunking::Structure,
         index::{
-            Filter, Folder, Index, IndexError, Query, Ranked, Rows, Source, SyncOptions, SyncReport,
+            Filter, Folder, Index, IndexError, NewDocument, Query, Ranked, Rows, Source,
+            SyncOptions, SyncReport,
         },
-        readers::{PdfReader, Readers, serve_pdf},
+        readers::{Metadata, PdfReader, Readers, serve_pdf},
         searching::{LexicalReranker, Searcher, label},
         vectors::Scan,
     },
 };
 
-/// How often a watched folder is checked for changes.
+impl From<ChunkBy> for Structure {
+    fn from(by: ChunkBy) -> Self {
+        match by {
+            ChunkBy::Markdown => Self::Markdown,
+            ChunkBy::Code => Self::Code,
+            ChunkBy::Text => Self::Text,
+            ChunkBy::Sentences => Self::Sentences,
+        }
+    }
+}
+
+/// How often what gives no notice of its changes is looked at: databases, pages, and folders that cannot be watched.
 const LOOK: Duration = Duration::from_secs(2);
+/// How often a folder is looked at that is watched, in case that a notice was missed.
+#[cfg(target_os = "linux")]
+const LOOK_ANYWAY: Duration = Duration::from_secs(300);
+/// The pause after a notice, in which what is written at once is waited for.
+#[cfg(target_os = "linux")]
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The readers of the command: another process of it reads PDF.
 pub(in crate::cli) fn readers() -> Readers {
@@ -57,6 +79,7 @@ async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
     };
     let index = index.map_err(failure)?;
     let sources = Sources::of(&arguments)?;
+    single(&index, &arguments, &sources.unfiltered).await?;
     // While a folder is watched, a request to end is heard also when it comes in the middle of an update.
     let mut interrupt = match arguments.watch {
         true => Some(Interrupt::new()?),
@@ -65,6 +88,8 @@ async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
     let mut is_first = true;
     let mut exit = Exit::Done;
     loop {
+        // It is watched from before the update on, so that no change falls between them.
+        let changes = arguments.watch.then(|| Changes::of(&arguments));
         for (source, report) in sources.update(&index, &arguments).await? {
             if is_first || report.indexed + report.removed > 0 {
                 super::note(&told(&source, &report));
@@ -76,7 +101,7 @@ async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
                 exit = Exit::Failed;
             }
         }
-        let Some(interrupt) = &mut interrupt else {
+        let (Some(interrupt), Some(changes)) = (&mut interrupt, changes) else {
             break;
         };
         if std::mem::take(&mut is_first) {
@@ -84,14 +109,15 @@ async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
         }
         tokio::select! {
             () = interrupt.fired() => break,
-            () = tokio::time::sleep(LOOK) => {}
+            () = changes.next() => {}
         }
     }
     if arguments.statistics {
         let statistics = index.statistics().await.map_err(failure)?;
         super::note(&format!(
-            "{} documents, {} chunks of {} bytes in all, a file of {} bytes, {} bytes of vectors in memory: {}",
+            "{} documents ({}), {} chunks of {} bytes in all, a file of {} bytes, {} bytes of vectors in memory: {}",
             statistics.documents,
+            statistics.health().as_str(),
             statistics.chunks,
             statistics.text_bytes,
             statistics.file_bytes,
@@ -101,6 +127,66 @@ async fn index(arguments: IndexArguments) -> Result<Exit, Failure> {
     }
     index.close().await;
     Ok(exit)
+}
+
+/// The next change of what is indexed.
+struct Changes {
+    #[cfg(target_os = "linux")]
+    notices: Option<FolderNotices>,
+}
+
+impl Changes {
+    #[cfg(target_os = "linux")]
+    fn of(arguments: &IndexArguments) -> Self {
+        let others = arguments.database.is_some();
+        #[cfg(feature = "tools")]
+        let others = others || !arguments.pages.is_empty();
+        let notices = match others {
+            true => None,
+            // A folder that is gone is reported by the update.
+            false => FolderNotices::watch(&arguments.folders).ok(),
+        };
+        Self { notices }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn of(_: &IndexArguments) -> Self {
+        Self {}
+    }
+
+    async fn next(self) {
+        #[cfg(target_os = "linux")]
+        if let Some(notices) = &self.notices {
+            // Running out of time is a look like any other.
+            let _ = tokio::time::timeout(LOOK_ANYWAY, notices.next()).await;
+            tokio::time::sleep(PAUSE).await;
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Adds or removes the one text that is named.
+async fn single(
+    index: &Index,
+    arguments: &IndexArguments,
+    options: &SyncOptions,
+) -> Result<(), Failure> {
+    if let Some(name) = &arguments.add {
+        let text = io::read_to_string(io::stdin().take(options.file_bytes))?;
+        let document = NewDocument::text(ADDED, name, text);
+        let row = index.put(document, options).await.map_err(failure)?;
+        super::note(&format!("{name}: {} bytes indexed", row.bytes));
+    }
+    if let Some(name) = &arguments.remove {
+        if !index.remove(ADDED, name).await.map_err(failure)? {
+            return Err(Failure::Usage(format!(
+                "no text of the name {name:?} was added to this index"
+            )));
+        }
+        super::note(&format!("{name}: removed"));
+    }
+    Ok(())
 }
 
 /// How the documents that the arguments name are read.
@@ -115,10 +201,16 @@ struct Sources {
 
 impl Sources {
     fn of(arguments: &IndexArguments) -> Result<Self, Failure> {
-        let unfiltered = SyncOptions {
+        let mut unfiltered = SyncOptions {
             readers: readers(),
+            exclude: arguments.exclude.clone(),
             ..SyncOptions::default()
         };
+        let mut cut = ChunkSpec::default();
+        cut.size = arguments.chunk_size.unwrap_or(cut.size);
+        cut.overlap = arguments.overlap;
+        cut.by = arguments.chunk_by.map(Structure::from);
+        cut.apply(&mut unfiltered).map_err(Failure::Usage)?;
         let filter = Filter {
             endings: arguments.only.clone(),
             ..Filter::default()
@@ -237,6 +329,10 @@ async fn search(arguments: SearchArguments) -> Result<Exit, Failure> {
         ),
         None => None,
     };
+    let mut having = Metadata::new();
+    for (name, value) in &arguments.having {
+        having.entry(name.clone()).or_default().push(value.clone());
+    }
     let query = Query::new(&arguments.query)
         .limit(arguments.limit)
         .ranked(match (arguments.words, arguments.vectors) {
@@ -253,6 +349,7 @@ async fn search(arguments: SearchArguments) -> Result<Exit, Failure> {
             folder,
             under: arguments.under.clone(),
             endings: Vec::new(),
+            having,
         });
     let searcher = Searcher::new(index);
     let searcher = match arguments.rerank {
@@ -332,7 +429,9 @@ fn failure(error: IndexError) -> Failure {
         IndexError::OtherVectors { .. } => {
             Failure::Usage(format!("{error} (`ghostlight docs index --empty`)"))
         }
-        IndexError::Query(_) | IndexError::Rows { .. } => Failure::Usage(error.to_string()),
+        IndexError::Query(_) | IndexError::Rows { .. } | IndexError::Document { .. } => {
+            Failure::Usage(error.to_string())
+        }
         IndexError::Folder { path, message } => {
             Failure::Usage(format!("{}: {message}", path.display()))
         }

@@ -152,6 +152,14 @@ pub(super) const POLICIES: &[(&str, &str)] = &[
         "bounds at which the model is told, and goes on or answers, before a budget stops it",
     ),
     (
+        "board",
+        "the tool `board`, whose entries all agents of a tree share",
+    ),
+    (
+        "skill_tools",
+        "while a skill is in use, only the tools that it names are called",
+    ),
+    (
         "tool_limits",
         "single tools are called so often in a run and no more",
     ),
@@ -195,6 +203,10 @@ pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
         "asks a server for approval, and waits for its answer",
     ),
     ("docs_search", "searches the Markdown of a folder"),
+    (
+        "document_editor",
+        "puts documents into an index and removes them, for `document_search` to find",
+    ),
     (
         "document_search",
         "searches an index of a folder's documents, of many formats",
