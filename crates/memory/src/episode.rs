@@ -26,6 +26,8 @@ const KEY: usize = 200;
 /// How many different reactions to one message are kept.
 const REACTIONS: usize = 32;
 
+/// The tag of work that somebody has confirmed: `tag:accomplishment` finds it.
+pub const ACCOMPLISHMENT: &str = "accomplishment";
 /// How long people can react to a message by default.
 pub const REACTION_TIME: Duration = Duration::from_secs(3600);
 
@@ -246,8 +248,12 @@ fn settle(item: &mut MemoryItem, status: EpisodeStatus) {
             task.is_correct = status != EpisodeStatus::Failure;
             task.is_checked = status != EpisodeStatus::Pending;
         }
-        _ => {}
+        _ => return,
     }
+    match status {
+        EpisodeStatus::Success => item.tags.insert(ACCOMPLISHMENT.to_owned()),
+        _ => item.tags.remove(ACCOMPLISHMENT),
+    };
 }
 
 /// Counts a reaction to a message. The majority of its current reactions decides the result of the message's episodes
@@ -349,10 +355,10 @@ impl ScopedMemory<'_> {
                     let message = format!("the memory {id:?} is no episode");
                     return Err(OperationError::new(ErrorKind::InvalidInput, message));
                 };
-                episode.status = status;
                 if let Some(reflection) = &reflection {
                     episode.reflection = Some(clean(reflection, REFLECTION));
                 }
+                settle(&mut item, status);
                 draft.put(item.clone());
                 let run = item.source.as_ref().map(|source| source.run);
                 let is_judged = matches!(status, EpisodeStatus::Success | EpisodeStatus::Failure);

@@ -9,10 +9,11 @@ use ghostlight_actors::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Detail, MemoryItem, MemoryKind, MemoryOperation, ScopedMemory,
+    Detail, Memory, MemoryItem, MemoryKind, MemoryOperation, ScopedMemory,
     draft::Draft,
     item::{clean_line, clean_tags},
     items::Name,
+    scoring,
     view::View,
 };
 
@@ -20,6 +21,8 @@ use crate::{
 const NAME: usize = 120;
 /// The greatest depth of a walk.
 const DEPTH: u32 = 6;
+/// The cosine from which an entity can be meant by a name that none has.
+const NEAR: f64 = 0.6;
 /// The most relations that a walk finds.
 const FOUND: usize = 200;
 
@@ -120,6 +123,21 @@ pub(crate) fn relate(draft: &mut Draft, triple: &Triple) -> (MemoryItem, bool) {
     (item, false)
 }
 
+/// The name of the entity that is meant: the one of this name or, if there is none, the one whose vector is nearest to
+/// this one.
+fn meant(view: &View, name: &str, vector: Option<&[f32]>) -> String {
+    if entity(view, name).is_some() {
+        return name.to_owned();
+    }
+    let entities = view.kept.named(&Name::Kind(MemoryKind::Entity));
+    let near = entities.filter_map(|kept| {
+        let cosine = scoring::cosine(vector?, kept.vector.as_ref()?);
+        (cosine >= NEAR).then_some((cosine, &kept.item))
+    });
+    let nearest = near.max_by(|(a, one), (b, other)| a.total_cmp(b).then(other.id.cmp(&one.id)));
+    nearest.map_or_else(|| name.to_owned(), |(_, item)| item.content.clone())
+}
+
 /// The relations from or to an entity, and from there on, the nearest first.
 fn walk(view: &View, start: &str, depth: u32) -> Vec<Found> {
     let mut edges: BTreeMap<String, Vec<Triple>> = BTreeMap::new();
@@ -160,6 +178,23 @@ fn walk(view: &View, start: &str, depth: u32) -> Vec<Found> {
     found
 }
 
+/// Stores the vector of an entity that has none.
+fn put_entity_vector(
+    memory: &Memory,
+    draft: &mut Draft,
+    name: &str,
+    vector: Option<&Option<Vec<f32>>>,
+) {
+    let found = entity(draft.view(), name).map(|item| item.id.clone());
+    let bare = found.filter(|id| {
+        let kept = draft.view().kept.get(id);
+        kept.is_some_and(|kept| kept.vector.is_none())
+    });
+    if let Some(id) = bare {
+        memory.put_vector(draft, &id, vector);
+    }
+}
+
 impl ScopedMemory<'_> {
     /// Adds an entity to the knowledge graph, or a type to a known one; returns the entity's stored name.
     ///
@@ -172,13 +207,22 @@ impl ScopedMemory<'_> {
     ) -> Performing<MemoryOperation<String>> {
         let name = clean_line(&name.into(), NAME);
         let input = (&name.clone(), &of_type.clone());
-        self.perform("memory_add_entity", &input, Vec::new(), move |draft, _| {
-            if name.is_empty() {
-                let message = "an entity needs a name";
-                return Err(OperationError::new(ErrorKind::InvalidInput, message));
-            }
-            Ok(known(draft, &name, of_type.as_deref()))
-        })
+        let memory = self.memory.clone();
+        let texts = memory.space().map(|_| name.clone());
+        self.perform(
+            "memory_add_entity",
+            &input,
+            texts.into_iter().collect(),
+            move |draft, vectors| {
+                if name.is_empty() {
+                    let message = "an entity needs a name";
+                    return Err(OperationError::new(ErrorKind::InvalidInput, message));
+                }
+                let name = known(draft, &name, of_type.as_deref());
+                put_entity_vector(&memory, draft, &name, vectors.first());
+                Ok(name)
+            },
+        )
     }
 
     /// Adds a relation to the knowledge graph, with its entities if they are unknown; a known relation is not added
@@ -187,11 +231,23 @@ impl ScopedMemory<'_> {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] if a part is empty.
     pub fn relate(&self, triple: Triple) -> Performing<MemoryOperation<MemoryItem>> {
+        let memory = self.memory.clone();
+        let texts = match memory.space() {
+            Some(_) => vec![clean_line(&triple.from, NAME), clean_line(&triple.to, NAME)],
+            None => Vec::new(),
+        };
         self.perform(
             "memory_relate",
             &triple.clone(),
-            Vec::new(),
-            move |draft, _| Ok(relate(draft, &triple.clean()?).0),
+            texts,
+            move |draft, vectors| {
+                let clean = triple.clean()?;
+                let item = relate(draft, &clean).0;
+                for (name, vector) in [&clean.from, &clean.to].into_iter().zip(vectors) {
+                    put_entity_vector(&memory, draft, name, Some(vector));
+                }
+                Ok(item)
+            },
         )
     }
 
@@ -212,18 +268,23 @@ impl ScopedMemory<'_> {
     }
 
     /// The relations from or to an entity, and from there on, up to `depth` (at most 6) steps away; the nearest first,
-    /// at most 200.
+    /// at most 200. With an embedder a name that no entity has stands for the entity that is nearest by its meaning.
     pub fn walk(
         &self,
         entity: impl Into<String>,
         depth: u32,
     ) -> Performing<MemoryOperation<Vec<Found>>> {
         let entity = clean_line(&entity.into(), NAME);
+        let texts = self.memory.space().map(|_| entity.clone());
         self.perform(
             "memory_walk",
             &(&entity.clone(), depth),
-            Vec::new(),
-            move |draft, _| Ok(walk(draft.view(), &entity, depth)),
+            texts.into_iter().collect(),
+            move |draft, vectors| {
+                let vector = vectors.first().and_then(Option::as_deref);
+                let start = meant(draft.view(), &entity, vector);
+                Ok(walk(draft.view(), &start, depth))
+            },
         )
     }
 }

@@ -142,7 +142,6 @@ fn one() -> f64 {
     1.0
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks so
 fn is_one(number: &f64) -> bool {
     (*number - 1.0).abs() < f64::EPSILON
 }

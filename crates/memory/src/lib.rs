@@ -39,7 +39,9 @@ mod wisdom;
 pub use conversations::SearchConversations;
 pub use deciding::{Alike, DuplicateCheck, NEAREST, Threshold, WriteDecision, WritePolicy};
 pub use editing::{Added, Forget, Forgetting, MemoryStats, SAME, SAME_COSINE};
-pub use episode::{Episode, EpisodeStatus, REACTION_TIME, Reacted, Reaction, Sent, judged};
+pub use episode::{
+    ACCOMPLISHMENT, Episode, EpisodeStatus, REACTION_TIME, Reacted, Reaction, Sent, judged,
+};
 pub use graph::{Found, Triple};
 pub use item::{
     Detail, MAX_CONTENT, MAX_TAG, MAX_TAGS, MemoryItem, MemoryKind, MemoryPatch, NewMemory,

@@ -7,7 +7,8 @@ use ghostlight_actors::{
     vocabulary::{Scope, SessionId},
 };
 use ghostlight_memory::{
-    Detail, Episode, EpisodeStatus, MemoryQuery, REACTION_TIME, Reacted, Reaction, StoredMemory,
+    ACCOMPLISHMENT, Detail, Episode, EpisodeStatus, MemoryQuery, REACTION_TIME, Reacted, Reaction,
+    StoredMemory,
 };
 
 use crate::stage::{Stage, after, agent, memory, send, session, user};
@@ -115,6 +116,11 @@ async fn a_pending_episode_is_found_only_where_it_is_asked_for_and_confirmed_by_
     );
     // An example in a later prompt, and no copy of it.
     assert_eq!(find().await, "1 of 1 Success");
+    let done = || async {
+        let query = MemoryQuery::new(format!("tag:{ACCOMPLISHMENT}")).pending();
+        stored.search(&query).await.unwrap().len()
+    };
+    assert_eq!(done().await, 1, "it is an accomplishment");
     // The same one again is the same one; against a no it is a tie, with a heart a majority.
     assert_eq!(
         react("👍", sender, "m1").await,
@@ -124,6 +130,7 @@ async fn a_pending_episode_is_found_only_where_it_is_asked_for_and_confirmed_by_
         react("👎", sender, "m1").await,
         Reacted::Counted(EpisodeStatus::Pending)
     );
+    assert_eq!(done().await, 0, "and it is none where people disagree");
     assert_eq!(
         react("❤️", sender, "m1").await,
         Reacted::Counted(EpisodeStatus::Success)

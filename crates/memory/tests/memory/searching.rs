@@ -4,7 +4,9 @@ use ghostlight_actors::{
     contract::{Embedder, Embedding, EmbeddingKind, EmbeddingPurpose, EmbeddingSpace, ModelError},
     vocabulary::ErrorKind,
 };
-use ghostlight_memory::{Memory, MemoryKind, MemoryPatch, MemoryQuery, MemoryScope, NewMemory};
+use ghostlight_memory::{
+    Memory, MemoryKind, MemoryPatch, MemoryQuery, MemoryScope, NewMemory, Triple,
+};
 
 use crate::stage::{fact, once, session};
 
@@ -209,6 +211,27 @@ async fn a_search_that_counts_no_use_makes_the_vectors_that_are_missing() {
         let hits = memory.search(asked()).await?;
         assert_eq!(hits[0].item.content, "her automobile is red");
         assert_eq!(hits[0].item.accesses, 0);
+        Ok(String::new())
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_walk_begins_at_the_entity_that_is_meant() {
+    once(|cx| async move {
+        let memory = Memory::new("memory").embedder(Synonyms);
+        let memory = memory.on(&cx, MemoryScope::Session);
+        for (from, to) in [("automobile", "garage"), ("lamp", "hall")] {
+            memory.relate(Triple::new(from, "stands in", to)).await?;
+        }
+        let found = memory.walk("the car", 1).await?;
+        let told: Vec<&str> = found.iter().map(|found| found.triple.to.as_str()).collect();
+        assert_eq!(told, ["garage"]);
+        // By its own name it is found in any case.
+        assert_eq!(memory.walk("LAMP", 1).await?.len(), 1);
+        // Without an embedder, or where it fails, names alone count.
+        assert!(memory.walk("broken car", 1).await?.is_empty());
+        assert!(session(&cx).walk("the car", 1).await?.is_empty());
         Ok(String::new())
     })
     .await;
