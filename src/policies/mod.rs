@@ -18,6 +18,8 @@
 //! | `throttle` | [`Throttle`]: messages that come too soon after another one are held back, and told to be |
 //! | `tool_search` | [`ToolSearch`]: of many tools a request holds those that fit, and the tool `search_tools` finds others |
 //! | `soft_budget` | [`SoftBudget`]: bounds at which the model is told, and goes on or answers, before a budget stops it |
+//! | `board` | [`Board`]: the tool `board`, whose entries all agents of a tree share |
+//! | `skill_tools` | [`SkillTools`]: while a skill is in use, only the tools that it names are called |
 //! | `tool_limits` | [`ToolLimits`]: single tools are called so often in a run and no more |
 //!
 //! Each is a [`Policy`] around a state machine that is plain data and can be used alone. They may
@@ -34,6 +36,7 @@
 //! assert_eq!(researcher.spec().policies.len(), 2);
 //! ```
 
+mod board;
 mod cited_answers;
 mod control;
 mod evidence;
@@ -44,6 +47,7 @@ mod planning;
 mod recovery;
 mod repetition;
 mod self_reflection;
+mod skill_tools;
 mod soft_budget;
 mod synthesis;
 mod throttle;
@@ -61,6 +65,7 @@ use serde_json::Value;
 
 use crate::instructions::{Instructions, OutputKey};
 
+pub use board::{BOARD, Board, BoardConflicts, BoardEntries, BoardEntry, BoardWritten, WhenFull};
 pub use cited_answers::CitedAnswers;
 pub use control::Control;
 pub use evidence::EvidenceItem;
@@ -71,6 +76,7 @@ pub use planning::{Planning, PlanningEvent, PlanningState};
 pub use recovery::{Attempt, Failure, Recovery, RecoveryEvent, RecoveryState};
 pub use repetition::{Repetition, RepetitionState};
 pub use self_reflection::{Finding, SelfReflection, SelfReflectionState};
+pub use skill_tools::SkillTools;
 pub use soft_budget::{AfterSoftBudget, Overrun, SoftBudget, SoftBudgetState};
 pub use synthesis::{Observation, Synthesis, SynthesisState};
 pub use throttle::Throttle;
@@ -82,7 +88,8 @@ pub use verification::{Verification, VerificationState};
 type Make = fn(&Value) -> Result<PolicyHandle, String>;
 
 /// Every policy that is built in, by its name.
-const BUILT_IN: [(&str, Make); 17] = [
+const BUILT_IN: [(&str, Make); 19] = [
+    ("board", make::<Board>),
     ("cited_answers", make::<CitedAnswers>),
     ("control", make::<Control>),
     ("input_files", make::<InputFiles>),
@@ -94,6 +101,7 @@ const BUILT_IN: [(&str, Make); 17] = [
     ("recovery", make::<Recovery>),
     ("repetition", make::<Repetition>),
     ("self_reflection", make::<SelfReflection>),
+    ("skill_tools", make::<SkillTools>),
     ("soft_budget", make::<SoftBudget>),
     ("synthesis", make::<Synthesis>),
     ("todos", make::<Todos>),

@@ -4,6 +4,7 @@
 mod adaptive;
 mod artifacts;
 mod beyond;
+mod boards;
 mod by_hand;
 mod called;
 mod context;

@@ -304,6 +304,7 @@ async fn a_step_of_a_long_run_takes_what_the_first_took_in_every_behavior() {
 async fn a_step_of_a_long_run_takes_what_the_first_took_with_every_policy() {
     let steps = number_in("GHOSTLIGHT_STEPS", 500);
     for (policy, settings) in [
+        ("board", json!({})),
         ("cited_answers", json!({})),
         ("control", json!({})),
         ("keep_state", json!({ "keys": ["seen"] })),
@@ -315,6 +316,7 @@ async fn a_step_of_a_long_run_takes_what_the_first_took_with_every_policy() {
             "soft_budget",
             json!({ "budget": { "model_calls": 100_000 } }),
         ),
+        ("skill_tools", json!({})),
         ("synthesis", json!({})),
         ("throttle", json!({ "tools": { "send": "to" } })),
         ("todos", json!({})),

@@ -8,6 +8,7 @@ mod files;
 mod openapi;
 #[cfg(all(feature = "anp", feature = "server"))]
 mod registry;
+mod skills;
 mod small;
 mod tool_search;
 mod toolsets;

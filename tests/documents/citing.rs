@@ -382,3 +382,42 @@ async fn an_agent_finds_rows_of_a_database_and_each_change_of_them() {
     assert!(outcome.text().contains("brought by balloon"), "{outcome:?}");
     system.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_corrected_answer_says_so_where_it_is_told_to() {
+    for (setting, is_told) in [("", false), (", tell_corrections: true", true)] {
+        let folder = Folder::new("corrected");
+        folder.write("faq.md", "# Parcels\n\nThey are brought by noon.\n");
+        let model = ScriptedModel::from_fn(|request, number| {
+            Ok(match number {
+                0 => search("parcels by noon"),
+                1 => ModelResponse::text("Parcels are brought at midnight by owls."),
+                _ => {
+                    let said = request.conversation.messages();
+                    let found = said.iter().find_map(|message| {
+                        message
+                            .tool_results()
+                            .next()
+                            .map(|result| result.text.clone())
+                    });
+                    let label = found.unwrap()[1..6].to_owned();
+                    ModelResponse::text(format!("They are brought by noon [{label}]."))
+                }
+            })
+        });
+        let text = TEAM.replace("FOLDER", folder.docs().to_str().unwrap());
+        let text = text.replace("require: true", &format!("require: true{setting}"));
+        let team = ghostlight::config::parse(text, "team.yaml").unwrap();
+        let system = started(team, &model).await;
+        let told = system
+            .session("desk", "ada")
+            .ask("When do parcels come?")
+            .await
+            .unwrap()
+            .text;
+        assert!(told.starts_with("They are brought by noon ["), "{told}");
+        let says = "Corrected; an earlier draft was sent back:\n- \"Parcels are brought at midnight by owls.\" cites nothing.";
+        assert_eq!(told.contains(says), is_told, "{told}");
+        system.stop().await.unwrap();
+    }
+}

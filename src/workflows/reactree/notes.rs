@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use ghostlight_actors::{run::RunContext, safety, vocabulary::AgentError};
-use serde::{Deserialize, Serialize};
+
+use crate::policies::{Board, BoardEntries, BoardEntry};
 
 /// The key of the notes in the run's working memory.
 const NOTES: &str = "reactree.notes";
@@ -15,18 +16,13 @@ const MOST_NOTES: usize = 100;
 /// The most characters of a note that are kept.
 const MOST_CHARACTERS: usize = 2_000;
 
-/// A note in the working memory, and its author.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Note {
-    pub(super) value: String,
-    /// The goal of the node that wrote it.
-    pub(super) by: String,
-}
+pub(super) type Notes = BTreeMap<String, BoardEntry>;
 
-pub(super) type Notes = BTreeMap<String, Note>;
-
-fn cut(text: &str) -> String {
-    text.chars().take(MOST_CHARACTERS).collect()
+/// The rules of the notes: those of a board, with the goal of a node as its writer.
+fn rules() -> Board {
+    Board::default()
+        .entries(MOST_NOTES)
+        .characters(MOST_CHARACTERS)
 }
 
 /// The notes as a message for a model, each as one line; empty without any.
@@ -58,19 +54,11 @@ pub(super) async fn remember(
     by: &str,
 ) -> Result<String, AgentError> {
     let before = all(cx).await?.remove(key);
-    let (written, note) = (
-        key.to_owned(),
-        Note {
-            value: cut(value),
-            by: by.to_owned(),
-        },
-    );
+    let (written, note, rules) = (key.to_owned(), BoardEntry::new(value, by), rules());
     let after = cx.memory().update(NOTES, move |notes: Option<Notes>| {
-        let mut notes = notes.unwrap_or_default();
-        if notes.len() < MOST_NOTES || notes.contains_key(&written) {
-            notes.insert(written.clone(), note.clone());
-        }
-        notes
+        let mut notes = BoardEntries(notes.unwrap_or_default());
+        notes.write(&written, note.clone(), &rules);
+        notes.0
     });
     if !after.await?.contains_key(key) {
         return Ok(format!("not kept: there are {MOST_NOTES} notes already"));
