@@ -11,6 +11,8 @@ mod outages;
 mod rate_limits;
 #[path = "interceptors/refused_before.rs"]
 mod refused_before;
+#[path = "interceptors/similar.rs"]
+mod similar;
 #[path = "interceptors/validation.rs"]
 mod validation;
 

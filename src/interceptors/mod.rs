@@ -155,7 +155,7 @@ pub(crate) fn register(registry: Registry) -> Registry {
             authorization.checked().map(InterceptorHandle::new)
         })
         .interceptor_kind("cache", |given| {
-            settings::<Cache>(given).map(InterceptorHandle::new)
+            cache::of(given).map(InterceptorHandle::new)
         })
         .interceptor_kind("circuit_breaker", |given| {
             settings::<CircuitBreaker>(given).map(InterceptorHandle::new)

@@ -28,12 +28,75 @@ const PREFIX: &str = "notes/";
 const MEDIA_TYPE: &str = "text/markdown";
 /// The most characters of a note.
 const LENGTH: usize = 20_000;
+/// How the kind of a note stands behind its MIME type.
+const KIND: &str = "; kind=";
 /// How many notes a search reads, the latest first.
 const READ: usize = 500;
 /// How many notes one call shows.
 const SHOWN: usize = 20;
 /// How many characters of each it shows.
 const EXCERPT: usize = 160;
+
+/// What a note is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum NoteKind {
+    /// How far the work is.
+    TaskState,
+    /// What was found out or decided.
+    Conclusion,
+    /// What stands in the way.
+    Blocker,
+    /// What is to be done.
+    Action,
+    /// Where something stands or is to be had.
+    Reference,
+    /// Anything else.
+    #[default]
+    General,
+}
+
+impl NoteKind {
+    const ALL: [Self; 6] = [
+        Self::TaskState,
+        Self::Conclusion,
+        Self::Blocker,
+        Self::Action,
+        Self::Reference,
+        Self::General,
+    ];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::TaskState => "task_state",
+            Self::Conclusion => "conclusion",
+            Self::Blocker => "blocker",
+            Self::Action => "action",
+            Self::Reference => "reference",
+            Self::General => "general",
+        }
+    }
+
+    fn media_type(self) -> String {
+        match self {
+            Self::General => MEDIA_TYPE.to_owned(),
+            kind => format!("{MEDIA_TYPE}{KIND}{}", kind.as_str()),
+        }
+    }
+
+    fn of(media_type: &str) -> Self {
+        let named = media_type.split_once(KIND).map_or("", |(_, kind)| kind);
+        let mut all = Self::ALL.into_iter();
+        all.find(|kind| kind.as_str() == named).unwrap_or_default()
+    }
+}
+
+/// A note that there is.
+struct Note {
+    title: String,
+    kind: NoteKind,
+    text: String,
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -44,6 +107,9 @@ struct Write {
     /// The whole note, as Markdown; a note without text is deleted.
     #[schemars(length(max = 20_000))]
     text: String,
+    /// What it is.
+    #[serde(default)]
+    kind: NoteKind,
     /// Whose note it is.
     #[serde(default)]
     scope: Shelf,
@@ -67,6 +133,9 @@ struct Find {
     #[serde(default)]
     #[schemars(length(max = 500))]
     query: String,
+    /// Only notes of this kind; of all kinds when left out.
+    #[serde(default)]
+    kind: Option<NoteKind>,
     /// Whose notes are meant.
     #[serde(default)]
     scope: Shelf,
@@ -91,7 +160,8 @@ pub fn write_note() -> ToolHandle {
             false => format!("The note {title:?} is kept."),
         };
         let text = write.text.trim().to_owned().into_bytes();
-        Ok(ToolOutput::text(told).save(scope, name, MEDIA_TYPE, text))
+        let media_type = write.kind.media_type();
+        Ok(ToolOutput::text(told).save(scope, name, media_type, text))
     })
 }
 
@@ -115,22 +185,27 @@ pub fn read_note() -> ToolHandle {
 /// The tool `find_notes`: the model lists its notes, or searches them by words.
 #[must_use]
 pub fn find_notes() -> ToolHandle {
-    let description = "Lists the notes that were kept, or those that fit some words: their titles and how they begin.";
+    let description = "Lists the notes that were kept, or those that fit some words or are of one kind: how many of each kind \
+                       there are, their titles and how they begin.";
     let definition = ToolDefinition::new(FIND_NOTES, description).effect(Effect::Read);
     tool_fn_with_context(definition, |find: Find, cx: ToolContext| async move {
         let scope = find.scope.scope(&cx)?;
-        let notes = notes(&cx, &scope).await?;
+        let all = notes(&cx, &scope).await?;
         let query = find.query.trim();
-        let found: Vec<&(String, String)> = match query.is_empty() {
-            true => notes.iter().take(SHOWN).collect(),
+        let of_kind = |note: &&Note| find.kind.is_none_or(|kind| kind == note.kind);
+        let notes: Vec<&Note> = all.iter().filter(of_kind).collect();
+        let found: Vec<&Note> = match query.is_empty() {
+            true => notes.into_iter().take(SHOWN).collect(),
             false => {
-                let texts = notes.iter().map(|(title, text)| format!("{title}\n{text}"));
+                let texts = notes
+                    .iter()
+                    .map(|note| format!("{}\n{}", note.title, note.text));
                 let hits = Bm25Index::new(texts).search(query, SHOWN);
                 let found = hits.iter().filter_map(|hit| notes.get(hit.document));
-                found.collect()
+                found.copied().collect()
             }
         };
-        Ok(ToolOutput::text(told(&found, notes.len(), query)))
+        Ok(ToolOutput::text(told(&found, &all, query)))
     })
 }
 
@@ -146,34 +221,62 @@ async fn text_of(cx: &ToolContext, scope: &Scope, name: &str) -> Result<Option<S
     Ok(text.filter(|text| !text.is_empty()))
 }
 
-/// The notes that there are, each with its title and text, the latest first.
-async fn notes(cx: &ToolContext, scope: &Scope) -> Result<Vec<(String, String)>, ToolError> {
+/// The notes that there are, the latest first.
+async fn notes(cx: &ToolContext, scope: &Scope) -> Result<Vec<Note>, ToolError> {
     let mut there: Vec<ArtifactInfo> = cx.artifacts(scope).await?;
     there.retain(|info| info.name.starts_with(PREFIX) && info.bytes > 0);
     there.sort_by(|a, b| b.at.cmp(&a.at).then_with(|| a.name.cmp(&b.name)));
     let mut notes = Vec::new();
     for info in there.iter().take(READ) {
         if let Some(text) = text_of(cx, scope, &info.name).await? {
-            notes.push((info.name[PREFIX.len()..].to_owned(), text));
+            notes.push(Note {
+                title: info.name[PREFIX.len()..].to_owned(),
+                kind: NoteKind::of(&info.media_type),
+                text,
+            });
         }
     }
     Ok(notes)
 }
 
-fn told(found: &[&(String, String)], all: usize, query: &str) -> String {
-    let mut told = match (all, found.len()) {
+/// How many notes of each kind there are; empty where all are of no special kind.
+fn summary(all: &[Note]) -> String {
+    let mut counts = Vec::new();
+    for kind in NoteKind::ALL {
+        match all.iter().filter(|note| note.kind == kind).count() {
+            0 => {}
+            count => counts.push(format!("{count} {}", kind.as_str())),
+        }
+    }
+    match all.iter().all(|note| note.kind == NoteKind::General) {
+        true => String::new(),
+        false => format!(" ({})", counts.join(", ")),
+    }
+}
+
+fn told(found: &[&Note], all: &[Note], query: &str) -> String {
+    let summary = summary(all);
+    let mut told = match (all.len(), found.len()) {
         (0, _) => return "There are no notes.".to_owned(),
-        (_, 0) => return format!("None of {all} notes fits {query:?}."),
-        (all, shown) if shown < all => format!("{shown} of {all} notes:"),
+        (all, 0) if query.is_empty() => {
+            return format!("None of {all} notes{summary} is of that kind.");
+        }
+        (all, 0) => return format!("None of {all} notes{summary} fits {query:?}."),
+        (all, shown) if shown < all => format!("{shown} of {all} notes{summary}:"),
+        (all, _) if !summary.is_empty() => format!("{all} notes{summary}:"),
         _ => String::new(),
     };
-    for (title, text) in found {
+    for Note { title, kind, text } in found {
         let mut excerpt: String = text.chars().take(EXCERPT).collect();
         if excerpt.len() < text.len() {
             excerpt.push('…');
         }
+        let kind = match kind {
+            NoteKind::General => String::new(),
+            kind => format!("[{}] ", kind.as_str()),
+        };
         // Writing to a text cannot fail.
-        let _ = write!(told, "\n- {title}: {}", excerpt.replace('\n', " "));
+        let _ = write!(told, "\n- {kind}{title}: {}", excerpt.replace('\n', " "));
     }
     told.trim_start().to_owned()
 }

@@ -131,6 +131,47 @@ async fn notes_are_kept_for_later_turns_replaced_found_and_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn notes_have_kinds_by_which_they_are_counted_and_found() {
+    let system = system().await;
+    let write = |title: &str, kind: &str| {
+        let note = json!({"title": title, "text": "about the port", "kind": kind});
+        ("write_note", note)
+    };
+    let said = calls(
+        &system,
+        "ada",
+        vec![
+            write("Key", "blocker"),
+            write("Port", "conclusion"),
+            write("Call Bob", "action"),
+            write("Port", "blocker"),
+            ("write_note", json!({"title": "Rest", "text": "of no kind"})),
+            ("find_notes", json!({})),
+            ("find_notes", json!({"kind": "blocker"})),
+            ("find_notes", json!({"kind": "action", "query": "port"})),
+            ("find_notes", json!({"kind": "reference"})),
+            write("Wrong", "poem"),
+        ],
+    )
+    .await;
+    assert!(
+        said[5].starts_with(
+            "4 notes (2 blocker, 1 action, 1 general):\n- [action] Call Bob: about the port\n"
+        ),
+        "{}",
+        said[5]
+    );
+    assert_eq!(
+        said[6],
+        "2 of 4 notes (2 blocker, 1 action, 1 general):\n- [blocker] Key: about the port\n- [blocker] Port: about the port"
+    );
+    assert!(said[7].contains("\n- [action] Call Bob"), "{}", said[7]);
+    assert!(said[8].contains("is of that kind"), "{}", said[8]);
+    assert!(said[9].starts_with("failed: "), "{}", said[9]);
+    system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_goes_on_where_it_was_in_whatever_life() {
     let scenario = Scenario::new("keeper", |builder, _| {
         builder
