@@ -298,7 +298,8 @@ fn line(report: &MeasureReport) -> String {
     if let Some(p) = report.adjusted_p {
         let _ = write!(text, ", p = {p:.3}");
     }
-    if let Some(detectable) = comparison.detectable.filter(|_| report.measure == SUCCESS) {
+    let detectable = comparison.detectable.filter(|found| *found >= 1e-9);
+    if let Some(detectable) = detectable.filter(|_| report.measure == SUCCESS) {
         let _ = write!(
             text,
             "; differences below {} would be missed one time in five or more",

@@ -422,6 +422,7 @@ mod tests {
             evaluation: HOSTILE.to_owned(),
             variants: vec![variant],
             comparisons: Vec::new(),
+            rewards: Vec::new(),
             judges: Vec::new(),
             pairwise: Vec::new(),
             gate: Some(GateReport {

@@ -1,5 +1,6 @@
 //! What an evaluation says: rates with their intervals, comparisons, and whether its gate passes.
 
+mod gate;
 mod html;
 mod judges;
 mod judging;
@@ -13,6 +14,7 @@ use ghostlight_actors::vocabulary::Spent;
 use serde::Serialize;
 
 pub use self::{
+    gate::GateReport,
     judges::{JudgeModelReport, JudgeReport, PeopleReport},
     pairwise::{PairwiseReport, PositionReport, RankReport, WinReport},
 };
@@ -23,7 +25,7 @@ use crate::{
     statistics::{
         Clustered, Comparison, Interval, Mean, Pair, Verdict, holm, pass_at_k, pass_hat_k,
     },
-    suite::{GateSpec, TagGate},
+    suite::LossGate,
 };
 
 /// The result of an evaluation.
@@ -36,6 +38,9 @@ pub struct Report {
     pub variants: Vec<VariantReport>,
     /// The comparisons of the other variants with the first one, or with that of the gate.
     pub comparisons: Vec<ComparisonReport>,
+    /// The same comparisons by reward, where the suite has one. Their numbers are in its unit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rewards: Vec<ComparisonReport>,
     /// How far judges can be trusted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub judges: Vec<JudgeReport>,
@@ -116,7 +121,7 @@ pub struct Repeats {
     pub left_out: usize,
 }
 
-/// A variant compared with another one, by success.
+/// A variant compared with another one, by success or by reward.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ComparisonReport {
@@ -126,20 +131,10 @@ pub struct ComparisonReport {
     pub other: String,
     /// The comparison; `None` where no sample has a verdict in both.
     pub comparison: Option<Comparison>,
-    /// Its p-value, adjusted for the number of variants (Holm).
+    /// Its p-value, adjusted for the number of variants and measures (Holm).
     pub adjusted_p: Option<f64>,
     /// The verdict, with the loss that the gate allows.
     pub verdict: Verdict,
-}
-
-/// What a gate says.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct GateReport {
-    /// Whether everything holds.
-    pub passes: bool,
-    /// What does not hold, for people.
-    pub faults: Vec<String>,
 }
 
 impl Report {
@@ -162,31 +157,35 @@ impl Report {
             .map(|name| VariantReport::new(name, &by_name(name), evaluation));
         let variants = variants.collect();
         let base = evaluation.base();
-        let margin = suite
-            .gate
-            .as_ref()
-            .and_then(|gate| gate.success)
-            .map_or(0.0, |success| success.not_worse_by);
-        let others = names.iter().filter(|name| **name != base);
-        let comparisons = compare(
-            &base,
-            others.map(|name| (name.as_str(), by_name(name))),
-            &by_name(&base),
-            margin,
-        );
-        let gate = suite
-            .gate
-            .as_ref()
-            .map(|gate| judge(gate, &comparisons, &cells));
-        Self {
+        let gate = suite.gate.as_ref();
+        let compared = |value: &dyn Fn(&Cell) -> Option<f64>, allowed: Option<LossGate>| {
+            let others = names.iter().filter(|name| **name != base);
+            compare(
+                &base,
+                others.map(|name| (name.as_str(), by_name(name))),
+                &by_name(&base),
+                value,
+                allowed.map_or(0.0, |allowed| allowed.not_worse_by),
+            )
+        };
+        let mut comparisons = compared(&value, gate.and_then(|gate| gate.success));
+        let mut rewards = match suite.reward {
+            Some(_) => compared(&|cell| cell.reward, gate.and_then(|gate| gate.reward)),
+            None => Vec::new(),
+        };
+        adjust(comparisons.iter_mut().chain(&mut rewards));
+        let mut report = Self {
             evaluation: suite.evaluation.clone(),
             variants,
             comparisons,
+            rewards,
             judges,
             pairwise: pairwise::reports(&suite.evaluation, &names, judged),
-            gate,
+            gate: None,
             cells,
-        }
+        };
+        report.gate = gate.map(|gate| gate::judge(gate, suite.reward.as_ref(), &report));
+        report
     }
 
     /// Whether the gate lets the evaluation pass; true without a gate.
@@ -339,35 +338,34 @@ fn compare<'a>(
     base: &str,
     others: impl Iterator<Item = (&'a str, Vec<&'a Cell>)>,
     cells: &[&Cell],
+    value: &dyn Fn(&Cell) -> Option<f64>,
     margin: f64,
 ) -> Vec<ComparisonReport> {
-    let mut comparisons: Vec<ComparisonReport> = others
-        .map(|(other, of_other)| {
-            let comparison = Comparison::of(&pairs(cells, &of_other, &value));
-            let interval = comparison
-                .as_ref()
-                .and_then(|comparison| comparison.interval);
-            ComparisonReport {
-                base: base.to_owned(),
-                other: other.to_owned(),
-                verdict: Verdict::of(interval, margin),
-                comparison,
-                adjusted_p: None,
-            }
-        })
-        .collect();
-    let p = |report: &ComparisonReport| {
-        report
-            .comparison
+    let comparisons = others.map(|(other, of_other)| {
+        let comparison = Comparison::of(&pairs(cells, &of_other, value));
+        let interval = comparison
             .as_ref()
-            .and_then(|comparison| comparison.p)
-    };
-    let known: Vec<f64> = comparisons.iter().filter_map(p).collect();
+            .and_then(|comparison| comparison.interval);
+        ComparisonReport {
+            base: base.to_owned(),
+            other: other.to_owned(),
+            verdict: Verdict::of(interval, margin),
+            comparison,
+            adjusted_p: None,
+        }
+    });
+    comparisons.collect()
+}
+
+/// Adjusts the p-values of all comparisons for their number.
+fn adjust<'a>(reports: impl Iterator<Item = &'a mut ComparisonReport>) {
+    let p = |report: &ComparisonReport| report.comparison.as_ref().and_then(|found| found.p);
+    let mut reports: Vec<&mut ComparisonReport> = reports.collect();
+    let known: Vec<f64> = reports.iter().filter_map(|report| p(report)).collect();
     let mut adjusted = holm(&known).into_iter();
-    for report in &mut comparisons {
+    for report in &mut reports {
         report.adjusted_p = p(report).and_then(|_| adjusted.next());
     }
-    comparisons
 }
 
 /// What each sample scored in two sides.
@@ -393,41 +391,4 @@ pub(crate) fn pairs(
         }
     }
     pairs.into_values().collect()
-}
-
-fn judge(gate: &GateSpec, comparisons: &[ComparisonReport], cells: &[Cell]) -> GateReport {
-    let mut faults = Vec::new();
-    if gate.success.is_some() {
-        for report in comparisons {
-            if !matches!(report.verdict, Verdict::Better | Verdict::NotWorse) {
-                let (other, verdict, base) = (&report.other, report.verdict.as_str(), &report.base);
-                faults.push(format!("{other}: {verdict} against {base}"));
-            }
-        }
-    }
-    for (tag, TagGate::All) in &gate.tags {
-        let tagged: Vec<&Cell> = cells
-            .iter()
-            .filter(|cell| cell.tags.contains(tag))
-            .collect();
-        if tagged.is_empty() {
-            faults.push(format!("no sample has the tag {tag:?}"));
-        }
-        for cell in tagged
-            .into_iter()
-            .filter(|cell| cell.success() != Some(true))
-        {
-            faults.push(format!(
-                "{tag}: {} in {}, repeat {}: {}",
-                cell.sample,
-                cell.variant,
-                cell.repeat,
-                cell.why()
-            ));
-        }
-    }
-    GateReport {
-        passes: faults.is_empty(),
-        faults,
-    }
 }

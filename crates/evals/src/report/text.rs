@@ -189,37 +189,53 @@ fn counts(variant: &VariantReport) -> String {
 }
 
 fn differences(report: &Report) -> String {
-    report.comparisons.iter().map(difference).collect()
+    let success = report
+        .comparisons
+        .iter()
+        .map(|found| difference(found, None));
+    let rewards = report.rewards.iter();
+    let rewards = rewards.map(|found| difference(found, Some("reward")));
+    success.chain(rewards).collect()
 }
 
-fn difference(report: &ComparisonReport) -> String {
+/// A comparison in words: of success in points, of another measure in its unit.
+fn difference(report: &ComparisonReport, measure: Option<&str>) -> String {
     let (other, base, verdict) = (&report.other, &report.base, report.verdict.as_str());
+    let by = measure.map_or_else(String::new, |measure| format!(" by {measure}"));
     let Some(comparison) = &report.comparison else {
-        return format!("{other} against {base}: no sample has a verdict in both\n");
+        return format!("{other} against {base}{by}: no sample has a verdict in both\n");
     };
-    let points = |value: f64| format!("{:+.1}", 100.0 * value);
+    let number = |value: f64| match measure {
+        None => format!("{:+.1}", 100.0 * value),
+        Some(_) => format!("{value:+.3}"),
+    };
+    let unit = measure.map_or(" points", |_| "");
     let mut text = format!(
-        "{other} against {base}: {verdict}; {} points",
-        points(comparison.difference)
+        "{other} against {base}{by}: {verdict}; {}{unit}",
+        number(comparison.difference)
     );
     if let Some(interval) = comparison.interval {
-        let _ = write!(
-            text,
-            " [{}, {}]",
-            points(interval.lower),
-            points(interval.upper)
-        );
+        let (lower, upper) = (number(interval.lower), number(interval.upper));
+        let _ = write!(text, " [{lower}, {upper}]");
     }
     let _ = write!(text, " over {} samples", comparison.samples);
     if let Some(p) = report.adjusted_p {
         let _ = write!(text, ", p = {p:.3}");
     }
-    if let Some(detectable) = comparison.detectable {
-        let _ = write!(
-            text,
-            "; differences below {:.1} points would be missed one time in five or more",
-            100.0 * detectable
-        );
+    match comparison.detectable {
+        // All samples differ by the same, so they tell nothing of how far others would.
+        Some(detectable) if detectable < 1e-9 => {
+            text.push_str("; all samples differ by the same, so what would be missed is unknown");
+        }
+        Some(detectable) => {
+            let detectable = number(detectable);
+            let detectable = detectable.trim_start_matches('+');
+            let _ = write!(
+                text,
+                "; differences below {detectable}{unit} would be missed one time in five or more"
+            );
+        }
+        None => {}
     }
     text.push('\n');
     text

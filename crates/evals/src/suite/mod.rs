@@ -19,8 +19,8 @@ pub use self::{
     sample::{OfferedTool, Sample},
     variant::{VariantFault, VariantSpec, team_of},
 };
-pub use crate::reward::{RewardSpec, RewardTerm};
 use crate::{judges::PairwiseSpec, scorers::ScorerSpec};
+pub use crate::reward::{RewardSpec, RewardTerm};
 
 /// An evaluation as plain data: what a suite's file holds.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -94,18 +94,23 @@ pub struct GateSpec {
     /// The variant that the others are compared with.
     pub against: Option<String>,
     /// The success that each other variant must show.
-    pub success: Option<SuccessGate>,
+    pub success: Option<LossGate>,
+    /// The reward that each other variant must show; the allowed loss is in the unit of the reward.
+    pub reward: Option<LossGate>,
+    /// How often judges of pairs must prefer each other variant: in half of all pairs, less the allowed loss. A judge that
+    /// goes by the place of an answer lets none pass.
+    pub pairwise: Option<LossGate>,
     /// By tag: of the samples with this tag, which must succeed.
     pub tags: BTreeMap<String, TagGate>,
 }
 
-/// The success that a variant must show against the one that it is compared with.
+/// How much worse a variant may be than the one that it is compared with.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct SuccessGate {
-    /// The loss of success that is allowed, from 0 to 1. The gate passes only where the whole interval of the difference
-    /// lies above this loss.
+pub struct LossGate {
+    /// The loss that is allowed: at least 0, and below 1 for shares. The gate passes only where the whole interval of the
+    /// difference lies above this loss.
     pub not_worse_by: f64,
 }
 
@@ -204,20 +209,42 @@ impl SuiteSpec {
                 format!("names the variant {name:?}; there are: {known}"),
             );
         }
-        match gate.success {
-            Some(success) if !(0.0..1.0).contains(&success.not_worse_by) => fault(
-                "gate.success.not_worse_by",
-                format!(
-                    "is {}; it must be at least 0 and below 1",
-                    success.not_worse_by
-                ),
+        let losses = [
+            ("success", gate.success, 1.0, None),
+            (
+                "reward",
+                gate.reward,
+                f64::INFINITY,
+                Some(self.reward.is_some()),
             ),
-            Some(_) if gate.against.is_none() => fault(
-                "gate.success",
-                String::from("compares with no variant: name one in `gate.against`"),
+            (
+                "pairwise",
+                gate.pairwise,
+                0.5,
+                Some(!self.pairwise.is_empty()),
             ),
-            _ => Ok(()),
+        ];
+        for (name, loss, bound, is_measured) in losses {
+            let Some(LossGate { not_worse_by }) = loss else {
+                continue;
+            };
+            let setting = format!("gate.{name}");
+            if gate.against.is_none() {
+                let reason = "compares with no variant: name one in `gate.against`";
+                return fault(&setting, String::from(reason));
+            }
+            if is_measured == Some(false) {
+                return fault(&setting, format!("needs the suite's `{name}`"));
+            }
+            if !(0.0..bound).contains(&not_worse_by) {
+                let reason = match bound.is_finite() {
+                    true => format!("is {not_worse_by}; it must be at least 0 and below {bound}"),
+                    false => format!("is {not_worse_by}; it must be at least 0"),
+                };
+                return fault(&format!("{setting}.not_worse_by"), reason);
+            }
         }
+        Ok(())
     }
 
     /// The names of the variants, in their order.

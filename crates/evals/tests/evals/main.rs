@@ -6,6 +6,7 @@ mod data;
 mod evaluating;
 mod forking;
 mod forms;
+mod gating;
 mod judging;
 mod official;
 mod oracles;
