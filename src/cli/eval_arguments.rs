@@ -11,6 +11,7 @@ use super::{
     eval_export_arguments::EvalExport,
     eval_fork_arguments::EvalFork,
     eval_look_arguments::{EvalCompare, EvalScore, EvalShow},
+    eval_optimise_arguments::{EvalApply, EvalOptimise},
 };
 
 /// What is done with evaluations besides carrying them out.
@@ -18,12 +19,16 @@ use super::{
 pub(super) enum EvalAct {
     /// Add a recorded run to a file of samples
     Add(EvalAdd),
+    /// Show the texts that a search found, and put them into the team with --write
+    Apply(EvalApply),
     /// Compare two variants, or two reports that were written with --json
     Compare(EvalCompare),
     /// Write what was recorded as rows for trainers
     Export(EvalExport),
     /// Let recorded runs go on from one point in each variant, and compare them
     Fork(EvalFork),
+    /// Look for better instructions, descriptions and demonstrations
+    Optimise(EvalOptimise),
     /// Print the JSON Schema of evaluations' files
     Schema,
     /// Score what is recorded of an evaluation anew, without starting an agent

@@ -21,6 +21,8 @@ mod eval_export_arguments;
 mod eval_fork_arguments;
 #[cfg(feature = "evals")]
 mod eval_look_arguments;
+#[cfg(feature = "evals")]
+mod eval_optimise_arguments;
 mod exit;
 #[cfg(all(feature = "retrieval", target_os = "linux"))]
 mod folder_notices;

@@ -5,6 +5,8 @@ mod fault;
 mod faults;
 mod features;
 mod names;
+#[cfg(feature = "evals")]
+mod patching;
 mod paths;
 mod places;
 mod reading;

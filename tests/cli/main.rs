@@ -48,6 +48,8 @@ mod memory;
 mod mistakes;
 #[cfg(all(unix, feature = "postgres", feature = "server"))]
 mod nodes;
+#[cfg(feature = "evals")]
+mod optimising;
 mod own_command;
 mod page;
 #[cfg(all(unix, feature = "postgres", feature = "server"))]

@@ -46,7 +46,10 @@ fn registry() -> Registry {
             }))
         }
     };
-    crate::toiling::register(crate::page::register(ghostlight::builtin()))
+    let registry = crate::toiling::register(crate::page::register(ghostlight::builtin()));
+    #[cfg(feature = "evals")]
+    let registry = crate::optimising::register(registry);
+    registry
         .provider("typewriter", |settings| {
             Ok(ModelHandle::new(Typewriter::of(settings)))
         })

@@ -216,6 +216,17 @@ impl Evaluation {
         seen: impl Fn(&Cell),
     ) -> Result<Vec<Cell>, SystemError> {
         let purse = Purse::new(self.suite.budget);
+        self.run_from(system, reach, &purse, seen).await
+    }
+
+    /// The same, at the expense of this budget.
+    pub(crate) async fn run_from(
+        &self,
+        system: &System,
+        reach: Reach,
+        purse: &Purse,
+        seen: impl Fn(&Cell),
+    ) -> Result<Vec<Cell>, SystemError> {
         let places = self.variants.iter().flat_map(|(name, team)| {
             let samples = self.samples.iter();
             samples.flat_map(move |sample| {
@@ -224,7 +235,7 @@ impl Evaluation {
         });
         let asking = Asking {
             system,
-            purse: &purse,
+            purse,
             may_ask: reach != Reach::Look,
         };
         let tries = places

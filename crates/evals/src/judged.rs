@@ -169,7 +169,7 @@ fn has_outcome(cell: &Cell) -> bool {
 }
 
 /// What is recorded of a cell.
-async fn recorded(system: &System, cell: &Cell) -> Result<Recording, SystemError> {
+pub(crate) async fn recorded(system: &System, cell: &Cell) -> Result<Recording, SystemError> {
     let mut recording = Recording::default();
     for run in &cell.runs {
         read_run(&system.run(*run), &mut recording).await?;

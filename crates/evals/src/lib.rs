@@ -6,6 +6,7 @@ mod comparing;
 mod evaluation;
 mod judged;
 pub mod judges;
+pub mod optimising;
 mod purse;
 mod recording;
 mod report;

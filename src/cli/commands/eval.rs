@@ -5,6 +5,7 @@ mod data;
 mod export;
 mod fork;
 mod look;
+mod optimise;
 
 use std::{
     cell::Cell,
@@ -13,7 +14,8 @@ use std::{
 };
 
 use ghostlight_actors::{
-    actor::System,
+    actor::{System, SystemError},
+    contract::StoreError,
     run::{Registry, Team},
 };
 
@@ -41,9 +43,13 @@ const MAX_BYTES: u64 = 4 << 20;
 pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Failure> {
     let arguments = match arguments.act {
         Some(EvalAct::Add(arguments)) => return add::add(arguments).await,
+        Some(EvalAct::Apply(arguments)) => return optimise::apply(&arguments),
         Some(EvalAct::Compare(arguments)) => return look::compare(arguments, registry).await,
         Some(EvalAct::Export(arguments)) => return export::export(arguments, registry).await,
         Some(EvalAct::Fork(arguments)) => return fork::fork(arguments, registry).await,
+        Some(EvalAct::Optimise(arguments)) => {
+            return optimise::optimise(arguments, registry).await;
+        }
         Some(EvalAct::Schema) => {
             let schema = SuiteSpec::schema();
             let text = serde_json::to_string_pretty(&schema).map_err(io::Error::other)?;
@@ -164,12 +170,25 @@ fn usage(fault: impl ToString) -> Failure {
 }
 
 /// Starts a System of the teams of all variants, which carries only the turns that it is given.
-async fn start(keeping: &Keeping, teams: Vec<Team>) -> Result<System, Failure> {
+async fn start(keeping: &Keeping, teams: Vec<Team>) -> Result<System, SystemError> {
     let mut system = System::builder(keeping.store.clone()).recover(false);
     for team in teams {
         system = system.team(team);
     }
     Ok(system.start().await?.as_operator())
+}
+
+/// Starts a System over a store that is opened for it, since a System that stops closes its store.
+async fn start_anew(store: &StoreArguments, teams: Vec<Team>) -> Result<System, SystemError> {
+    let keeping = Keeping::open(store).await;
+    let keeping = keeping.map_err(|failure| match failure {
+        Failure::System(error) => error,
+        other => SystemError::from(StoreError::Io {
+            place: String::from("the store"),
+            reason: other.to_string(),
+        }),
+    })?;
+    start(&keeping, teams).await
 }
 
 async fn carry_out(

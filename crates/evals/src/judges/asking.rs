@@ -98,21 +98,26 @@ pub(crate) fn team(base: &TeamSpec, name: &str, by: &str, rubric: &str, form: Fo
         .map(|(name, model)| (name.clone(), model.clone()))
         .collect();
     team.durability = base.durability;
-    let definition = serde_json::to_vec(&team).unwrap_or_default();
+    name_by_digest(&mut team, &format!("judge-{name}-{by}"));
+    team
+}
+
+/// Names a team by words for people and the digest of all that it is.
+pub(crate) fn name_by_digest(team: &mut TeamSpec, words: &str) {
+    let definition = serde_json::to_vec(team).unwrap_or_default();
     let digest = ghostlight_actors::vocabulary::Digest::of(&definition);
-    let readable: String = format!("judge-{name}-{by}")
+    let readable: String = words
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .take(44)
         .collect();
     team.name = format!("{readable}-{:016x}", digest.short());
-    team
 }
 
-/// Whether a team of this name is a judge's, which evaluations made: its runs are verdicts.
+/// Whether a team of this name is a judge's or an optimiser's, which evaluations made: its runs are verdicts or proposals.
 pub fn is_of_judge(team: &str) -> bool {
     let digest = team.rsplit('-').next().unwrap_or_default();
-    team.starts_with("judge-")
+    (team.starts_with("judge-") || team.starts_with("optimiser-"))
         && digest.len() == 16
         && digest.chars().all(|c| c.is_ascii_hexdigit())
 }
@@ -187,46 +192,92 @@ pub(crate) async fn ask(
     material: &str,
     may_ask: bool,
 ) -> Result<Option<Asked>, SystemError> {
-    let (mut attempt, mut last) = (1, None);
-    loop {
-        let key = match attempt {
-            1 => key.to_owned(),
-            attempt => format!("{key}/{attempt}"),
-        };
-        let session = system.session(&team.name, key);
-        let id = RunId::of_turn(session.id(), "verdict");
-        let was_recorded = crate::recording::has_ended(system, id).await?;
-        let run = match (was_recorded, may_ask) {
-            (true, _) => system.run(id),
-            (false, true) => session.send(Turn::text(material).id("verdict")).await?,
-            (false, false) => return Ok(last),
-        };
-        let row = run.wait().await?;
-        if matches!(row.status, RunStatus::Waiting | RunStatus::Parked) {
-            run.cancel("a judge answers or fails").await?;
-            run.wait().await?;
-        }
-        let mut recording = Recording::default();
-        read_run(&run, &mut recording).await?;
-        let verdict = match &recording.end {
-            Some(End::Answered(said)) => {
-                reading::read(said, form, material).map_err(NoVerdict::Unreadable)
+    let question = Question {
+        team,
+        key,
+        turn: "verdict",
+        material,
+    };
+    let said = question.answered(system, may_ask).await?;
+    Ok(said.map(|said| Asked {
+        run: said.run,
+        spent: said.spent,
+        verdict: match said.answer {
+            Ok(answer) => reading::read(&answer, form, material).map_err(NoVerdict::Unreadable),
+            Err(why) => Err(NoVerdict::Infrastructure(why)),
+        },
+    }))
+}
+
+/// A question to a team of one agent, which is asked in a run of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question<'a> {
+    pub(crate) team: &'a TeamSpec,
+    /// The key of its session.
+    pub(crate) key: &'a str,
+    /// The id of its turn.
+    pub(crate) turn: &'a str,
+    /// What is asked.
+    pub(crate) material: &'a str,
+}
+
+/// What a team of one agent said to a question.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) run: RunId,
+    pub(crate) spent: Spent,
+    /// The answer, or why there is none.
+    pub(crate) answer: Result<String, String>,
+}
+
+impl Question<'_> {
+    /// What is answered. An answer that is recorded is not asked for again, but one whose server failed is. `None` where
+    /// none is recorded, and it may not be asked for.
+    pub(crate) async fn answered(
+        &self,
+        system: &System,
+        may_ask: bool,
+    ) -> Result<Option<Said>, SystemError> {
+        let (mut attempt, mut last) = (1, None);
+        loop {
+            let key = match attempt {
+                1 => self.key.to_owned(),
+                attempt => format!("{}/{attempt}", self.key),
+            };
+            let session = system.session(&self.team.name, key);
+            let id = RunId::of_turn(session.id(), self.turn);
+            let was_recorded = crate::recording::has_ended(system, id).await?;
+            let run = match (was_recorded, may_ask) {
+                (true, _) => system.run(id),
+                (false, true) => {
+                    let turn = Turn::text(self.material).id(self.turn);
+                    session.send(turn).await?
+                }
+                (false, false) => return Ok(last),
+            };
+            let row = run.wait().await?;
+            if matches!(row.status, RunStatus::Waiting | RunStatus::Parked) {
+                run.cancel("a judge answers or fails").await?;
+                run.wait().await?;
             }
-            Some(End::Stopped(reason)) => Err(NoVerdict::Infrastructure(reason.to_string())),
-            Some(End::Failed(error)) => Err(NoVerdict::Infrastructure(error.to_string())),
-            None => Err(NoVerdict::Infrastructure(String::from(
-                "its end is not recorded",
-            ))),
-        };
-        let failed = matches!(verdict, Err(NoVerdict::Infrastructure(_)));
-        let asked = Asked {
-            run: run.id(),
-            spent: recording.spent,
-            verdict,
-        };
-        if !failed || !was_recorded || attempt == ATTEMPTS {
-            return Ok(Some(asked));
+            let mut recording = Recording::default();
+            read_run(&run, &mut recording).await?;
+            let answer = match &recording.end {
+                Some(End::Answered(said)) => Ok(said.clone()),
+                Some(End::Stopped(reason)) => Err(reason.to_string()),
+                Some(End::Failed(error)) => Err(error.to_string()),
+                None => Err(String::from("its end is not recorded")),
+            };
+            let failed = answer.is_err();
+            let said = Said {
+                run: run.id(),
+                spent: recording.spent,
+                answer,
+            };
+            if !failed || !was_recorded || attempt == ATTEMPTS {
+                return Ok(Some(said));
+            }
+            (attempt, last) = (attempt + 1, Some(said));
         }
-        (attempt, last) = (attempt + 1, Some(asked));
     }
 }

@@ -25,9 +25,10 @@ use self::{
     form::{Form, Given},
 };
 pub(crate) use self::{
-    asking::{BEHAVIOR, behavior},
+    asking::{BEHAVIOR, Question, behavior, name_by_digest},
     labels::{LabelVerdicts, Labels},
     pairwise::{PairJudge, PairOutcome, PairResult},
+    reading::without_thoughts,
 };
 use crate::{
     purse::{self, Purse},

@@ -80,7 +80,7 @@ pub(crate) fn read(reply: &str, form: Form, material: &str) -> Result<Verdict, S
 }
 
 /// The reply without its thoughts.
-fn without_thoughts(reply: &str) -> Result<String, String> {
+pub(crate) fn without_thoughts(reply: &str) -> Result<String, String> {
     static THOUGHT: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r"(?is)<(think|thinking|thought|thoughts|reasoning)>.*?</(think|thinking|thought|thoughts|reasoning)>").ok()
     });

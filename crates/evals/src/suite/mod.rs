@@ -16,11 +16,14 @@ pub(crate) use self::variant::variant_in;
 pub use self::{
     data::{DataFault, DataSpec, Samples, Wanted, load, load_wanted},
     runs::{RunsSpec, of_run, of_runs},
-    sample::{OfferedTool, Sample},
+    sample::{OfferedTool, Sample, Split},
     variant::{VariantFault, VariantSpec, team_of},
 };
 use crate::{judges::PairwiseSpec, scorers::ScorerSpec};
-pub use crate::reward::{RewardSpec, RewardTerm};
+pub use crate::{
+    optimising::{Method, OptimiseSpec, SplitSpec, TextName},
+    reward::{RewardSpec, RewardTerm},
+};
 
 /// An evaluation as plain data: what a suite's file holds.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +62,9 @@ pub struct SuiteSpec {
     /// What must hold for the evaluation to pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateSpec>,
+    /// How better texts for the team are looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimise: Option<OptimiseSpec>,
     /// What all cells together may consume. No cell starts once a bound is reached.
     #[serde(default)]
     pub budget: SuiteBudget,

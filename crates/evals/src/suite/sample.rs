@@ -32,12 +32,30 @@ pub struct Sample {
     /// where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
+    /// The part of an optimiser's samples that it belongs to. Where it is left out, the sample is dealt with its cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
     /// Tags, by which gates name samples.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// Anything else, which nothing reads.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+}
+
+/// The parts of an optimiser's samples.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Split {
+    /// What it may learn from: their answers and scores go into its proposals.
+    Train,
+    /// What it chooses by.
+    Validate,
+    /// What it does not see before its choice is made, and its gain is told by.
+    Test,
 }
 
 /// A tool that a sample offers.

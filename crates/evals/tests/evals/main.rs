@@ -9,6 +9,7 @@ mod forms;
 mod gating;
 mod judging;
 mod official;
+mod optimising;
 mod oracles;
 mod preferring;
 mod scoring;
