@@ -4,6 +4,8 @@ use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, Subcommand};
 
+#[cfg(feature = "http")]
+use super::eval_rollout_arguments::EvalRollouts;
 use super::{
     arguments::{ShowArguments, StoreArguments},
     default_model::ModelArguments,
@@ -29,6 +31,9 @@ pub(super) enum EvalAct {
     Fork(EvalFork),
     /// Look for better instructions, descriptions and demonstrations
     Optimise(EvalOptimise),
+    /// Do the rollouts that wait at a trainer's gateway, and tell their rewards
+    #[cfg(feature = "http")]
+    Rollouts(EvalRollouts),
     /// Print the JSON Schema of evaluations' files
     Schema,
     /// Score what is recorded of an evaluation anew, without starting an agent

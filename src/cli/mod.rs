@@ -23,6 +23,8 @@ mod eval_fork_arguments;
 mod eval_look_arguments;
 #[cfg(feature = "evals")]
 mod eval_optimise_arguments;
+#[cfg(all(feature = "evals", feature = "http"))]
+mod eval_rollout_arguments;
 mod exit;
 #[cfg(all(feature = "retrieval", target_os = "linux"))]
 mod folder_notices;

@@ -59,6 +59,8 @@ mod processes;
 mod pruning;
 #[cfg(all(unix, feature = "server"))]
 mod quotas;
+#[cfg(feature = "evals")]
+mod rollouts;
 mod running;
 mod serving;
 mod sessions;

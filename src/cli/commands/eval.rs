@@ -4,8 +4,12 @@ mod add;
 mod data;
 mod export;
 mod fork;
+#[cfg(feature = "http")]
+mod gateway;
 mod look;
 mod optimise;
+#[cfg(feature = "http")]
+mod rollouts;
 
 use std::{
     cell::Cell,
@@ -50,6 +54,8 @@ pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Fa
         Some(EvalAct::Optimise(arguments)) => {
             return optimise::optimise(arguments, registry).await;
         }
+        #[cfg(feature = "http")]
+        Some(EvalAct::Rollouts(arguments)) => return rollouts::rollouts(arguments, registry).await,
         Some(EvalAct::Schema) => {
             let schema = SuiteSpec::schema();
             let text = serde_json::to_string_pretty(&schema).map_err(io::Error::other)?;
