@@ -4,6 +4,7 @@
 mod combining;
 mod data;
 mod evaluating;
+mod figures;
 mod forking;
 mod forms;
 mod gating;
