@@ -1,0 +1,203 @@
+//! What an evaluation costs beyond its turns: a cell over the same turn bare, going on with cells that are recorded, new
+//! scores of recorded runs, and forks of recorded beginnings. The cells ask a model that answers at once.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+mod shared;
+
+use std::time::{Duration, Instant};
+
+use ghostlight::{
+    evals::{
+        Cell, Evaluation, Reach,
+        suite::{Sample, SuiteSpec},
+    },
+    stores::SqliteStore,
+};
+use ghostlight_actors::{
+    actor::System,
+    contract::StoreHandle,
+    definition::{AgentSpec, TeamSpec},
+    run::{BehaviorHandle, Registry, RunContext},
+    session::Turn,
+    testing::{EffectLog, InMemoryStore, ScriptedModel},
+    vocabulary::{AgentError, Message, ModelResponse, Outcome, ToolCall, ToolDefinition},
+};
+use mimalloc::MiMalloc;
+use serde_json::json;
+use shared::{alternately, round};
+use tokio::runtime::Runtime;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+/// The turns of a round.
+const TURNS: u32 = 50;
+const ROUNDS: usize = 21;
+/// The cells that are recorded.
+const CELLS: usize = 10_000;
+/// The recorded runs that are forked.
+const PREFIXES: usize = 1_000;
+
+/// Looks once, and answers "yes".
+async fn works(cx: RunContext) -> Result<Outcome, AgentError> {
+    let mut conversation = cx.conversation();
+    loop {
+        let response = cx.model(cx.model_request(conversation.clone())).await?;
+        conversation.push(response.message.clone());
+        let calls = response.calls();
+        if calls.is_empty() {
+            return Ok(Outcome::answer(response.content()));
+        }
+        conversation.push(Message::results(cx.tools(calls).await?));
+    }
+}
+
+fn registry() -> Registry {
+    let model = ScriptedModel::from_fn(|request, _| {
+        let last = request.conversation.last().unwrap();
+        if last.tool_results().next().is_none() {
+            let call = ToolCall::new("c1", "look", json!({}));
+            return Ok(ModelResponse::tool_calls([call]));
+        }
+        Ok(ModelResponse::text("yes"))
+    });
+    let look = EffectLog::new().tool(ToolDefinition::new("look", "Looks."), Duration::ZERO);
+    Registry::new()
+        .model("model", model.into())
+        .tool(look)
+        .behavior("works", |_| Ok(BehaviorHandle::from_fn(works)))
+}
+
+fn team() -> TeamSpec {
+    let mut agent = AgentSpec::new("desk");
+    agent.model = Some(String::from("model"));
+    agent.tools = vec![String::from("look")];
+    agent.behavior = serde_json::from_value(json!("works")).unwrap();
+    TeamSpec::new(agent)
+}
+
+/// An evaluation of so many samples, whose names begin with this.
+fn evaluation(name: &str, samples: usize, scorers: &serde_json::Value) -> Evaluation {
+    let suite: SuiteSpec = serde_json::from_value(json!({
+        "evaluation": "bench", "team": "desk.yaml", "data": [], "concurrency": 1, "scorers": scorers,
+    }))
+    .unwrap();
+    let samples = (0..samples)
+        .map(|n| Sample::new(format!("{name}-{n}"), format!("is {n} so?")).expected("yes"));
+    Evaluation::new(suite, &team(), samples.collect()).unwrap()
+}
+
+async fn start(store: impl Into<StoreHandle>, evaluation: &Evaluation) -> System {
+    let mut builder = System::builder(store).recover(false);
+    for team in evaluation.teams(&registry()) {
+        builder = builder.team(team);
+    }
+    builder.start().await.unwrap()
+}
+
+fn succeed(cells: &[Cell], count: usize) {
+    assert_eq!(cells.len(), count);
+    assert!(
+        cells.iter().all(|cell| cell.success() == Some(true)),
+        "{:?}",
+        cells[0]
+    );
+}
+
+fn main() {
+    let runtime = Runtime::new().unwrap();
+    let folder = std::env::temp_dir().join(format!("ghostlight-evaluation-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let scorers = json!([{ "answer": {} }]);
+    over_the_turn(&runtime, &folder, &scorers);
+    runtime.block_on(again(&folder, &scorers));
+    runtime.block_on(forks());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A cell over the same turn bare, one at a time over `SQLite`.
+fn over_the_turn(runtime: &Runtime, folder: &std::path::Path, scorers: &serde_json::Value) {
+    let whole = evaluation("one", 1, scorers);
+    let store = SqliteStore::open(folder.join("cells.db")).unwrap();
+    let system = runtime.block_on(start(store, &whole));
+    let (mut bare, mut begun) = (0, 0);
+    let mut turns = || {
+        bare += 1;
+        round(TURNS, || {
+            runtime.block_on(async {
+                for number in 0..TURNS {
+                    let session = system.session("desk-base", format!("bare-{bare}-{number}"));
+                    let turn = Turn::text("is it so?").id("1");
+                    let run = session.send(turn).await.unwrap();
+                    assert_eq!(run.outcome().await.unwrap().text(), "yes");
+                }
+            });
+        })
+    };
+    let mut cells = || {
+        begun += 1;
+        let evaluation = evaluation(&format!("round-{begun}"), TURNS as usize, scorers);
+        round(TURNS, || {
+            let cells = runtime.block_on(evaluation.run(&system, |_| {})).unwrap();
+            succeed(&cells, TURNS as usize);
+        })
+    };
+    alternately(ROUNDS, &mut turns, &mut cells).print("a cell over the same turn bare");
+    runtime.block_on(system.stop()).unwrap();
+}
+
+/// Going on with cells that are all recorded, and new scores of them.
+async fn again(folder: &std::path::Path, scorers: &serde_json::Value) {
+    let file = folder.join("again.db");
+    let whole = evaluation("many", CELLS, scorers);
+    let system = start(SqliteStore::open(&file).unwrap(), &whole).await;
+    let began = Instant::now();
+    succeed(&whole.run(&system, |_| {}).await.unwrap(), CELLS);
+    println!(
+        "{CELLS} cells, tried: {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
+    system.stop().await.unwrap();
+    for _ in 0..3 {
+        let system = start(SqliteStore::open(&file).unwrap(), &whole).await;
+        let began = Instant::now();
+        succeed(&whole.run(&system, |_| {}).await.unwrap(), CELLS);
+        println!(
+            "{CELLS} cells that are recorded, gone on with: {:.2} s",
+            began.elapsed().as_secs_f64()
+        );
+        let other = json!([{ "contains": { "all": ["yes"] } }, { "length": { "most": 10 } }, { "consumed": { "steps": 3 } }]);
+        let other = evaluation("many", CELLS, &other);
+        let began = Instant::now();
+        succeed(
+            &other
+                .run_within(&system, Reach::Look, |_| {})
+                .await
+                .unwrap(),
+            CELLS,
+        );
+        let rate = 3.0 * CELLS as f64 / began.elapsed().as_secs_f64();
+        println!("new scores of recorded runs: {rate:.0} a second");
+        system.stop().await.unwrap();
+    }
+}
+
+/// Forks of recorded beginnings.
+async fn forks() {
+    let (store, whole) = (
+        InMemoryStore::new(),
+        evaluation("fork", PREFIXES, &json!([{ "answer": {} }])),
+    );
+    let system = start(store, &whole).await;
+    whole.run(&system, |_| {}).await.unwrap();
+    for what in ["made", "gone on with"] {
+        let began = Instant::now();
+        let forked = whole.fork(&system, 1, |_| {}).await.unwrap();
+        succeed(&forked.cells, PREFIXES);
+        println!(
+            "{PREFIXES} forks, {what}: {:.2} s",
+            began.elapsed().as_secs_f64()
+        );
+    }
+    system.stop().await.unwrap();
+}
