@@ -9,7 +9,7 @@ use std::path::Path;
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
     actor::System,
-    contract::{Store, StoreHandle},
+    contract::{DynStore, StoreHandle},
     session::Turn,
     testing::InMemoryStore,
     vocabulary::{JournalId, RunId},

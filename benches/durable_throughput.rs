@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
     actor::{System, SystemOptions},
-    contract::{RunFilter, Store},
+    contract::{DynStore, RunFilter},
     session::Turn,
     vocabulary::JournalId,
 };

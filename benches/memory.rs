@@ -21,7 +21,7 @@ use ghostlight::{
 };
 use ghostlight_actors::{
     actor::System,
-    contract::{Append, Batch, Expected, Line, StateWrite, Store, StoreHandle},
+    contract::{Append, Batch, DynStore, Expected, Line, StateWrite, Store, StoreHandle},
     definition::MemorySpec,
     run::{Agent, Registry, RunContext},
     session::Turn,

@@ -11,7 +11,7 @@ use futures_util::{StreamExt, stream};
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
     actor::{System, SystemOptions},
-    contract::{RunFilter, Store},
+    contract::{DynStore, RunFilter},
     session::Turn,
     testing::{Reply, ScriptedModel},
     vocabulary::{JournalId, ModelResponse},

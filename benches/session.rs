@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ghostlight_actors::{
     actor::{Session, System},
-    contract::{Append, Batch, Line, Store},
+    contract::{Append, Batch, DynStore, Line},
     run::{Agent, RunContext},
     session::{SessionFold, Turn, encode_checkpoint},
     testing::InMemoryStore,

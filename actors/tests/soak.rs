@@ -10,7 +10,7 @@ use std::{alloc::System as Heap, time::Duration};
 
 use ghostlight_actors::{
     actor::{System, SystemOptions},
-    contract::{RunFilter, Store, SystemClock},
+    contract::{DynStore, RunFilter, SystemClock},
     definition::Schedule,
     run::{Agent, RunContext, Team, operations::Scope},
     session::Turn,

@@ -23,7 +23,7 @@ use std::{
 use ghostlight::stores::PostgresStore;
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
-    contract::{Entropy, RunFilter, RunStatus, SeededEntropy, Store as _, StoreHandle},
+    contract::{DynStore as _, Entropy, RunFilter, RunStatus, SeededEntropy, StoreHandle},
     vocabulary::{Begun, Entry, QuestionKind},
 };
 

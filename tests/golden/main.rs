@@ -20,7 +20,7 @@ use std::{
 
 use ghostlight::{
     actor::recording,
-    contract::{RunFilter, Store as _, StoreHandle},
+    contract::{DynStore as _, RunFilter, StoreHandle},
     run::{Recording, replay},
     stores::SqliteStore,
     testing::InMemoryStore,

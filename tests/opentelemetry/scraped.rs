@@ -6,7 +6,7 @@ use std::{
 };
 
 use ghostlight::{
-    contract::{RunStatus, Store},
+    contract::{DynStore, RunStatus},
     opentelemetry::Prometheus,
     server::Server,
 };

@@ -4,7 +4,7 @@ use std::{fs, sync::Arc};
 
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
-    contract::{Line, RunFilter, Store, StoreError},
+    contract::{DynStore, Line, RunFilter, StoreError},
     vocabulary::{Digest, Entry, Message, RunStart, Timestamp},
 };
 

@@ -6,7 +6,7 @@ use futures_util::future;
 use ghostlight::stores::{SqliteStore, sqlite::Options};
 use ghostlight_actors::{
     contract::{
-        Append, Batch, Expected, ItemBody, MailboxItem, RunRow, StateWrite, Store, StoreError,
+        Append, Batch, DynStore, Expected, ItemBody, MailboxItem, RunRow, StateWrite, StoreError,
     },
     vocabulary::{Digest, Timestamp},
 };

@@ -8,7 +8,7 @@ use std::{fs, sync::Arc};
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
     contract::{
-        Append, Batch, Expected, ItemBody, MailboxItem, RunFilter, StateWrite, Store, StoreError,
+        Append, Batch, DynStore, Expected, ItemBody, MailboxItem, RunFilter, StateWrite, StoreError,
     },
     vocabulary::{Digest, SessionId, Timestamp},
 };

@@ -4,7 +4,7 @@ use std::fs;
 
 use ghostlight::stores::{SqliteStore, sqlite::Options};
 use ghostlight_actors::{
-    contract::{Append, Batch, RunRow, RunStatus, Store, StoreError},
+    contract::{Append, Batch, Deletion, DynStore, RunRow, RunStatus, StoreError},
     vocabulary::{RunId, SessionId, Timestamp},
 };
 

@@ -10,7 +10,7 @@ use std::{
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
     actor::System,
-    contract::Store,
+    contract::DynStore,
     definition::Durability,
     run::{Agent, RunContext},
     session::Turn,

@@ -14,7 +14,7 @@ use std::{
 };
 
 use ghostlight::stores::SqliteStore;
-use ghostlight_actors::contract::{Store, StoreError};
+use ghostlight_actors::contract::{DynStore, StoreError};
 
 use crate::{appending, commit, folder::Folder, making, sqlite_processes::STORE, texts};
 

@@ -6,7 +6,7 @@ use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
     actor::{Retention, Sessions},
     contract::{
-        Append, Batch, Clock as _, Line, RunRow, RunStatus, SessionFilter, Store, StoreHandle,
+        Append, Batch, Clock as _, DynStore, Line, RunRow, RunStatus, SessionFilter, StoreHandle,
         SystemClock,
     },
     vocabulary::{RunId, SessionId, Timestamp},

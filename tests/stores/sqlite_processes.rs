@@ -8,7 +8,7 @@ use std::{
 
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
-    contract::{Append, Batch, ItemBody, MailboxItem, Store, StoreError},
+    contract::{Append, Batch, DynStore, ItemBody, MailboxItem, StoreError},
     vocabulary::Timestamp,
 };
 

@@ -12,12 +12,9 @@ use std::{
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
-    contract::{
-        Batch, Claim, Committed, MailboxItem, RunFilter, RunRow, RunStatus, SessionFilter,
-        SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
-    },
+    contract::{Batch, Committed, DynStore, RunStatus, StoreError, StoreWrapper, StoredLine},
     run::{Agent, RunContext},
-    vocabulary::{AgentError, Digest, Effect, ErrorKind, JournalId, Outcome, RunId, SessionId},
+    vocabulary::{AgentError, Effect, ErrorKind, JournalId, Outcome},
 };
 
 use crate::folder::Folder;
@@ -61,15 +58,11 @@ impl Narrow {
     }
 }
 
-macro_rules! pass_on {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        $(async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
-            self.inner.$name($($argument),*).await
-        })*
-    };
-}
+impl StoreWrapper for Narrow {
+    fn inner(&self) -> &dyn DynStore {
+        &*self.inner
+    }
 
-impl Store for Narrow {
     async fn commit(
         &self,
         batches: Vec<Batch>,
@@ -94,30 +87,6 @@ impl Store for Narrow {
             self.read.fetch_add(1, SeqCst);
         }
         self.inner.read(journal, from, limit).await
-    }
-
-    pass_on! {
-        fn claim(journal: JournalId, take_over: bool) -> Claim;
-        fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
-        fn run(run: RunId) -> Option<RunRow>;
-        fn runs(filter: RunFilter) -> Vec<RunRow>;
-        fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
-        fn state(scope: String, key: String) -> StateSlot;
-        fn scope(scope: String) -> Vec<(String, StateValue)>;
-        fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: MailboxItem) -> bool;
-        fn posted(after: u64) -> (u64, Vec<RunId>);
-        fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
-        fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
-        fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
-    }
-
-    async fn close(&self) -> Result<(), StoreError> {
-        self.inner.close().await
-    }
-
-    fn description(&self) -> String {
-        self.inner.description()
     }
 }
 

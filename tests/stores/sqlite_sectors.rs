@@ -8,7 +8,7 @@
 use std::fs;
 
 use ghostlight::stores::SqliteStore;
-use ghostlight_actors::contract::{Entropy, SeededEntropy, Store, StoreError};
+use ghostlight_actors::contract::{DynStore, Entropy, SeededEntropy, StoreError};
 
 use crate::{
     appending, commit,

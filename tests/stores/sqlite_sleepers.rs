@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
     actor::{System, SystemOptions},
-    contract::{RunFilter, RunStatus, Store, StoreError},
+    contract::{DynStore, RunFilter, RunStatus, StoreError},
     run::{Agent, RunContext},
     vocabulary::Outcome,
 };

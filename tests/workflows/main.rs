@@ -30,7 +30,7 @@ use std::collections::BTreeSet;
 use ghostlight::workflows;
 use ghostlight_actors::{
     actor::{Run, System},
-    contract::{RunFilter, RunStatus, Store},
+    contract::{DynStore, RunFilter, RunStatus},
     definition::{BehaviorSpec, Reach},
     run::{Agent, Registry, RunContext},
     testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},

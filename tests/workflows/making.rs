@@ -11,7 +11,7 @@ use std::{
 use ghostlight::{instructions::OutputKey, workflows};
 use ghostlight_actors::{
     actor::{Run, System, SystemBuilder},
-    contract::{RunFilter, Store},
+    contract::{Deletion as _, RunFilter},
     definition::{AgentSpec, ApprovalRule, BehaviorSpec, CreateAgentSpec, DefinitionError},
     run::{Agent, BeforeTool, Policy, PolicyContext, Registry, RunContext, Task, replay},
     testing::{CrashOptions, InMemoryStore, Reply, Scenario, ScriptedModel, crash_everywhere},

@@ -13,7 +13,7 @@ use std::{
 use ghostlight::{tools::tool_fn, workflows};
 use ghostlight_actors::{
     actor::{Run, System},
-    contract::{RunFilter, RunStatus, Store, ToolHandle},
+    contract::{DynStore, RunFilter, RunStatus, ToolHandle},
     definition::BehaviorSpec,
     run::{Agent, Registry, RunContext},
     session::Turn,

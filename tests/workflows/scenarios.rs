@@ -9,7 +9,7 @@ use std::{
 use ghostlight::{tools::tool_fn, workflows, workflows::Orchestrator};
 use ghostlight_actors::{
     actor::{Run, System},
-    contract::{RunFilter, Store},
+    contract::{DynStore, RunFilter},
     definition::{BehaviorSpec, Reach},
     run::{
         Agent, AgentPolicy, GoalEnd, GoalStatus, Policy, PolicyContext, PolicyHandle, Registry,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ghostlight::behaviors;
 use ghostlight_actors::{
     actor::{Fork, Run, System},
-    contract::{RunFilter, Store},
+    contract::{DynStore, RunFilter},
     run::{
         Agent, Registry, RunContext,
         operations::{Overflow, Scope, Subscription},

@@ -27,7 +27,7 @@ pub struct SystemOptions {
     /// Their next turn reads them from the store.
     pub max_idle_sessions: usize,
     /// How often the System looks for messages that other processes posted to its runs. Messages of
-    /// this process are seen at once. A store that hears of messages ([`Store::news`](crate::contract::Store::news))
+    /// this process are seen at once. A store that hears of messages ([`Mailboxes::news`](crate::contract::Mailboxes::news))
     /// has the System look at once, and otherwise only every second, or less often if this is longer.
     pub poll_interval: Duration,
     /// The bound on a run's journal, in entries; past it operations fail as over budget.

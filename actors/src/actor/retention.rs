@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use crate::{
-    contract::{Expiry, RunRow, SessionFilter, SessionRow, StoreError, StoreHandle},
+    contract::{DynDeletion, Expiry, RunRow, SessionFilter, SessionRow, StoreError, StoreHandle},
     vocabulary::{RunId, SessionId, Timestamp},
 };
 
@@ -116,7 +116,7 @@ impl Retention {
     /// The runs of sessions that would be deleted are not among them.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// [`StoreError::Unsupported`] where the store deletes nothing; what it fails with.
     pub async fn expired(
         &self,
         store: &StoreHandle,
@@ -125,7 +125,7 @@ impl Retention {
         if !self.deletes_runs() {
             return Ok(Vec::new());
         }
-        store.expired(self.expiry(now, 0)).await
+        deletion(store)?.expired(self.expiry(now, 0)).await
     }
 
     /// The sessions of a store in which nothing happened for long enough, the one that changed last
@@ -172,7 +172,7 @@ impl Retention {
         let mut seen = HashSet::new();
         loop {
             let expired = match self.deletes_runs() {
-                true => store.expired(self.expiry(now, PAGE)).await?,
+                true => deletion(store)?.expired(self.expiry(now, PAGE)).await?,
                 false => Vec::new(),
             };
             let before = seen.len();
@@ -191,6 +191,14 @@ impl Retention {
     }
 }
 
+/// The part of a store that deletes.
+pub(super) fn deletion(store: &StoreHandle) -> Result<&dyn DynDeletion, StoreError> {
+    store.deletion().ok_or_else(|| StoreError::Unsupported {
+        place: store.description(),
+        what: "delete anything",
+    })
+}
+
 /// The time so long before another.
 fn before(now: Timestamp, age: Duration) -> Timestamp {
     let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
@@ -205,7 +213,7 @@ pub(super) async fn delete_tree(
     pruned: &mut Pruned,
 ) -> Result<(), StoreError> {
     loop {
-        let deleted = store.delete_tree(root, now, STEP).await?;
+        let deleted = deletion(store)?.delete_tree(root, now, STEP).await?;
         pruned.runs += deleted.runs;
         pruned.entries += deleted.entries;
         if !deleted.more {

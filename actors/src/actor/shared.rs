@@ -182,7 +182,11 @@ impl Shared {
             version: entry.spec.version,
         };
         let carried = self.teams.read().iter().map(carried).collect();
-        self.services.store.announce(carried).await
+        match self.services.store.membership() {
+            Some(membership) => membership.announce(carried).await,
+            // Nobody is there to be told.
+            None => Ok(()),
+        }
     }
 
     /// How many turns are on their way into sessions.

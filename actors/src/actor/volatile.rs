@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::retention::Retention;
+use super::retention::{Retention, deletion};
 use crate::{
     contract::{
-        Append, Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, InMemoryStore,
-        MailboxItem, Notice, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue,
-        Store, StoreError, StoreHandle, StoredLine, TreeLine, artifact_scopes,
+        Append, Batch, BoxFuture, Claim, Committed, Deleted, Deletion, DynDeletion, DynMembership,
+        Expiry, InMemoryStore, Index, Inventory, Journals, MailboxItem, Mailboxes, Notice,
+        RunFilter, RunRow, SessionFilter, SessionRow, State, StateSlot, StateValue, Store,
+        StoreError, StoreHandle, StoredLine, TreeLine, artifact_scopes,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -112,14 +113,14 @@ impl VolatileTeams {
 macro_rules! ask {
     ($self:ident, $in_memory:expr, $method:ident($($argument:expr),*)) => {
         if $in_memory {
-            Store::$method(&$self.memory, $($argument),*).await
+            $self.memory.$method($($argument),*).await
         } else {
             $self.durable.$method($($argument),*).await
         }
     };
 }
 
-impl Store for VolatileTeams {
+impl Journals for VolatileTeams {
     async fn commit(
         &self,
         batches: Vec<Batch>,
@@ -170,23 +171,6 @@ impl Store for VolatileTeams {
         ask!(self, held, claim_below(journal, above, epoch))
     }
 
-    fn term(&self) -> Option<u64> {
-        self.durable.term()
-    }
-
-    fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {
-        // The store in memory tells nothing. No other process can post to its runs, or take them up.
-        match of {
-            Notice::Rested(run) if self.memory.has(run) => None,
-            of => self.durable.news(of),
-        }
-    }
-
-    async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {
-        // A journal in memory has no other owner.
-        ask!(self, self.holds(&journal).await?, confirm(journal, epoch))
-    }
-
     async fn claim_all(
         &self,
         journals: Vec<JournalId>,
@@ -201,20 +185,13 @@ impl Store for VolatileTeams {
         Ok(claims)
     }
 
-    async fn announce(&self, carried: Vec<CarriedTeam>) -> Result<(), StoreError> {
-        self.durable.announce(carried).await
+    fn term(&self) -> Option<u64> {
+        self.durable.term()
     }
 
-    async fn advertise(&self, address: Option<String>) -> Result<(), StoreError> {
-        self.durable.advertise(address).await
-    }
-
-    async fn address_of(&self, journal: JournalId) -> Result<Option<String>, StoreError> {
-        // A journal in memory has no other process.
-        match self.holds(&journal).await? {
-            true => Ok(None),
-            false => self.durable.address_of(journal).await,
-        }
+    async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {
+        // A journal in memory has no other owner.
+        ask!(self, self.holds(&journal).await?, confirm(journal, epoch))
     }
 
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
@@ -262,7 +239,70 @@ impl Store for VolatileTeams {
     ) -> Result<Vec<TreeLine>, StoreError> {
         ask!(self, self.has(root).await?, read_tree(root, after, limit))
     }
+}
 
+impl State for VolatileTeams {
+    async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
+        ask!(self, self.holds_scope(&scope).await?, state(scope, key))
+    }
+
+    async fn scope(&self, scope: String) -> Result<Vec<(String, StateValue)>, StoreError> {
+        ask!(self, self.holds_scope(&scope).await?, scope(scope))
+    }
+
+    async fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        match self.memory.blob(digest).await? {
+            Some(bytes) => Ok(Some(bytes)),
+            None => self.durable.blob(digest).await,
+        }
+    }
+
+    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
+        let in_memory = self.teams.contains(&session.team);
+        ask!(self, in_memory, checkpoint(session))
+    }
+
+    async fn put_checkpoint(
+        &self,
+        session: SessionId,
+        bytes: Option<Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        let in_memory = self.teams.contains(&session.team);
+        ask!(self, in_memory, put_checkpoint(session, bytes))
+    }
+}
+
+impl Mailboxes for VolatileTeams {
+    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
+        ask!(self, self.has(run).await?, post(run, item))
+    }
+
+    async fn mailbox_after(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
+        ask!(self, self.has(run).await?, mailbox_after(run, after))
+    }
+
+    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+        let (mark, mut runs) = self.durable.posted(after >> MEMORY_BITS).await?;
+        let (in_memory, more) = self.memory.posted(after & MEMORY_MASK).await?;
+        runs.extend(more);
+        // Past the last mark for which there is room, posts to runs are reported again.
+        Ok((mark << MEMORY_BITS | in_memory.min(MEMORY_MASK), runs))
+    }
+
+    fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {
+        // The store in memory tells nothing. No other process can post to its runs, or take them up.
+        match of {
+            Notice::Rested(run) if self.memory.has(run) => None,
+            of => self.durable.news(of),
+        }
+    }
+}
+
+impl Index for VolatileTeams {
     async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
         ask!(self, self.has(run).await?, run(run))
     }
@@ -275,6 +315,11 @@ impl Store for VolatileTeams {
             found.truncate(filter.limit);
         }
         Ok(found)
+    }
+
+    /// A store that is partly in memory is not copied: only what is on disk is listed.
+    async fn inventory(&self) -> Result<Inventory, StoreError> {
+        self.durable.inventory().await
     }
 
     async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
@@ -296,59 +341,15 @@ impl Store for VolatileTeams {
             }
         }
     }
+}
 
-    async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
-        ask!(self, self.holds_scope(&scope).await?, state(scope, key))
-    }
-
-    async fn scope(&self, scope: String) -> Result<Vec<(String, StateValue)>, StoreError> {
-        ask!(self, self.holds_scope(&scope).await?, scope(scope))
-    }
-
-    async fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        match self.memory.blob(digest).await? {
-            Some(bytes) => Ok(Some(bytes)),
-            None => self.durable.blob(digest).await,
-        }
-    }
-
-    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
-        ask!(self, self.has(run).await?, post(run, item))
-    }
-
-    async fn mailbox_after(
-        &self,
-        run: RunId,
-        after: u64,
-    ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
-        ask!(self, self.has(run).await?, mailbox_after(run, after))
-    }
-
-    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
-        let (mark, mut runs) = self.durable.posted(after >> MEMORY_BITS).await?;
-        let (in_memory, more) = self.memory.posted(after & MEMORY_MASK).await?;
-        runs.extend(more);
-        // Past the last mark for which there is room, posts to runs are reported again.
-        Ok((mark << MEMORY_BITS | in_memory.min(MEMORY_MASK), runs))
-    }
-
-    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
-        let in_memory = self.teams.contains(&session.team);
-        ask!(self, in_memory, checkpoint(session))
-    }
-
-    async fn put_checkpoint(
-        &self,
-        session: SessionId,
-        bytes: Option<Vec<u8>>,
-    ) -> Result<(), StoreError> {
-        let in_memory = self.teams.contains(&session.team);
-        ask!(self, in_memory, put_checkpoint(session, bytes))
-    }
-
+/// What is in memory is deleted in any case, and what is on disk if the store there deletes anything.
+impl Deletion for VolatileTeams {
     async fn expired(&self, expiry: Expiry) -> Result<Vec<RunRow>, StoreError> {
-        let mut found = self.memory.expired(expiry).await?;
-        found.extend(self.durable.expired(expiry).await?);
+        let mut found = Deletion::expired(&self.memory, expiry).await?;
+        if let Some(durable) = self.durable.deletion() {
+            found.extend(durable.expired(expiry).await?);
+        }
         Ok(found)
     }
 
@@ -358,7 +359,10 @@ impl Store for VolatileTeams {
         at: Timestamp,
         limit: usize,
     ) -> Result<Deleted, StoreError> {
-        ask!(self, self.has(root).await?, delete_tree(root, at, limit))
+        match self.has(root).await? {
+            true => Deletion::delete_tree(&self.memory, root, at, limit).await,
+            false => deletion(&self.durable)?.delete_tree(root, at, limit).await,
+        }
     }
 
     async fn delete_session(
@@ -366,21 +370,33 @@ impl Store for VolatileTeams {
         session: SessionId,
         limit: usize,
     ) -> Result<Deleted, StoreError> {
-        let in_memory = self.teams.contains(&session.team);
-        ask!(self, in_memory, delete_session(session, limit))
+        match self.teams.contains(&session.team) {
+            true => Deletion::delete_session(&self.memory, session, limit).await,
+            false => {
+                deletion(&self.durable)?
+                    .delete_session(session, limit)
+                    .await
+            }
+        }
     }
 
     async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
-        match self.memory.deleted(run).await? {
+        match Deletion::deleted(&self.memory, run).await? {
             Some(at) => Ok(Some(at)),
             None => self.durable.deleted(run).await,
         }
     }
 
     async fn drop_blobs(&self) -> Result<u64, StoreError> {
-        Ok(self.memory.drop_blobs().await? + self.durable.drop_blobs().await?)
+        let dropped = Deletion::drop_blobs(&self.memory).await?;
+        match self.durable.deletion() {
+            Some(durable) => Ok(dropped + durable.drop_blobs().await?),
+            None => Ok(dropped),
+        }
     }
+}
 
+impl Store for VolatileTeams {
     async fn close(&self) -> Result<(), StoreError> {
         self.memory.close().await?;
         self.durable.close().await
@@ -388,5 +404,13 @@ impl Store for VolatileTeams {
 
     fn description(&self) -> String {
         self.durable.description()
+    }
+
+    fn deletion(&self) -> Option<&dyn DynDeletion> {
+        Some(self)
+    }
+
+    fn membership(&self) -> Option<&dyn DynMembership> {
+        self.durable.membership()
     }
 }

@@ -7,16 +7,20 @@
 //! Architecture invariant: a contract depends on the vocabulary and on redaction, and on nothing else.
 
 pub mod artifact_scopes;
+mod batch;
 mod clock;
 mod copying;
 mod credential;
 mod deletion;
+mod dyn_parts;
 mod embedder;
 mod entropy;
 mod in_memory_store;
 mod interceptor;
+mod inventory;
 mod line;
 mod mailbox;
+mod membership;
 mod model;
 mod news;
 mod origin;
@@ -28,18 +32,22 @@ mod state;
 mod store;
 mod store_error;
 mod store_handle;
+mod store_methods;
+mod store_wrapper;
 mod tool;
 mod tool_pace;
 mod tool_state;
 mod toolset;
 
 pub use crate::vocabulary::{ApprovalDecision, Approved};
+pub use batch::{Append, Batch, Claim, Committed, StoredLine, TreeLine};
 pub use clock::{Clock, ClockJump, SystemClock};
 pub(crate) use clock::{WallWatch, pause_until};
 pub(crate) use copying::check_finished;
-pub use copying::{Copied, CopyError, Inventory, copy_store};
+pub use copying::{Copied, CopyError, copy_store};
 pub use credential::Credential;
-pub use deletion::{DELETIONS_KNOWN, Deleted, Expiry};
+pub use deletion::{DELETIONS_KNOWN, Deleted, Deletion, Expiry};
+pub use dyn_parts::{DynDeletion, DynMembership};
 pub use embedder::{
     Embedder, EmbedderHandle, Embedding, EmbeddingKind, EmbeddingPurpose, EmbeddingSpace,
 };
@@ -49,8 +57,10 @@ pub use interceptor::{
     Emission, Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool, Telling,
     Unattempted,
 };
+pub use inventory::Inventory;
 pub use line::{EntryError, Line};
 pub use mailbox::{ItemBody, MailboxItem, PostedTurn};
+pub use membership::{CarriedTeam, Membership};
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use news::{News, Notice};
 pub use origin::Origin;
@@ -59,9 +69,10 @@ pub use run_row::{RunFilter, RunRow};
 pub use run_status::RunStatus;
 pub use session_row::{SessionFilter, SessionRow};
 pub use state::{Expected, StateSlot, StateValue, StateWrite};
-pub use store::{Append, Batch, CarriedTeam, Claim, Committed, Store, StoredLine, TreeLine};
+pub use store::{Index, Journals, Mailboxes, State, Store};
 pub use store_error::StoreError;
-pub use store_handle::StoreHandle;
+pub use store_handle::{DynStore, StoreHandle};
+pub use store_wrapper::StoreWrapper;
 pub use tool::{
     Reconciled, Ticket, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
 };

@@ -39,7 +39,7 @@ impl News {
         }
     }
 
-    /// Waits for the next notice of this kind, from this call on: see [`Store::news`](super::Store::news).
+    /// Waits for the next notice of this kind, from this call on: see [`Mailboxes::news`](super::Mailboxes::news).
     pub fn next(&self, notice: Notice) -> BoxFuture<'static, ()> {
         let told = self.0.lock().entry(notice).or_default().subscribe();
         let mut waiter = Waiter {

@@ -142,6 +142,19 @@ pub enum StoreError {
         /// The version that this program needs.
         known: u32,
     },
+    /// A program from before the first version that is promised to be read made the store or wrote the journal.
+    #[error(
+        "{place} has format version {found}, and this program reads version {oldest} and later: go on with \
+         the program that wrote it until its runs have ended, or begin a new store; nothing was changed"
+    )]
+    NoLongerRead {
+        /// Where.
+        place: String,
+        /// The version of what is stored.
+        found: u32,
+        /// The earliest version that this program reads.
+        oldest: u32,
+    },
     /// A later program wrote the journal, or a part of it. The journal is left alone.
     #[error(
         "{place} was written by a newer program ({reason}; this one knows formats up to {known}): \
@@ -197,6 +210,16 @@ pub enum StoreError {
         place: String,
         /// What is there instead.
         reason: String,
+    },
+    /// The store has no part that can do this.
+    #[error(
+        "{place} is a store that cannot {what}: use one that can, such as SQLite or PostgreSQL"
+    )]
+    Unsupported {
+        /// The store.
+        place: String,
+        /// What it was asked for, as a verb with its object.
+        what: &'static str,
     },
     /// The store was closed.
     #[error("the store is closed")]

@@ -3,9 +3,9 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, Inventory, MailboxItem,
-    Notice, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError,
-    StoredLine, TreeLine,
+    Batch, BoxFuture, Claim, Committed, DynDeletion, DynMembership, Index, Inventory, Journals,
+    MailboxItem, Mailboxes, Notice, RunFilter, RunRow, SessionFilter, SessionRow, State, StateSlot,
+    StateValue, Store, StoreError, StoredLine, TreeLine, store_methods::with_store_methods,
 };
 use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
 
@@ -14,38 +14,109 @@ const PAGE: usize = 4096;
 
 /// A store of any kind. Cloning shares it.
 #[derive(Clone)]
-pub struct StoreHandle(Arc<dyn ErasedStore>);
+pub struct StoreHandle(Arc<dyn DynStore>);
 
-macro_rules! erased_store {
-    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        trait ErasedStore: Send + Sync {
-            $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>>;)*
-            fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>>;
-            fn term(&self) -> Option<u64>;
+macro_rules! erased {
+    (
+        required { $($part:ident {
+            $(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*
+            $(~ fn $derived:ident($($each:ident: $one:ty),*) -> $all:ty;)*
+            $(+ fn $told:ident($($about:ident: $of:ty),*) -> $plain:ty;)?
+        })* }
+        optional { $($asked:ident, $erased:ident, $ask:ident, $doing:literal { $($methods:tt)* })* }
+    ) => {
+        /// A [`Store`] with boxed futures: what [`StoreHandle`] keeps and a [`StoreWrapper`](super::StoreWrapper) is
+        /// around. Every store has it, and so has every handle.
+        pub trait DynStore: Send + Sync + 'static {
+            $($(
+                #[doc = concat!("See [`", stringify!($part), "::", stringify!($name), "`].")]
+                fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>>;
+            )*
+            $(
+                #[doc = concat!("See [`", stringify!($part), "::", stringify!($derived), "`].")]
+                fn $derived(&self, $($each: $one),*) -> BoxFuture<'_, Result<$all, StoreError>>;
+            )*
+            $(
+                #[doc = concat!("See [`", stringify!($part), "::", stringify!($told), "`].")]
+                fn $told(&self, $($about: $of),*) -> $plain;
+            )?)*
+            /// See [`Store::close`].
+            fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+            /// See [`Store::description`].
             fn description(&self) -> String;
+            $(
+                #[doc = concat!("See [`Store::", stringify!($ask), "`].")]
+                fn $ask(&self) -> Option<&dyn $erased>;
+            )*
         }
 
-        impl<S: Store> ErasedStore for S {
-            $(fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>> {
-                Box::pin(Store::$name(self, $($argument),*))
-            })*
+        impl<S: Store> DynStore for S {
+            $($(
+                fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>> {
+                    Box::pin($part::$name(self, $($argument),*))
+                }
+            )*
+            $(
+                fn $derived(&self, $($each: $one),*) -> BoxFuture<'_, Result<$all, StoreError>> {
+                    Box::pin($part::$derived(self, $($each),*))
+                }
+            )*
+            $(
+                fn $told(&self, $($about: $of),*) -> $plain {
+                    $part::$told(self, $($about),*)
+                }
+            )?)*
 
-            fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {
-                Store::news(self, of)
-            }
-
-            fn term(&self) -> Option<u64> {
-                Store::term(self)
+            fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+                Box::pin(Store::close(self))
             }
 
             fn description(&self) -> String {
                 Store::description(self)
             }
+
+            $(
+                fn $ask(&self) -> Option<&dyn $erased> {
+                    Store::$ask(self)
+                }
+            )*
+        }
+
+        impl DynStore for StoreHandle {
+            $($(
+                fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>> {
+                    self.0.$name($($argument),*)
+                }
+            )*
+            $(
+                fn $derived(&self, $($each: $one),*) -> BoxFuture<'_, Result<$all, StoreError>> {
+                    self.0.$derived($($each),*)
+                }
+            )*
+            $(
+                fn $told(&self, $($about: $of),*) -> $plain {
+                    self.0.$told($($about),*)
+                }
+            )?)*
+
+            fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+                self.0.close()
+            }
+
+            fn description(&self) -> String {
+                self.0.description()
+            }
+
+            $(
+                fn $ask(&self) -> Option<&dyn $erased> {
+                    self.0.$ask()
+                }
+            )*
         }
 
         impl StoreHandle {
-            $(
-                $(#[$doc])*
+            $($(
+                #[doc = concat!("See [`", stringify!($part), "::", stringify!($name), "`].")]
                 ///
                 /// # Errors
                 /// What the store refuses or fails with.
@@ -53,76 +124,64 @@ macro_rules! erased_store {
                     self.0.$name($($argument),*).await
                 }
             )*
+            $(
+                #[doc = concat!("See [`", stringify!($part), "::", stringify!($derived), "`].")]
+                ///
+                /// # Errors
+                /// What the store refuses or fails with.
+                pub async fn $derived(&self, $($each: $one),*) -> Result<$all, StoreError> {
+                    self.0.$derived($($each),*).await
+                }
+            )*
+            $(
+                #[doc = concat!("See [`", stringify!($part), "::", stringify!($told), "`].")]
+                pub fn $told(&self, $($about: $of),*) -> $plain {
+                    self.0.$told($($about),*)
+                }
+            )?)*
+            $(
+                #[doc = concat!("See [`Store::", stringify!($ask), "`].")]
+                pub fn $ask(&self) -> Option<&dyn $erased> {
+                    self.0.$ask()
+                }
+            )*
         }
     };
 }
 
-erased_store! {
-    /// See [`Store::commit`].
-    fn commit(batches: Vec<Batch>) -> Vec<Result<Committed, StoreError>>;
-    /// See [`Store::claim`].
-    fn claim(journal: JournalId, take_over: bool) -> Claim;
-    /// See [`Store::claim_below`].
-    fn claim_below(journal: JournalId, above: JournalId, epoch: u64) -> Claim;
-    /// See [`Store::claim_all`].
-    fn claim_all(journals: Vec<JournalId>) -> Vec<Result<Claim, StoreError>>;
-    /// See [`Store::confirm`].
-    fn confirm(journal: JournalId, epoch: u64) -> u64;
-    /// See [`Store::held_elsewhere`].
-    fn held_elsewhere(journals: Vec<JournalId>) -> Vec<bool>;
-    /// See [`Store::announce`].
-    fn announce(carried: Vec<CarriedTeam>) -> ();
-    /// See [`Store::advertise`].
-    fn advertise(address: Option<String>) -> ();
-    /// See [`Store::address_of`].
-    fn address_of(journal: JournalId) -> Option<String>;
-    /// See [`Store::read_all`].
-    fn read_all(journals: Vec<JournalId>, limit: usize) -> Vec<Result<Vec<StoredLine>, StoreError>>;
-    /// See [`Store::read`].
-    fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
-    /// See [`Store::read_tree`].
-    fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
-    /// See [`Store::run`].
-    fn run(run: RunId) -> Option<RunRow>;
-    /// See [`Store::runs`].
-    fn runs(filter: RunFilter) -> Vec<RunRow>;
-    /// See [`Store::sessions`].
-    fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
-    /// See [`Store::state`].
-    fn state(scope: String, key: String) -> StateSlot;
-    /// See [`Store::scope`].
-    fn scope(scope: String) -> Vec<(String, StateValue)>;
-    /// See [`Store::blob`].
-    fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-    /// See [`Store::post`].
-    fn post(run: RunId, item: MailboxItem) -> bool;
-    /// See [`Store::mailbox_after`].
-    fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
-    /// See [`Store::mailbox`].
-    fn mailbox(run: RunId) -> Vec<MailboxItem>;
-    /// See [`Store::posted`].
-    fn posted(after: u64) -> (u64, Vec<RunId>);
-    /// See [`Store::checkpoint`].
-    fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
-    /// See [`Store::put_checkpoint`].
-    fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
-    /// See [`Store::expired`].
-    fn expired(expiry: Expiry) -> Vec<RunRow>;
-    /// See [`Store::delete_tree`].
-    fn delete_tree(root: RunId, at: Timestamp, limit: usize) -> Deleted;
-    /// See [`Store::delete_session`].
-    fn delete_session(session: SessionId, limit: usize) -> Deleted;
-    /// See [`Store::deleted`].
-    fn deleted(run: RunId) -> Option<Timestamp>;
-    /// See [`Store::drop_blobs`].
-    fn drop_blobs() -> u64;
-    /// See [`Store::inventory`].
-    fn inventory() -> Inventory;
-    /// See [`Store::close`].
-    fn close() -> ();
-}
+with_store_methods!(erased);
 
 impl StoreHandle {
+    /// Keeps a store.
+    pub fn new(store: impl Store) -> Self {
+        Self(Arc::new(store))
+    }
+
+    /// See [`Store::close`].
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.0.close().await
+    }
+
+    /// The store's name for people, such as its file.
+    pub fn description(&self) -> String {
+        self.0.description()
+    }
+
+    /// When a run was deleted: see [`Deletion::deleted`](super::Deletion::deleted). A store that deletes nothing deleted
+    /// none.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
+        match self.0.deletion() {
+            Some(part) => part.deleted(run).await,
+            None => Ok(None),
+        }
+    }
+
     /// Commits one batch.
     pub(crate) async fn commit_one(&self, batch: Batch) -> Result<Committed, StoreError> {
         let mut committed = self.commit(vec![batch]).await?;
@@ -145,26 +204,6 @@ impl StoreHandle {
                 return Ok(lines);
             }
         }
-    }
-
-    /// Keeps a store.
-    pub fn new(store: impl Store) -> Self {
-        Self(Arc::new(store))
-    }
-
-    /// See [`Store::news`].
-    pub fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {
-        self.0.news(of)
-    }
-
-    /// See [`Store::term`].
-    pub fn term(&self) -> Option<u64> {
-        self.0.term()
-    }
-
-    /// The store's name for people, such as its file.
-    pub fn description(&self) -> String {
-        self.0.description()
     }
 }
 

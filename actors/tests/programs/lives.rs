@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
 use ghostlight_actors::{
     actor::System,
-    contract::{Clock, RunFilter, RunRow, SeededEntropy, Store},
+    contract::{Clock, DynStore, RunFilter, RunRow, SeededEntropy, Store},
     run::Registry,
     session::Turn,
     testing::{EffectLog, Fault, FaultyStore, Harm, InMemoryStore, SimulatedClock, Strike},

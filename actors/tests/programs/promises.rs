@@ -7,7 +7,7 @@ use std::{
 };
 
 use ghostlight_actors::{
-    contract::Store,
+    contract::DynStore,
     vocabulary::{Effect, Entry, JournalId},
 };
 

@@ -2,7 +2,7 @@
 
 use ghostlight_actors::{
     actor::{Fork, RecordedText, System, SystemError, recording},
-    contract::{Store, StoreHandle, artifact_scopes},
+    contract::{DynStore, StoreHandle, artifact_scopes},
     run::{Agent, Recording, RunContext, replay},
     session::Turn,
     testing::{CrashOptions, Scenario, crash_everywhere},

@@ -11,7 +11,7 @@ use std::{
 
 use ghostlight_actors::{
     actor::System,
-    contract::{RunStatus, Store, Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
+    contract::{DynStore, RunStatus, Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
     definition::Reach,
     run::{Agent, RunContext, operations::Scope},
     testing::{ScriptedModel, check_transcript},

@@ -8,16 +8,16 @@ use std::sync::{
 use ghostlight_actors::{
     actor::System,
     contract::{
-        Batch, Claim, Committed, MailboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
-        StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+        Batch, Claim, Committed, DynStore, MailboxItem, RunRow, StateSlot, Store, StoreError,
+        StoreWrapper, StoredLine,
     },
     run::Agent,
     testing::InMemoryStore,
-    vocabulary::{Digest, JournalId, RunId, SessionId},
+    vocabulary::{JournalId, RunId},
 };
 use tokio::sync::watch;
 
-use crate::stage::{Stage, pass_on, pause, silent};
+use crate::stage::{Stage, pause, silent};
 
 /// A store in which others are faster, reads of state fail, or take their time.
 #[derive(Debug)]
@@ -91,18 +91,9 @@ fn failed(place: &str) -> StoreError {
     }
 }
 
-impl Store for Contested {
-    pass_on! {
-        in inner;
-        fn held_elsewhere(journals: Vec<JournalId>) -> Vec<bool>;
-        fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
-        fn runs(filter: RunFilter) -> Vec<RunRow>;
-        fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
-        fn scope(scope: String) -> Vec<(String, StateValue)>;
-        fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn posted(after: u64) -> (u64, Vec<RunId>);
-        fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
-        fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+impl StoreWrapper for Contested {
+    fn inner(&self) -> &dyn DynStore {
+        &self.inner
     }
 
     async fn read(

@@ -4,8 +4,8 @@ use futures_util::FutureExt as _;
 use ghostlight_actors::{
     actor::{Run, System},
     contract::{
-        Append, Batch, CopyError, Expected, Inventory, ItemBody, Line, MailboxItem, RunFilter,
-        RunRow, StateWrite, Store as _, StoreHandle, copy_store,
+        Append, Batch, CopyError, DynStore as _, Expected, Inventory, ItemBody, Line, MailboxItem,
+        RunFilter, RunRow, StateWrite, StoreHandle, copy_store,
     },
     run::{Agent, RunContext},
     session::Turn,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
-    contract::{RunStatus, Store},
+    contract::{DynStore, RunStatus},
     run::{Agent, RunContext},
     testing::FaultyStore,
     vocabulary::{AgentError, Effect, ErrorKind, Outcome, StopReason},

@@ -2,7 +2,7 @@
 
 use ghostlight_actors::{
     actor::System,
-    contract::Store,
+    contract::DynStore,
     definition::Durability,
     run::{Agent, RunContext, operations::Scope},
     session::Turn,

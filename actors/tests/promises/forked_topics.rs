@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use ghostlight_actors::{
     actor::{Fork, Run, SystemError},
-    contract::{MailboxItem, RunFilter, Store},
+    contract::{DynStore, MailboxItem, RunFilter},
     run::{
         Agent, ForkError, RunContext,
         operations::{Overflow, Spawned, Subscription},

@@ -12,7 +12,7 @@ use std::{
 use futures_util::future::join_all;
 use ghostlight_actors::{
     actor::System,
-    contract::{ItemBody, MailboxItem, RunStatus, Store as _, Ticket},
+    contract::{DynStore as _, ItemBody, MailboxItem, RunStatus, Ticket},
     definition::WhileBusy,
     run::{Agent, RunContext, operations::AgentMessage},
     session::Turn,

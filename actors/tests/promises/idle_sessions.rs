@@ -11,18 +11,17 @@ use std::{
 use ghostlight_actors::{
     actor::{Retention, Run, System, SystemError},
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, MailboxItem, RunFilter, RunRow, SessionFilter,
-        SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+        BoxFuture, DynStore, RunFilter, SessionFilter, Store, StoreError, StoreWrapper,
         artifact_scopes,
     },
     run::{Agent, RunContext},
     session::Turn,
     testing::{Fault, FaultyStore, Harm, InMemoryStore, Strike},
-    vocabulary::{Digest, JournalId, Outcome, RunId, Scope, SessionId, Timestamp},
+    vocabulary::{Outcome, Scope, SessionId},
 };
 use tokio::sync::Notify;
 
-use crate::stage::{Stage, outcome, pass_on, pause, silent, text};
+use crate::stage::{Stage, outcome, pause, silent, text};
 
 const HOUR: u64 = 3_600_000;
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -198,43 +197,20 @@ impl Gate {
 
 struct Gated(InMemoryStore, Gate);
 
-macro_rules! gated {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        $(async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
-            self.1.pass(stringify!($name), false).await;
-            let told = self.0.$name($($argument),*).await;
-            self.1.pass(stringify!($name), true).await;
-            told
-        })*
-    };
-}
-
-impl Store for Gated {
-    pass_on! {
-        in 0;
-        fn commit(batches: Vec<Batch>) -> Vec<Result<Committed, StoreError>>;
-        fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
-        fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
-        fn run(run: RunId) -> Option<RunRow>;
-        fn state(scope: String, key: String) -> StateSlot;
-        fn scope(scope: String) -> Vec<(String, StateValue)>;
-        fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: MailboxItem) -> bool;
-        fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
-        fn posted(after: u64) -> (u64, Vec<RunId>);
-        fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
-        fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
-        fn expired(expiry: Expiry) -> Vec<RunRow>;
-        fn deleted(run: RunId) -> Option<Timestamp>;
-        fn drop_blobs() -> u64;
+impl StoreWrapper for Gated {
+    fn inner(&self) -> &dyn DynStore {
+        &self.0
     }
 
-    gated! {
-        fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
-        fn runs(filter: RunFilter) -> Vec<RunRow>;
-        fn claim(journal: JournalId, take_over: bool) -> Claim;
-        fn delete_tree(root: RunId, at: Timestamp, limit: usize) -> Deleted;
-        fn delete_session(session: SessionId, limit: usize) -> Deleted;
+    async fn around<T: Send>(
+        &self,
+        method: &'static str,
+        call: BoxFuture<'_, Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        self.1.pass(method, false).await;
+        let told = call.await;
+        self.1.pass(method, true).await;
+        told
     }
 
     fn description(&self) -> String {

@@ -10,20 +10,15 @@ use std::{
 
 use ghostlight_actors::{
     actor::{System, supervisor::Supervisor},
-    contract::{
-        Batch, Claim, Committed, MailboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
-        StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
-    },
+    contract::{Batch, Claim, Committed, DynStore, StoreError, StoreWrapper},
     ractor::ActorCell,
     run::{Agent, RunContext},
     testing::{InMemoryStore, ScriptedModel},
-    vocabulary::{
-        Digest, Effect, JournalId, ModelResponse, Outcome, RunId, SessionId, ToolDefinition,
-    },
+    vocabulary::{Effect, JournalId, ModelResponse, Outcome, ToolDefinition},
 };
 use tokio::sync::watch;
 
-use crate::stage::{Stage, call, outcome, pass_on, pause};
+use crate::stage::{Stage, call, outcome, pause};
 
 /// A store in which the first model's answer is on its way to the disk until somebody claims its run.
 #[derive(Clone, Debug)]
@@ -34,28 +29,33 @@ struct HeldAnswer {
     is_armed: Arc<AtomicBool>,
 }
 
-impl Store for HeldAnswer {
-    pass_on! {
-        in inner;
-        fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
-        fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
-        fn run(run: RunId) -> Option<RunRow>;
-        fn runs(filter: RunFilter) -> Vec<RunRow>;
-        fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
-        fn state(scope: String, key: String) -> StateSlot;
-        fn scope(scope: String) -> Vec<(String, StateValue)>;
-        fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: MailboxItem) -> bool;
-        fn posted(after: u64) -> (u64, Vec<RunId>);
-        fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
-        fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
-        fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+impl HeldAnswer {
+    /// The answer goes on its way if it is of this run.
+    fn let_go(&self, journal: &JournalId) {
+        self.held
+            .send_if_modified(|held| held.take_if(|held| held == journal).is_some());
+    }
+}
+
+impl StoreWrapper for HeldAnswer {
+    fn inner(&self) -> &dyn DynStore {
+        &self.inner
     }
 
     async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
         let claim = self.inner.claim(journal.clone(), take_over).await;
-        self.held
-            .send_if_modified(|held| held.take_if(|held| *held == journal).is_some());
+        self.let_go(&journal);
+        claim
+    }
+
+    async fn claim_below(
+        &self,
+        journal: JournalId,
+        above: JournalId,
+        epoch: u64,
+    ) -> Result<Claim, StoreError> {
+        let claim = self.inner.claim_below(journal.clone(), above, epoch).await;
+        self.let_go(&journal);
         claim
     }
 

@@ -3,7 +3,7 @@
 use ghostlight_actors::{
     actor::{SessionDocument, SessionDocumentError, System, SystemError},
     contract::{
-        Append, Batch, Claim, EntryError, Line, RunFilter, RunStatus, SessionFilter, Store,
+        Append, Batch, Claim, DynStore, EntryError, Line, RunFilter, RunStatus, SessionFilter,
         StoreError, StoreHandle, StoredLine,
     },
     run::{Agent, Recording, RecordingError, RunContext},

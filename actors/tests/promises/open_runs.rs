@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    contract::{Append, Batch, RunRow, RunStatus, Store},
+    contract::{Append, Batch, DynStore, RunRow, RunStatus},
     run::{Agent, RunContext},
     session::Turn,
     vocabulary::{Outcome, RunId, StopReason},

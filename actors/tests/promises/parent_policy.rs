@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
-    contract::{RunRow, RunStatus, Store},
+    contract::{DynStore, RunRow, RunStatus},
     run::{Agent, RunContext, Task},
     session::Turn,
     testing::{

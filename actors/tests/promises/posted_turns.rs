@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::{System, SystemError},
-    contract::{Clock as _, Store as _},
+    contract::{Clock as _, DynStore as _},
     definition::WhileBusy,
     run::{Agent, RunContext},
     session::Turn,

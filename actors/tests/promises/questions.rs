@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
-    contract::{ItemBody, MailboxItem, RunStatus, Store, Ticket},
+    contract::{DynStore, ItemBody, MailboxItem, RunStatus, Ticket},
     definition::ApprovalRule,
     run::{Agent, RunContext, operations::AgentMessage},
     vocabulary::{Effect, ErrorKind, Message, Outcome, Question, Timestamp},

@@ -5,8 +5,8 @@ use std::{sync::atomic::Ordering, time::Duration};
 use ghostlight_actors::{
     actor::System,
     contract::{
-        Append, Batch, InMemoryStore, ItemBody, Line, MailboxItem, RunFilter, RunRow, RunStatus,
-        Store,
+        Append, Batch, DynStore, InMemoryStore, ItemBody, Line, MailboxItem, RunFilter, RunRow,
+        RunStatus,
     },
     run::{Agent, RunContext},
     session::Turn,

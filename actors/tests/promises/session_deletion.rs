@@ -2,7 +2,7 @@
 
 use ghostlight_actors::{
     actor::{Session, System, SystemError, SystemOptions},
-    contract::{RunFilter, RunStatus, Store, StoreError, artifact_scopes},
+    contract::{DynStore, RunFilter, RunStatus, Store, StoreError, artifact_scopes},
     definition::Durability,
     run::{Agent, RunContext},
     session::Turn,

@@ -4,7 +4,7 @@ use ghostlight_actors::{
     actor::{
         Fork, SessionDocument, SessionDocumentError, SessionQuery, Sessions, System, SystemError,
     },
-    contract::{Store, StoreHandle},
+    contract::{DynStore, StoreHandle},
     run::{Agent, RunContext},
     session::{Turn, decode_checkpoint, encode_checkpoint},
     testing::InMemoryStore,

@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 use futures_util::future::join_all;
 use ghostlight_actors::{
     actor::{System, SystemError},
-    contract::Store,
+    contract::DynStore,
     run::{Agent, RunContext},
     session::Turn,
     vocabulary::{Outcome, SessionId, Transfer},

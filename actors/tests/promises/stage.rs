@@ -11,16 +11,14 @@ use std::{
 use ghostlight_actors::{
     actor::{Run, System, SystemOptions},
     contract::{
-        Batch, Claim, Committed, Entropy, MailboxItem, RunFilter, RunRow, SessionFilter,
-        SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, SystemClock,
-        SystemEntropy, TreeLine,
+        Batch, Claim, Committed, DynStore, Entropy, MailboxItem, RunFilter, RunRow, StoreError,
+        StoreWrapper, StoredLine, SystemClock, SystemEntropy,
     },
     run::{Agent, Registry},
     session::Turn,
     testing::{EffectLog, Fault, Harm, InMemoryStore, ScriptedModel, Strike},
     vocabulary::{
-        Digest, Effect, Entry, JournalId, ModelResponse, Outcome, RunId, SessionId, ToolCall,
-        ToolDefinition,
+        Effect, Entry, JournalId, ModelResponse, Outcome, RunId, ToolCall, ToolDefinition,
     },
 };
 use parking_lot::Mutex;
@@ -248,30 +246,9 @@ impl SlowStore {
     }
 }
 
-/// Calls that a store passes on to the one inside of it.
-macro_rules! pass_on {
-    (in $inner:tt; $(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        $(async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
-            self.$inner.$name($($argument),*).await
-        })*
-    };
-}
-pub(crate) use pass_on;
-
-impl Store for SlowStore {
-    pass_on! {
-        in inner;
-        fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
-        fn run(run: RunId) -> Option<RunRow>;
-        fn runs(filter: RunFilter) -> Vec<RunRow>;
-        fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
-        fn state(scope: String, key: String) -> StateSlot;
-        fn scope(scope: String) -> Vec<(String, StateValue)>;
-        fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: MailboxItem) -> bool;
-        fn posted(after: u64) -> (u64, Vec<RunId>);
-        fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
-        fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+impl StoreWrapper for SlowStore {
+    fn inner(&self) -> &dyn DynStore {
+        &self.inner
     }
 
     async fn read(
@@ -286,6 +263,19 @@ impl Store for SlowStore {
 
     async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
         let claim = self.inner.claim(journal, take_over).await?;
+        Ok(Claim {
+            settles_in: self.settles_in,
+            ..claim
+        })
+    }
+
+    async fn claim_below(
+        &self,
+        journal: JournalId,
+        above: JournalId,
+        epoch: u64,
+    ) -> Result<Claim, StoreError> {
+        let claim = self.inner.claim_below(journal, above, epoch).await?;
         Ok(Claim {
             settles_in: self.settles_in,
             ..claim

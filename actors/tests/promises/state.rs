@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::{Run, System},
-    contract::{Store, Tool, ToolContext, ToolError, ToolOutput},
+    contract::{DynStore, Tool, ToolContext, ToolError, ToolOutput},
     run::{Agent, RunContext},
     session::Turn,
     testing::{CrashOptions, Scenario, crash_everywhere},

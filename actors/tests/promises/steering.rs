@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::System,
-    contract::{ItemBody, RunStatus, Store},
+    contract::{DynStore, ItemBody, RunStatus, Store},
     definition::WhileBusy,
     run::{Agent, Policy, PolicyContext, RunContext, Verdict},
     session::{SessionFold, Turn},

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use ghostlight_actors::{
-    contract::{Store, Tool, ToolContext, ToolError, ToolOutput},
+    contract::{DynStore, Tool, ToolContext, ToolError, ToolOutput},
     run::{Agent, RunContext},
     vocabulary::{
         AgentError, Arguments, Effect, Entry, OperationId, Outcome, RunId, Scope, ToolDefinition,

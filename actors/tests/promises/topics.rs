@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    contract::Store,
+    contract::DynStore,
     run::{
         Agent, RunContext,
         operations::{Overflow, Subscription},

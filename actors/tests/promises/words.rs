@@ -82,7 +82,7 @@ async fn said(store: &InMemoryStore) -> Vec<String> {
         key: "s".to_owned(),
     };
     let store = store.another_process();
-    let lines = ghostlight_actors::contract::Store::read(
+    let lines = ghostlight_actors::contract::Journals::read(
         &store,
         JournalId::Session(session),
         0,

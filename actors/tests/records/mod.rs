@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures_util::FutureExt;
 use ghostlight_actors::{
     actor::recording,
-    contract::{RunFilter, RunStatus, Store, StoreHandle},
+    contract::{DynStore, RunFilter, RunStatus, StoreHandle},
     run::{Registry, replay},
     session::SessionFold,
     testing::{InMemoryStore, check_transcript},

@@ -11,11 +11,12 @@ use std::{
 
 use ghostlight_actors::{
     contract::{
-        Batch, Claim, Committed, MailboxItem, RunFilter, RunRow, RunStatus, SessionFilter,
-        SessionRow, StateSlot, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine,
+        Batch, Claim, Committed, DynStore, MailboxItem, RunFilter, RunRow, RunStatus,
+        SessionFilter, SessionRow, StateSlot, StateValue, StoreError, StoreHandle, StoreWrapper,
+        StoredLine, TreeLine,
     },
     testing::{Faults, InMemoryStore, Simulation, SimulationReport},
-    vocabulary::{Digest, JournalId, RunId, SessionId},
+    vocabulary::{Digest, JournalId, RunId},
 };
 use parking_lot::Mutex;
 
@@ -137,7 +138,11 @@ impl fmt::Debug for Defective {
     }
 }
 
-impl Store for Defective {
+impl StoreWrapper for Defective {
+    fn inner(&self) -> &dyn DynStore {
+        &self.disk
+    }
+
     async fn commit(
         &self,
         mut batches: Vec<Batch>,
@@ -157,7 +162,7 @@ impl Store for Defective {
             }
             self.disk.commit(batches).await?;
             return Err(StoreError::Io {
-                place: self.description(),
+                place: StoreWrapper::description(self),
                 reason: "a part was not written".to_owned(),
             });
         }
@@ -178,6 +183,16 @@ impl Store for Defective {
     async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {
         self.write_held().await?;
         self.disk.claim(journal, take_over).await
+    }
+
+    async fn claim_below(
+        &self,
+        journal: JournalId,
+        above: JournalId,
+        epoch: u64,
+    ) -> Result<Claim, StoreError> {
+        self.write_held().await?;
+        self.disk.claim_below(journal, above, epoch).await
     }
 
     async fn read(
@@ -256,22 +271,6 @@ impl Store for Defective {
             return Ok(mine.map(|((_, item), mark)| (mark, item.clone())).collect());
         }
         self.disk.mailbox_after(run, after).await
-    }
-
-    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
-        self.disk.posted(after).await
-    }
-
-    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
-        self.disk.checkpoint(session).await
-    }
-
-    async fn put_checkpoint(
-        &self,
-        session: SessionId,
-        bytes: Option<Vec<u8>>,
-    ) -> Result<(), StoreError> {
-        self.disk.put_checkpoint(session, bytes).await
     }
 
     fn description(&self) -> String {

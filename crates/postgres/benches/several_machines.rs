@@ -22,7 +22,7 @@ use std::{
 
 use ghostlight_actors::{
     actor::System,
-    contract::{Append, Batch, Line, RunRow, RunStatus, Store as _},
+    contract::{Append, Batch, DynStore as _, Line, RunRow, RunStatus},
     run::{Agent, RunContext, Team},
     session::Turn,
     testing::InMemoryStore,

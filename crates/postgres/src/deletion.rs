@@ -18,7 +18,7 @@ use crate::{
     text::stored,
 };
 
-/// See `Store::delete_tree`.
+/// See `Deletion::delete_tree`.
 pub(crate) async fn delete_tree(
     readers: &Readers,
     root: RunId,
@@ -88,7 +88,7 @@ async fn delete_entries(step: &Transaction<'_>, limit: usize) -> Result<Deleted,
     Ok(deleted)
 }
 
-/// See `Store::delete_session`; `this` is the node that asks.
+/// See `Deletion::delete_session`; `this` is the node that asks.
 pub(crate) async fn delete_session(
     readers: &Readers,
     this: &str,
@@ -132,7 +132,7 @@ pub(crate) async fn delete_session(
     Ok(deleted)
 }
 
-/// See `Store::drop_blobs`. Blobs are referenced by the definitions of runs and the versions of
+/// See `Deletion::drop_blobs`. Blobs are referenced by the definitions of runs and the versions of
 /// artifacts.
 pub(crate) async fn drop_blobs(readers: &Readers) -> Result<u64, Fault> {
     readers.health.check().map_err(Fault::Told)?;

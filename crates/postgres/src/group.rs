@@ -138,7 +138,7 @@ impl<'r> Group<'r> {
         rested.map(|row| row.run).collect()
     }
 
-    /// See `Store::claim`, and `Store::claim_below` with the journal above.
+    /// See `Journals::claim`, and `Journals::claim_below` with the journal above.
     pub(crate) fn claim(
         &mut self,
         journal: &JournalId,
@@ -182,7 +182,7 @@ impl<'r> Group<'r> {
         }
     }
 
-    /// See `Store::commit`.
+    /// See `Journals::commit`.
     pub(crate) fn commit(&mut self, batch: &'r Batch) -> Result<Committed, StoreError> {
         let versions = self.check_writes(&batch.writes)?;
         self.check_appends(&batch.appends)?;
@@ -218,7 +218,7 @@ impl<'r> Group<'r> {
         Ok(Committed { position })
     }
 
-    /// See `Store::post`.
+    /// See `Mailboxes::post`.
     pub(crate) fn post(&mut self, run: RunId, item: &MailboxItem) -> Result<bool, StoreError> {
         let body = item_body(item)?;
         Ok(self.put_item(run, item, body))

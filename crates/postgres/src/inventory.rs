@@ -10,7 +10,7 @@ use crate::{
     text,
 };
 
-/// See `Store::inventory`. One transaction sees one moment.
+/// See `Index::inventory`. One transaction sees one moment.
 pub(crate) async fn read(readers: &Readers) -> Result<Inventory, Fault> {
     readers.health.check().map_err(Fault::Told)?;
     let mut client = readers.client().await?;

@@ -28,8 +28,9 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{
-        Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Expiry, Inventory, MailboxItem,
-        Notice, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue, Store,
+        Batch, BoxFuture, CarriedTeam, Claim, Committed, Deleted, Deletion, DynDeletion,
+        DynMembership, Expiry, Index, Inventory, Journals, MailboxItem, Mailboxes, Membership,
+        Notice, RunFilter, RunRow, SessionFilter, SessionRow, State, StateSlot, StateValue, Store,
         StoreError, StoredLine, TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
@@ -148,8 +149,9 @@ impl PostgresStore {
     ///
     /// # Errors
     /// [`StoreError::Io`] if the address is invalid or the database cannot be reached;
-    /// [`StoreError::TooNew`] for tables of a later program, and [`StoreError::TooOld`] for those of an earlier one
-    /// without [`Options::migrate`].
+    /// [`StoreError::TooNew`] for tables of a later program, [`StoreError::TooOld`] for those of an earlier one
+    /// without [`Options::migrate`], and [`StoreError::NoLongerRead`] for those from before the first version that is
+    /// read.
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         Self::open_with(url, &Options::default()).await
     }
@@ -197,7 +199,8 @@ impl PostgresStore {
     /// The versions of the tables in the database at this address. Nothing is changed.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if the address is invalid or the database cannot be reached.
+    /// [`StoreError::Io`] if the address is invalid or the database cannot be reached;
+    /// [`StoreError::NoLongerRead`] as [`open`](Self::open).
     pub async fn schema_version(url: &str, options: &Options) -> Result<SchemaVersion, StoreError> {
         let address = Address::read(url, options)?;
         let read = async { schema::version(&address.connect().await?).await };
@@ -210,7 +213,7 @@ impl PostgresStore {
     ///
     /// # Errors
     /// [`StoreError::Io`] if the address is invalid or the database cannot be reached or refuses;
-    /// [`StoreError::TooNew`] for tables of a later program.
+    /// [`StoreError::TooNew`] for tables of a later program; [`StoreError::NoLongerRead`] as [`open`](Self::open).
     pub async fn migrate(url: &str, options: &Options) -> Result<SchemaVersion, StoreError> {
         let address = Address::read(url, options)?;
         let migrated = async {
@@ -340,7 +343,7 @@ impl fmt::Debug for PostgresStore {
     }
 }
 
-impl Store for PostgresStore {
+impl Journals for PostgresStore {
     async fn commit(
         &self,
         batches: Vec<Batch>,
@@ -375,10 +378,6 @@ impl Store for PostgresStore {
         self.inner.node.term()
     }
 
-    fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {
-        Some(self.inner.node.news.next(of))
-    }
-
     async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {
         let inner = &self.inner;
         while let Some(term) = inner.node.in_term().await {
@@ -398,37 +397,6 @@ impl Store for PostgresStore {
             }
         }
         Err(StoreError::Closed)
-    }
-
-    async fn announce(&self, carried: Vec<CarriedTeam>) -> Result<(), StoreError> {
-        let carries = serde_json::to_string(&carried);
-        let carries = carries.map_err(|error| StoreError::Unwritable {
-            reason: format!("the teams of this process: {error}"),
-        })?;
-        let (node, tell) = (
-            &self.inner.node,
-            "UPDATE nodes SET carries = $2 WHERE id = $1",
-        );
-        node.announce(carries.clone());
-        self.told(self.inner.readers.rows(tell, &[&node.id, &carries]).await)
-            .map(drop)
-    }
-
-    async fn advertise(&self, address: Option<String>) -> Result<(), StoreError> {
-        let (node, tell) = (
-            &self.inner.node,
-            "UPDATE nodes SET address = $2 WHERE id = $1",
-        );
-        node.advertise(address.clone());
-        self.told(self.inner.readers.rows(tell, &[&node.id, &address]).await)
-            .map(drop)
-    }
-
-    async fn address_of(&self, journal: JournalId) -> Result<Option<String>, StoreError> {
-        self.reads(
-            move |inner| async move { inner.readers.address_of(&inner.node.id, &journal).await },
-        )
-        .await
     }
 
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
@@ -455,22 +423,9 @@ impl Store for PostgresStore {
         self.reads(move |inner| async move { inner.readers.tree(root, after, limit).await })
             .await
     }
+}
 
-    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
-        self.reads(move |inner| async move { inner.readers.run(run).await })
-            .await
-    }
-
-    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
-        self.reads(move |inner| async move { inner.readers.runs(&filter).await })
-            .await
-    }
-
-    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
-        self.reads(move |inner| async move { inner.readers.sessions(&filter).await })
-            .await
-    }
-
+impl State for PostgresStore {
     async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
         self.reads(move |inner| async move { inner.readers.state(&scope, &key).await })
             .await
@@ -486,6 +441,25 @@ impl Store for PostgresStore {
             .await
     }
 
+    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
+        self.reads(move |inner| async move { inner.readers.checkpoint(&session).await })
+            .await
+    }
+
+    async fn put_checkpoint(
+        &self,
+        session: SessionId,
+        bytes: Option<Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        self.reads(move |inner| async move {
+            let put = inner.readers.put_checkpoint(&session, bytes.as_deref());
+            put.await
+        })
+        .await
+    }
+}
+
+impl Mailboxes for PostgresStore {
     async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
         match self.inner.committer.submit(Work::Post(run, item)).await? {
             Told::Posted(posted) => posted,
@@ -507,23 +481,34 @@ impl Store for PostgresStore {
             .await
     }
 
-    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
-        self.reads(move |inner| async move { inner.readers.checkpoint(&session).await })
+    fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {
+        Some(self.inner.node.news.next(of))
+    }
+}
+
+impl Index for PostgresStore {
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        self.reads(move |inner| async move { inner.readers.run(run).await })
             .await
     }
 
-    async fn put_checkpoint(
-        &self,
-        session: SessionId,
-        bytes: Option<Vec<u8>>,
-    ) -> Result<(), StoreError> {
-        self.reads(move |inner| async move {
-            let put = inner.readers.put_checkpoint(&session, bytes.as_deref());
-            put.await
-        })
-        .await
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        self.reads(move |inner| async move { inner.readers.runs(&filter).await })
+            .await
     }
 
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
+        self.reads(move |inner| async move { inner.readers.sessions(&filter).await })
+            .await
+    }
+
+    async fn inventory(&self) -> Result<Inventory, StoreError> {
+        self.reads(move |inner| async move { inventory::read(&inner.readers).await })
+            .await
+    }
+}
+
+impl Deletion for PostgresStore {
     async fn expired(&self, expiry: Expiry) -> Result<Vec<RunRow>, StoreError> {
         self.reads(move |inner| async move { inner.readers.expired(&expiry).await })
             .await
@@ -556,12 +541,42 @@ impl Store for PostgresStore {
     async fn drop_blobs(&self) -> Result<u64, StoreError> {
         self.told(deletion::drop_blobs(&self.inner.readers).await)
     }
+}
 
-    async fn inventory(&self) -> Result<Inventory, StoreError> {
-        self.reads(move |inner| async move { inventory::read(&inner.readers).await })
-            .await
+impl Membership for PostgresStore {
+    async fn announce(&self, carried: Vec<CarriedTeam>) -> Result<(), StoreError> {
+        let carries = serde_json::to_string(&carried);
+        let carries = carries.map_err(|error| StoreError::Unwritable {
+            reason: format!("the teams of this process: {error}"),
+        })?;
+        let (node, tell) = (
+            &self.inner.node,
+            "UPDATE nodes SET carries = $2 WHERE id = $1",
+        );
+        node.announce(carries.clone());
+        self.told(self.inner.readers.rows(tell, &[&node.id, &carries]).await)
+            .map(drop)
     }
 
+    async fn advertise(&self, address: Option<String>) -> Result<(), StoreError> {
+        let (node, tell) = (
+            &self.inner.node,
+            "UPDATE nodes SET address = $2 WHERE id = $1",
+        );
+        node.advertise(address.clone());
+        self.told(self.inner.readers.rows(tell, &[&node.id, &address]).await)
+            .map(drop)
+    }
+
+    async fn address_of(&self, journal: JournalId) -> Result<Option<String>, StoreError> {
+        self.reads(
+            move |inner| async move { inner.readers.address_of(&inner.node.id, &journal).await },
+        )
+        .await
+    }
+}
+
+impl Store for PostgresStore {
     async fn close(&self) -> Result<(), StoreError> {
         self.inner.health.close();
         self.inner.node.leave().await;
@@ -571,5 +586,13 @@ impl Store for PostgresStore {
 
     fn description(&self) -> String {
         self.inner.health.place.clone()
+    }
+
+    fn deletion(&self) -> Option<&dyn DynDeletion> {
+        Some(self)
+    }
+
+    fn membership(&self) -> Option<&dyn DynMembership> {
+        Some(self)
     }
 }

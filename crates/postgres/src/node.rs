@@ -138,7 +138,7 @@ impl Node {
         self.told.lock().address = address;
     }
 
-    /// See `Store::term`.
+    /// See `Journals::term`.
     pub(crate) fn term(&self) -> Option<u64> {
         self.lease.borrow().term()
     }

@@ -7,7 +7,7 @@ use ghostlight_actors::{contract::StoreError, vocabulary::JournalId};
 use crate::{fault::Fault, reader::Readers, rows::count, text::stored};
 
 impl Readers {
-    /// See `Store::held_elsewhere`.
+    /// See `Journals::held_elsewhere`.
     pub(crate) async fn held(
         &self,
         node: &str,
@@ -29,7 +29,7 @@ impl Readers {
         Ok(keys.iter().map(|key| held.contains(key)).collect())
     }
 
-    /// See `Store::address_of`.
+    /// See `Membership::address_of`.
     pub(crate) async fn address_of(
         &self,
         node: &str,

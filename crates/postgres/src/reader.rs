@@ -83,7 +83,7 @@ impl Readers {
         })
     }
 
-    /// See `Store::read`.
+    /// See `Journals::read`.
     pub(crate) async fn entries(
         &self,
         journal: &JournalId,
@@ -117,7 +117,7 @@ impl Readers {
         found.map(|row| follower.entry(row)).collect()
     }
 
-    /// See `Store::read_tree`.
+    /// See `Journals::read_tree`.
     pub(crate) async fn tree(
         &self,
         root: RunId,
@@ -179,7 +179,7 @@ impl Readers {
         Ok(lines)
     }
 
-    /// See `Store::run`.
+    /// See `Index::run`.
     pub(crate) async fn run(&self, run: RunId) -> Result<Option<RunRow>, Fault> {
         let columns = rows::RUN_COLUMNS;
         let key = run.to_string();
@@ -202,7 +202,7 @@ impl Readers {
         }
     }
 
-    /// See `Store::runs`.
+    /// See `Index::runs`.
     pub(crate) async fn runs(&self, filter: &RunFilter) -> Result<Vec<RunRow>, Fault> {
         let mut query = Query::of(format!("SELECT {} FROM runs WHERE true", rows::RUN_COLUMNS));
         if filter.open {
@@ -263,7 +263,7 @@ impl Readers {
         found.iter().map(rows::run).collect()
     }
 
-    /// See `Store::sessions`.
+    /// See `Index::sessions`.
     pub(crate) async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<SessionRow>, Fault> {
         let team = filter.team.as_deref().map(stored);
         let (from, to) = match team {
@@ -305,7 +305,7 @@ impl Readers {
         found.iter().map(session).collect()
     }
 
-    /// See `Store::state`.
+    /// See `State::state`.
     pub(crate) async fn state(&self, scope: &str, key: &str) -> Result<StateSlot, Fault> {
         let select = "SELECT value, version FROM state WHERE scope = $1 AND key = $2";
         let place: Parameters<'_> = &[&stored(scope), &stored(key)];
@@ -315,7 +315,7 @@ impl Readers {
         }
     }
 
-    /// See `Store::scope`.
+    /// See `State::scope`.
     pub(crate) async fn scope(&self, scope: &str) -> Result<Vec<(String, StateValue)>, Fault> {
         let select = "SELECT key, value, version FROM state \
              WHERE scope = $1 AND value IS NOT NULL ORDER BY key";
@@ -328,7 +328,7 @@ impl Readers {
         Ok(values)
     }
 
-    /// See `Store::blob`.
+    /// See `State::blob`.
     pub(crate) async fn blob(&self, wanted: Digest) -> Result<Option<Arc<[u8]>>, Fault> {
         let select = "SELECT bytes FROM blobs WHERE hash = $1";
         let found = self.rows(select, &[&wanted.0.as_slice()]).await?;
@@ -345,7 +345,7 @@ impl Readers {
         }
     }
 
-    /// See `Store::mailbox_after`.
+    /// See `Mailboxes::mailbox_after`.
     pub(crate) async fn mailbox_after(
         &self,
         run: RunId,
@@ -372,7 +372,7 @@ impl Readers {
         found.iter().map(item).collect()
     }
 
-    /// See `Store::posted`.
+    /// See `Mailboxes::posted`.
     pub(crate) async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), Fault> {
         let select = "SELECT tail.mark, inbox.run FROM tail LEFT JOIN inbox \
              ON inbox.mark > $1 AND inbox.body IS NOT NULL ORDER BY inbox.mark";
@@ -392,7 +392,7 @@ impl Readers {
         Ok((last, runs))
     }
 
-    /// See `Store::checkpoint`.
+    /// See `State::checkpoint`.
     pub(crate) async fn checkpoint(&self, session: &SessionId) -> Result<Option<Vec<u8>>, Fault> {
         let select = "SELECT bytes, digest FROM checkpoints WHERE session = $1";
         let found = self.rows(select, &[&stored(&session.to_string())]).await?;
@@ -408,7 +408,7 @@ impl Readers {
         }
     }
 
-    /// See `Store::put_checkpoint`.
+    /// See `State::put_checkpoint`.
     pub(crate) async fn put_checkpoint(
         &self,
         session: &SessionId,
@@ -432,7 +432,7 @@ impl Readers {
         Ok(())
     }
 
-    /// See `Store::expired`.
+    /// See `Deletion::expired`.
     pub(crate) async fn expired(&self, expiry: &Expiry) -> Result<Vec<RunRow>, Fault> {
         let (columns, open) = (rows::RUN_COLUMNS, rows::OPEN);
         let select = format!(
@@ -454,7 +454,7 @@ impl Readers {
         found.iter().map(rows::run).collect()
     }
 
-    /// See `Store::deleted`.
+    /// See `Deletion::deleted`.
     pub(crate) async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, Fault> {
         let select = "SELECT at FROM deleted WHERE run = $1";
         let found = self.rows(select, &[&run.to_string()]).await?;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, future::BoxFuture, stream::BoxStream};
 use ghostlight_actors::{
     actor::{Relay, System},
+    contract::StoreError,
     vocabulary::{EventRecord, JournalId},
 };
 use tokio::{task::JoinSet, time};
@@ -57,8 +58,9 @@ impl Peers {
 
     /// Tells the others the address, and passes on the previews of trees that are followed here, until it is dropped.
     pub(crate) async fn serve(self, system: System) {
-        let told = system.store().advertise(Some(self.address.clone()));
-        if let Err(error) = told.await {
+        if let Some(membership) = system.store().membership()
+            && let Err(error) = membership.advertise(Some(self.address.clone())).await
+        {
             // Each renewal of the lease tells it again.
             tracing::warn!(%error, "the other processes do not know the address of this one yet");
         }
@@ -89,7 +91,7 @@ impl Peers {
             if relay.is_carried_here() {
                 continue;
             }
-            let found = system.store().address_of(journal.clone()).await;
+            let found = carrier(&system, journal.clone()).await;
             if let Ok(Some(address)) = found {
                 let passed = self.pass_on(&system, &mut relay, &address).await;
                 if let Err(error) = passed {
@@ -109,20 +111,25 @@ impl Peers {
             let piece = match time::timeout(SILENCE, pieces.next()).await {
                 Ok(Some(piece)) => piece?,
                 Ok(None) => return Ok(()),
-                Err(_) => {
-                    let carrier = system.store().address_of(JournalId::Run(root)).await;
-                    match carrier {
-                        Ok(Some(carrier)) if carrier != address => return Ok(()),
-                        Ok(None) => return Ok(()),
-                        _ => continue,
-                    }
-                }
+                Err(_) => match carrier(system, JournalId::Run(root)).await {
+                    Ok(Some(carrier)) if carrier != address => return Ok(()),
+                    Ok(None) => return Ok(()),
+                    _ => continue,
+                },
             };
             for record in lines.records(&piece)? {
                 relay.show(record);
             }
         }
         Ok(())
+    }
+}
+
+/// Where the server of the other process is reached that carries a journal, if the store lists such processes.
+async fn carrier(system: &System, journal: JournalId) -> Result<Option<String>, StoreError> {
+    match system.store().membership() {
+        Some(membership) => membership.address_of(journal).await,
+        None => Ok(None),
     }
 }
 

@@ -238,7 +238,7 @@ mod tests {
     use std::path::PathBuf;
 
     use ghostlight_actors::{
-        contract::{News, Store, StoreHandle},
+        contract::{DynStore, News, StoreHandle},
         run::{Agent, RunContext},
         testing::{FaultyStore, InMemoryStore},
         vocabulary::{AgentError, Outcome},

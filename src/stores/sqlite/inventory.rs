@@ -9,7 +9,7 @@ use super::{
     rows::{self, JournalRow, StateRow},
 };
 
-/// See `Store::inventory`. Each row is compared with its check.
+/// See `Index::inventory`. Each row is compared with its check.
 pub(super) fn read(connection: &Connection) -> Result<Inventory, Fault> {
     let mut inventory = Inventory::default();
     let journals = "SELECT key, id, root, epoch, owner, digest FROM journals ORDER BY key";

@@ -28,12 +28,12 @@ use std::{
     time::Duration,
 };
 
-#[cfg(target_os = "linux")]
-use ghostlight_actors::contract::{BoxFuture, Notice};
 use ghostlight_actors::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, Inventory, MailboxItem, RunFilter, RunRow,
-        SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+        Batch, BoxFuture, Claim, Committed, Deleted, Deletion, DynDeletion, DynMembership, Expiry,
+        Index, Inventory, Journals, MailboxItem, Mailboxes, Notice, RunFilter, RunRow,
+        SessionFilter, SessionRow, State, StateSlot, StateValue, Store, StoreError, StoredLine,
+        TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -253,7 +253,7 @@ impl fmt::Debug for SqliteStore {
     }
 }
 
-impl Store for SqliteStore {
+impl Journals for SqliteStore {
     async fn commit(
         &self,
         batches: Vec<Batch>,
@@ -289,6 +289,16 @@ impl Store for SqliteStore {
             each.map(|journal| writer.claim(journal, false)).collect()
         };
         self.committer()?.claim(work).await
+    }
+
+    fn term(&self) -> Option<u64> {
+        // What a process owns is its own until it ends.
+        Some(0)
+    }
+
+    async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {
+        let work = move |writer: &mut Writer| writer.confirm(&journal, epoch);
+        self.committer()?.claim(work).await?
     }
 
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
@@ -337,22 +347,9 @@ impl Store for SqliteStore {
         self.read(move |connection| reader::tree(connection, root, after, limit))
             .await
     }
+}
 
-    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
-        self.read(move |connection| reader::run(connection, run))
-            .await
-    }
-
-    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
-        self.read(move |connection| reader::runs(connection, &filter))
-            .await
-    }
-
-    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
-        self.read(move |connection| reader::sessions(connection, &filter))
-            .await
-    }
-
+impl State for SqliteStore {
     async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
         self.read(move |connection| reader::state(connection, &scope, &key))
             .await
@@ -368,6 +365,23 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
+        let session = session.to_string();
+        self.read(move |connection| reader::checkpoint(connection, &session))
+            .await
+    }
+
+    async fn put_checkpoint(
+        &self,
+        session: SessionId,
+        bytes: Option<Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        let work = move |writer: &mut Writer| writer.put_checkpoint(&session, bytes.as_deref());
+        self.committer()?.submit(work).await
+    }
+}
+
+impl Mailboxes for SqliteStore {
     async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
         let work = move |writer: &mut Writer| writer.post(run, &item);
         self.committer()?.submit(work).await
@@ -402,21 +416,34 @@ impl Store for SqliteStore {
         notices.as_ref().map(notices::Notices::next)
     }
 
-    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
-        let session = session.to_string();
-        self.read(move |connection| reader::checkpoint(connection, &session))
+    #[cfg(not(target_os = "linux"))]
+    fn news(&self, _of: Notice) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+}
+
+impl Index for SqliteStore {
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        self.read(move |connection| reader::run(connection, run))
             .await
     }
 
-    async fn put_checkpoint(
-        &self,
-        session: SessionId,
-        bytes: Option<Vec<u8>>,
-    ) -> Result<(), StoreError> {
-        let work = move |writer: &mut Writer| writer.put_checkpoint(&session, bytes.as_deref());
-        self.committer()?.submit(work).await
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        self.read(move |connection| reader::runs(connection, &filter))
+            .await
     }
 
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
+        self.read(move |connection| reader::sessions(connection, &filter))
+            .await
+    }
+
+    async fn inventory(&self) -> Result<Inventory, StoreError> {
+        self.read(inventory::read).await
+    }
+}
+
+impl Deletion for SqliteStore {
     async fn expired(&self, expiry: Expiry) -> Result<Vec<RunRow>, StoreError> {
         self.read(move |connection| deletion::expired(connection, &expiry))
             .await
@@ -455,11 +482,9 @@ impl Store for SqliteStore {
         let work = move |writer: &mut Writer| writer.delete_blobs(after, unused);
         self.committer()?.submit(work).await
     }
+}
 
-    async fn inventory(&self) -> Result<Inventory, StoreError> {
-        self.read(inventory::read).await
-    }
-
+impl Store for SqliteStore {
     async fn close(&self) -> Result<(), StoreError> {
         self.inner.health.close();
         self.inner.readers.close();
@@ -471,5 +496,13 @@ impl Store for SqliteStore {
 
     fn description(&self) -> String {
         self.inner.path.display().to_string()
+    }
+
+    fn deletion(&self) -> Option<&dyn DynDeletion> {
+        Some(self)
+    }
+
+    fn membership(&self) -> Option<&dyn DynMembership> {
+        None
     }
 }

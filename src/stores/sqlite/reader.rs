@@ -114,7 +114,7 @@ impl Readers {
         self.watch.lock().take();
     }
 
-    /// See `Store::posted`. When nothing is new, it costs one look-up at the end of a table, and no
+    /// See `Mailboxes::posted`. When nothing is new, it costs one look-up at the end of a table, and no
     /// thread.
     pub(super) fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
         self.health.check()?;
@@ -198,7 +198,7 @@ fn gap(key: &str, sequence: u64) -> Fault {
     Fault::Damaged(format!("entry {sequence} of {key} is missing"))
 }
 
-/// See `Store::read`.
+/// See `Journals::read`.
 pub(super) fn entries(
     connection: &Connection,
     journal: &JournalId,
@@ -229,7 +229,7 @@ pub(super) fn entries(
     Ok(lines)
 }
 
-/// See `Store::read_tree`.
+/// See `Journals::read_tree`.
 pub(super) fn tree(
     connection: &Connection,
     root: RunId,
@@ -279,7 +279,7 @@ fn journal_key(connection: &Connection, id: i64) -> Result<String, Fault> {
     Ok(rows::needed(row, 0)?.to_owned())
 }
 
-/// See `Store::run`.
+/// See `Index::run`.
 pub(super) fn run(connection: &Connection, run: RunId) -> Result<Option<RunRow>, Fault> {
     let sql = format!("SELECT {} FROM runs WHERE run = ?1", rows::RUN_COLUMNS);
     let mut select = connection.prepare_cached(&sql)?;
@@ -291,7 +291,7 @@ pub(super) fn run(connection: &Connection, run: RunId) -> Result<Option<RunRow>,
     Ok(found)
 }
 
-/// See `Store::runs`.
+/// See `Index::runs`.
 pub(super) fn runs(connection: &Connection, filter: &RunFilter) -> Result<Vec<RunRow>, Fault> {
     let Some((sql, values)) = runs_sql(filter) else {
         return Ok(Vec::new());
@@ -382,7 +382,7 @@ fn hyphenated(prefix: &str) -> Option<String> {
     Some(written)
 }
 
-/// See `Store::sessions`. Names are in the order of their bytes, as SQLite compares text.
+/// See `Index::sessions`. Names are in the order of their bytes, as SQLite compares text.
 pub(super) fn sessions(
     connection: &Connection,
     filter: &SessionFilter,
@@ -428,7 +428,7 @@ pub(super) fn sessions(
     Ok(rows)
 }
 
-/// See `Store::state`.
+/// See `State::state`.
 pub(super) fn state(connection: &Connection, scope: &str, key: &str) -> Result<StateSlot, Fault> {
     match StateRow::find(connection, scope, key)? {
         Some(row) => row.visible(),
@@ -436,7 +436,7 @@ pub(super) fn state(connection: &Connection, scope: &str, key: &str) -> Result<S
     }
 }
 
-/// See `Store::scope`.
+/// See `State::scope`.
 pub(super) fn scope(
     connection: &Connection,
     scope: &str,
@@ -454,7 +454,7 @@ pub(super) fn scope(
     Ok(values)
 }
 
-/// See `Store::blob`.
+/// See `State::blob`.
 pub(super) fn blob(connection: &Connection, digest: Digest) -> Result<Option<Arc<[u8]>>, Fault> {
     let mut select = connection.prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?;
     let mut rows = select.query([digest.0])?;
@@ -486,7 +486,7 @@ pub(super) fn held(
     journals.iter().map(held).collect()
 }
 
-/// See `Store::mailbox_after`.
+/// See `Mailboxes::mailbox_after`.
 pub(super) fn mailbox_after(
     connection: &Connection,
     run: RunId,
@@ -539,7 +539,7 @@ fn posted(connection: &Connection, after: u64) -> Result<(u64, Vec<RunId>), Faul
     Ok((last, runs))
 }
 
-/// See `Store::checkpoint`.
+/// See `State::checkpoint`.
 pub(super) fn checkpoint(connection: &Connection, session: &str) -> Result<Option<Vec<u8>>, Fault> {
     let mut select = connection
         .prepare_cached("SELECT session, bytes, digest FROM checkpoints WHERE session = ?1")?;

@@ -179,7 +179,7 @@ impl Writer {
         answer(self.try_claim(journal, take_over))
     }
 
-    /// See `Store::claim_below`.
+    /// See `Journals::claim_below`.
     pub(super) fn claim_below(
         &mut self,
         journal: JournalId,
@@ -188,6 +188,15 @@ impl Writer {
     ) -> Result<Result<Claim, StoreError>, Fault> {
         let checked = self.check_carried(above, epoch);
         answer(checked.and_then(|()| self.try_claim(journal, true)))
+    }
+
+    /// See `Journals::confirm`. An owner stays one until its process ends or another one takes over.
+    pub(super) fn confirm(
+        &mut self,
+        journal: &JournalId,
+        epoch: u64,
+    ) -> Result<Result<u64, StoreError>, Fault> {
+        answer(self.check_carried(journal, epoch).map(|()| 0))
     }
 
     /// Refuses unless this is the epoch of a journal that this process owns.

@@ -35,7 +35,7 @@ impl Sessions {
         self.delete_contents(session, &mut deleted).await?;
         self.delete_runs(&runs, self.clock.now(), &mut deleted)
             .await?;
-        deleted.blobs = self.store.drop_blobs().await?;
+        deleted.blobs = retention::deletion(&self.store)?.drop_blobs().await?;
         Ok(deleted)
     }
 
@@ -73,7 +73,7 @@ impl Sessions {
             }
         }
         if pruned.trees > 0 || pruned.sessions > 0 {
-            pruned.blobs = self.store.drop_blobs().await?;
+            pruned.blobs = retention::deletion(&self.store)?.drop_blobs().await?;
         }
         Ok(pruned)
     }
@@ -134,8 +134,10 @@ impl Sessions {
         deleted: &mut Pruned,
     ) -> Result<(), StoreError> {
         loop {
-            let step = self.store.delete_session(session.clone(), retention::STEP);
-            let step = step.await?;
+            let deletion = retention::deletion(&self.store)?;
+            let step = deletion
+                .delete_session(session.clone(), retention::STEP)
+                .await?;
             deleted.entries += step.entries;
             if !step.more {
                 return Ok(());

@@ -10,8 +10,10 @@ use parking_lot::Mutex;
 use self::memory::{Memory, visible};
 use crate::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expiry, Inventory, MailboxItem, RunFilter, RunRow,
-        SessionFilter, SessionRow, StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
+        Batch, BoxFuture, Claim, Committed, Deleted, Deletion, DynDeletion, DynMembership, Expiry,
+        Index, Inventory, Journals, MailboxItem, Mailboxes, Notice, RunFilter, RunRow,
+        SessionFilter, SessionRow, State, StateSlot, StateValue, Store, StoreError, StoredLine,
+        TreeLine,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -100,7 +102,7 @@ impl fmt::Debug for InMemoryStore {
     }
 }
 
-impl Store for InMemoryStore {
+impl Journals for InMemoryStore {
     async fn commit(
         &self,
         batches: Vec<Batch>,
@@ -129,6 +131,18 @@ impl Store for InMemoryStore {
         })
     }
 
+    fn term(&self) -> Option<u64> {
+        // What a process owns is its own until it ends.
+        Some(0)
+    }
+
+    async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {
+        self.with(|memory| {
+            memory.check_epoch(self.process, &journal, epoch)?;
+            Ok(0)
+        })
+    }
+
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
         self.with(|memory| {
             let held = journals.iter().map(|id| memory.is_held(self.process, id));
@@ -153,19 +167,9 @@ impl Store for InMemoryStore {
     ) -> Result<Vec<TreeLine>, StoreError> {
         self.with(|memory| Ok(memory.read_tree(root, after, limit)))
     }
+}
 
-    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
-        self.with(|memory| Ok(memory.runs.get(&run).map(|found| found.row.clone())))
-    }
-
-    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
-        self.with(|memory| Ok(memory.find_runs(&filter)))
-    }
-
-    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
-        self.with(|memory| Ok(memory.sessions(&filter)))
-    }
-
+impl State for InMemoryStore {
     async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
         self.with(|memory| {
             let slot = memory.scopes.get(&scope).and_then(|keys| keys.get(&key));
@@ -188,22 +192,6 @@ impl Store for InMemoryStore {
         self.with(|memory| Ok(memory.blobs.get(&digest).cloned()))
     }
 
-    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
-        self.with(|memory| Ok(memory.mailbox.post(run, item)))
-    }
-
-    async fn mailbox_after(
-        &self,
-        run: RunId,
-        after: u64,
-    ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
-        self.with(|memory| Ok(memory.mailbox.of(run, after)))
-    }
-
-    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
-        self.with(|memory| Ok(memory.mailbox.posted(after)))
-    }
-
     async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
         self.with(|memory| Ok(memory.checkpoints.get(&session).cloned()))
     }
@@ -221,7 +209,49 @@ impl Store for InMemoryStore {
             Ok(())
         })
     }
+}
 
+impl Mailboxes for InMemoryStore {
+    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
+        self.with(|memory| Ok(memory.mailbox.post(run, item)))
+    }
+
+    async fn mailbox_after(
+        &self,
+        run: RunId,
+        after: u64,
+    ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
+        self.with(|memory| Ok(memory.mailbox.of(run, after)))
+    }
+
+    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+        self.with(|memory| Ok(memory.mailbox.posted(after)))
+    }
+
+    fn news(&self, _of: Notice) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+}
+
+impl Index for InMemoryStore {
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        self.with(|memory| Ok(memory.runs.get(&run).map(|found| found.row.clone())))
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        self.with(|memory| Ok(memory.find_runs(&filter)))
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
+        self.with(|memory| Ok(memory.sessions(&filter)))
+    }
+
+    async fn inventory(&self) -> Result<Inventory, StoreError> {
+        self.with(|memory| Ok(memory.inventory()))
+    }
+}
+
+impl Deletion for InMemoryStore {
     async fn expired(&self, expiry: Expiry) -> Result<Vec<RunRow>, StoreError> {
         self.with(|memory| Ok(memory.expired(expiry)))
     }
@@ -250,11 +280,9 @@ impl Store for InMemoryStore {
     async fn drop_blobs(&self) -> Result<u64, StoreError> {
         self.with(|memory| Ok(memory.drop_blobs()))
     }
+}
 
-    async fn inventory(&self) -> Result<Inventory, StoreError> {
-        self.with(|memory| Ok(memory.inventory()))
-    }
-
+impl Store for InMemoryStore {
     async fn close(&self) -> Result<(), StoreError> {
         self.crash();
         Ok(())
@@ -262,5 +290,13 @@ impl Store for InMemoryStore {
 
     fn description(&self) -> String {
         "memory".to_owned()
+    }
+
+    fn deletion(&self) -> Option<&dyn DynDeletion> {
+        Some(self)
+    }
+
+    fn membership(&self) -> Option<&dyn DynMembership> {
+        None
     }
 }

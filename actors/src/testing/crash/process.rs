@@ -11,7 +11,7 @@ use super::CrashOptions;
 use crate::{
     actor::{Run, System, SystemError, recording},
     contract::{
-        Clock, MailboxItem, RunFilter, RunRow, RunStatus, SeededEntropy, Store, StoreHandle,
+        Clock, DynStore, MailboxItem, RunFilter, RunRow, RunStatus, SeededEntropy, StoreHandle,
         StoredLine, SystemClock, Ticket,
     },
     run::{Registry, replay},

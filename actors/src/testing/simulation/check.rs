@@ -9,7 +9,7 @@ use super::{
     world::{CallKey, World},
 };
 use crate::{
-    contract::{ItemBody, RunFilter, RunRow, RunStatus, Store, StoredLine},
+    contract::{DynStore, ItemBody, RunFilter, RunRow, RunStatus, StoredLine},
     run::{Observer, operations::Updated},
     session::SessionFold,
     testing::check_transcript,

@@ -8,12 +8,9 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::world::World;
 use crate::{
-    contract::{
-        Batch, Claim, Committed, Deleted, Expiry, MailboxItem, RunFilter, RunRow, SessionFilter,
-        SessionRow, StateSlot, StateValue, Store, StoreError, StoreHandle, StoredLine, TreeLine,
-    },
+    contract::{Batch, BoxFuture, Committed, DynStore, StoreError, StoreHandle, StoreWrapper},
     testing::Strike,
-    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
+    vocabulary::{RunId, SessionId},
 };
 
 /// How long a call may take before and after it takes effect, in milliseconds.
@@ -272,16 +269,19 @@ impl SimulatedStore {
     }
 }
 
-macro_rules! pass_on {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        $(async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
-            let call = self.0.inner.$name($($argument),*);
-            self.call(stringify!($name), None, call).await
-        })*
-    };
-}
+impl StoreWrapper for SimulatedStore {
+    fn inner(&self) -> &dyn DynStore {
+        &self.0.inner
+    }
 
-impl Store for SimulatedStore {
+    async fn around<T: Send>(
+        &self,
+        method: &'static str,
+        call: BoxFuture<'_, Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        self.call(method, None, call).await
+    }
+
     async fn commit(
         &self,
         batches: Vec<Batch>,
@@ -289,27 +289,6 @@ impl Store for SimulatedStore {
         let in_flight = batches.clone();
         let call = self.0.inner.commit(batches);
         self.call("commit", Some(in_flight), call).await
-    }
-
-    pass_on! {
-        fn claim(journal: JournalId, take_over: bool) -> Claim;
-        fn claim_below(journal: JournalId, above: JournalId, epoch: u64) -> Claim;
-        fn held_elsewhere(journals: Vec<JournalId>) -> Vec<bool>;
-        fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
-        fn read_tree(root: RunId, after: u64, limit: usize) -> Vec<TreeLine>;
-        fn run(run: RunId) -> Option<RunRow>;
-        fn runs(filter: RunFilter) -> Vec<RunRow>;
-        fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
-        fn state(scope: String, key: String) -> StateSlot;
-        fn scope(scope: String) -> Vec<(String, StateValue)>;
-        fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: MailboxItem) -> bool;
-        fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
-        fn expired(expiry: Expiry) -> Vec<RunRow>;
-        fn delete_tree(root: RunId, at: Timestamp, limit: usize) -> Deleted;
-        fn delete_session(session: SessionId, limit: usize) -> Deleted;
-        fn deleted(run: RunId) -> Option<Timestamp>;
-        fn drop_blobs() -> u64;
     }
 
     /// This call is made forty times a second, so it gets neither delays nor faults of other calls.

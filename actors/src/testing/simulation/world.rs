@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Faults;
 use crate::{
-    contract::{Clock, Entropy, SeededEntropy, Store},
+    contract::{Clock, DynStore, Entropy, SeededEntropy},
     testing::{InMemoryStore, SimulatedClock},
     vocabulary::{Begun, Effect, Entry, EventRecord, JournalId, OperationId, RunId, Timestamp},
 };

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    Checked, Found, Place, appending, commit, ensure, lines, making, refused, row, run, same,
-    session, texts,
+    Checked, Found, Place, appending, commit, deletion, ensure, lines, making, refused, row, run,
+    same, session, texts,
 };
 use crate::{
     contract::{
-        Append, Batch, Expected, Expiry, ItemBody, Line, MailboxItem, RunRow, RunStatus,
-        StateWrite, Store, StoreError, artifact_scopes,
+        Append, Batch, Expected, Expiry, Index, ItemBody, Journals, Line, MailboxItem, Mailboxes,
+        RunRow, RunStatus, State, StateWrite, Store, StoreError, artifact_scopes,
     },
     run::operations::artifact_writes,
     vocabulary::{ArtifactInfo, Digest, Entry, Message, RunStart, Timestamp},
@@ -72,7 +72,11 @@ pub(super) async fn marks(place: &impl Place) -> Checked {
             store.post(run(number), note(id)).await?;
         }
         let (mark, _) = store.posted(0).await?;
-        while store.delete_tree(run(number), NOW, 100).await?.more {}
+        while deletion(&store)?
+            .delete_tree(run(number), NOW, 100)
+            .await?
+            .more
+        {}
         same!(store.posted(mark).await?.1, [], "what a deletion tells");
         let id = format!("after {number}");
         store.post(run(9), note(&id)).await?;
@@ -93,7 +97,7 @@ pub(super) async fn whole_trees(place: &impl Place) -> Checked {
     let mut calls = 0;
     let (mut runs, mut entries) = (0, 0);
     loop {
-        let deleted = store.delete_tree(run(1), NOW, 2).await?;
+        let deleted = deletion(&store)?.delete_tree(run(1), NOW, 2).await?;
         (runs, entries) = (runs + deleted.runs, entries + deleted.entries);
         same!(
             texts(&store, run(1)).await?.len(),
@@ -123,7 +127,7 @@ pub(super) async fn whole_trees(place: &impl Place) -> Checked {
     commit(&store, Batch::of(append)).await?;
     same!(texts(&store, run(4)).await?.len(), 8, "entries after that");
     same!(
-        store.delete_tree(run(1), NOW, 2).await?,
+        deletion(&store)?.delete_tree(run(1), NOW, 2).await?,
         Default::default(),
         "deleting it twice"
     );
@@ -145,7 +149,11 @@ async fn drop_is_seen(store: &impl Store) -> Checked {
             vec![],
             "the mailbox of a deleted run"
         );
-        same!(store.deleted(gone).await?, Some(NOW), "when it was deleted");
+        same!(
+            deletion(store)?.deleted(gone).await?,
+            Some(NOW),
+            "when it was deleted"
+        );
     }
     same!(
         store.read_tree(run(1), 0, 100).await?,
@@ -176,7 +184,7 @@ async fn drop_is_seen(store: &impl Store) -> Checked {
     same!(left, [run(4), run(3)], "the runs that are left");
     for number in [3, 4, 9] {
         same!(
-            store.deleted(run(number)).await?,
+            deletion(store)?.deleted(run(number)).await?,
             None,
             "a run that was not deleted"
         );
@@ -195,7 +203,7 @@ pub(super) async fn open_trees(place: &impl Place) -> Checked {
         commit(&store, making(of_tree(root, root, Answered), &["a"])).await?;
         commit(&store, making(of_tree(below, root, status), &["a"])).await?;
         refused!(
-            store.delete_tree(run(root), NOW, 100).await,
+            deletion(&store)?.delete_tree(run(root), NOW, 100).await,
             StoreError::Open { run: open } if *open == run(below),
             format!("deleting a tree with a run that is {status}")
         );
@@ -211,7 +219,7 @@ pub(super) async fn open_trees(place: &impl Place) -> Checked {
         );
     }
     same!(
-        store.expired(Expiry::default()).await?,
+        deletion(&store)?.expired(Expiry::default()).await?,
         vec![],
         "trees that may go"
     );
@@ -253,7 +261,7 @@ pub(super) async fn expired(place: &impl Place) -> Checked {
         (of(None, 1, 2), &[5, 2]),
     ];
     for (expiry, wanted) in cases {
-        let found = store.expired(expiry).await?;
+        let found = deletion(&store)?.expired(expiry).await?;
         let found: Vec<_> = found.iter().map(|row| row.run).collect();
         let wanted: Vec<_> = wanted.iter().map(|number| run(*number)).collect();
         same!(found, wanted, format!("trees that may go by {expiry:?}"));
@@ -294,10 +302,10 @@ pub(super) async fn blobs(place: &impl Place) -> Checked {
         (Some(2), 2, (false, false, false)),
     ] {
         if let Some(number) = delete {
-            store.delete_tree(run(number), NOW, 100).await?;
+            deletion(&store)?.delete_tree(run(number), NOW, 100).await?;
         }
         same!(
-            store.drop_blobs().await?,
+            deletion(&store)?.drop_blobs().await?,
             dropped,
             "blobs that were dropped"
         );
@@ -326,11 +334,11 @@ pub(super) async fn artifacts(place: &impl Place) -> Checked {
     save(&tree, 2, "second").await?;
     let there = async |text: &str| store.blob(Digest::of(text.as_bytes())).await;
     same!(
-        store.drop_blobs().await?,
+        deletion(&store)?.drop_blobs().await?,
         0,
         "blobs dropped that artifacts refer to"
     );
-    store.delete_tree(run(1), NOW, 100).await?;
+    deletion(&store)?.delete_tree(run(1), NOW, 100).await?;
     for scope in artifact_scopes::of_tree(run(1)) {
         same!(
             store.scope(scope).await?,
@@ -339,7 +347,7 @@ pub(super) async fn artifacts(place: &impl Place) -> Checked {
         );
     }
     same!(
-        store.drop_blobs().await?,
+        deletion(&store)?.drop_blobs().await?,
         1,
         "blobs dropped with a tree's artifacts"
     );
@@ -392,7 +400,7 @@ pub(super) async fn sessions(place: &impl Place) -> Checked {
     }
     let mut entries = 0;
     loop {
-        let deleted = store.delete_session(session("a"), 2).await?;
+        let deleted = deletion(&store)?.delete_session(session("a"), 2).await?;
         entries += deleted.entries;
         session_is_gone(&store).await?;
         if !deleted.more {
@@ -403,7 +411,7 @@ pub(super) async fn sessions(place: &impl Place) -> Checked {
     place.crash(store).await;
     let store = place.open().await?;
     session_is_gone(&store).await?;
-    let again = store.delete_session(session("a"), 2).await?;
+    let again = deletion(&store)?.delete_session(session("a"), 2).await?;
     same!(again, Default::default(), "deleting it twice");
     // The key is free for another session, which can be deleted as well.
     for text in ["g", "h"] {
@@ -413,7 +421,11 @@ pub(super) async fn sessions(place: &impl Place) -> Checked {
             [text],
             "the session that has its key"
         );
-        while store.delete_session(session("a"), 1).await?.more {}
+        while deletion(&store)?
+            .delete_session(session("a"), 1)
+            .await?
+            .more
+        {}
         session_is_gone(&store).await?;
     }
     Ok(())
@@ -462,7 +474,7 @@ pub(super) async fn open_sessions(place: &impl Place) -> Checked {
     batch.appends.extend(making(row.clone(), &["b"]).appends);
     commit(&store, batch).await?;
     refused!(
-        store.delete_session(session("a"), 100).await,
+        deletion(&store)?.delete_session(session("a"), 100).await,
         StoreError::Open { run: open } if *open == run(1),
         "deleting a session with a run that is parked"
     );
@@ -471,7 +483,7 @@ pub(super) async fn open_sessions(place: &impl Place) -> Checked {
     commit(&store, Batch::of(end)).await?;
     let other = place.open().await?;
     refused!(
-        other.delete_session(session("a"), 100).await,
+        deletion(&other)?.delete_session(session("a"), 100).await,
         StoreError::Owned { .. },
         "deleting a session that another process owns"
     );
@@ -481,7 +493,7 @@ pub(super) async fn open_sessions(place: &impl Place) -> Checked {
         "entries of a session that was not deleted"
     );
     place.crash(store).await;
-    let deleted = other.delete_session(session("a"), 100).await?;
+    let deleted = deletion(&other)?.delete_session(session("a"), 100).await?;
     same!(deleted.entries, 1, "entries of a session whose owner died");
     Ok(())
 }

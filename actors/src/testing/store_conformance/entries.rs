@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     contract::{
-        Append, Batch, Expected, ItemBody, Line, MailboxItem, StateSlot, StateWrite, Store,
-        StoreError,
+        Append, Batch, Expected, Index, ItemBody, Journals, Line, MailboxItem, Mailboxes, State,
+        StateSlot, StateWrite, Store, StoreError,
     },
     vocabulary::{Digest, JournalId, Timestamp},
 };

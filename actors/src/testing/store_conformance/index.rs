@@ -2,7 +2,7 @@
 
 use super::{Checked, Found, Place, commit, ensure, lines, making, row, run, same, session};
 use crate::{
-    contract::{Append, Batch, Line, RunFilter, RunRow, RunStatus, SessionFilter, Store},
+    contract::{Append, Batch, Index, Journals, Line, RunFilter, RunRow, RunStatus, SessionFilter},
     vocabulary::{RunId, SessionId, Timestamp},
 };
 

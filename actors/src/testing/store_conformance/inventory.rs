@@ -4,7 +4,9 @@ use serde_json::value::to_raw_value;
 
 use super::{Checked, Place, claim, commit, ensure, making, row, run, same, session};
 use crate::{
-    contract::{Append, Batch, Expected, Inventory, ItemBody, MailboxItem, StateWrite, Store as _},
+    contract::{
+        Append, Batch, Expected, Index, Inventory, ItemBody, MailboxItem, Mailboxes, StateWrite,
+    },
     vocabulary::{Digest, Timestamp},
 };
 

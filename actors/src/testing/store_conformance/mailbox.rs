@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Checked, Place, appending, claim, commit, ensure, making, refused, row, run, same};
 use crate::{
-    contract::{ItemBody, MailboxItem, Store, StoreError},
+    contract::{ItemBody, Journals, MailboxItem, Mailboxes, StoreError},
     vocabulary::{Budget, Message, OperationId, Timestamp},
 };
 

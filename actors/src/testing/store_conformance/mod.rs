@@ -36,7 +36,9 @@ mod ownership;
 mod state;
 
 use crate::{
-    contract::{Append, Batch, Claim, Committed, Line, RunRow, Store, StoreError, StoredLine},
+    contract::{
+        Append, Batch, Claim, Committed, DynDeletion, Line, RunRow, Store, StoreError, StoredLine,
+    },
     vocabulary::{JournalId, RunId, SessionId, Timestamp},
 };
 
@@ -70,17 +72,21 @@ pub struct Breach {
 type Checked = Result<(), Found>;
 
 #[derive(Debug)]
-struct Found(String);
+enum Found {
+    Breach(String),
+    /// The store has no such part, so it promises nothing of it.
+    NoSuchPart,
+}
 
 impl From<StoreError> for Found {
     fn from(error: StoreError) -> Self {
-        Self(format!("an unexpected error ({error})"))
+        Self::Breach(format!("an unexpected error ({error})"))
     }
 }
 
 impl From<String> for Found {
     fn from(text: String) -> Self {
-        Self(text)
+        Self::Breach(text)
     }
 }
 
@@ -88,7 +94,7 @@ impl From<String> for Found {
 macro_rules! ensure {
     ($holds:expr, $($found:tt)+) => {
         if !$holds {
-            return Err($crate::testing::store_conformance::Found(format!($($found)+)));
+            return Err($crate::testing::store_conformance::Found::Breach(format!($($found)+)));
         }
     };
 }
@@ -124,7 +130,8 @@ macro_rules! promises {
         /// Every promise, in the words of a [`Breach`].
         pub const PROMISES: &[&str] = &[$($promise),*];
 
-        /// Runs every check, each against a fresh place.
+        /// Runs every check, each against a fresh place. What a store deletes is left out where it has no
+        /// [`Deletion`](crate::contract::Deletion).
         ///
         /// # Errors
         /// The first promise that the store does not keep.
@@ -132,7 +139,9 @@ macro_rules! promises {
             $(
                 let place = fresh().await;
                 let checked: Checked = $check(&place).await;
-                checked.map_err(|Found(found)| Breach { promise: $promise, found })?;
+                if let Err(Found::Breach(found)) = checked {
+                    return Err(Breach { promise: $promise, found });
+                }
             )*
             Ok(())
         }
@@ -158,6 +167,7 @@ promises! {
     "a journal that nobody claimed or made takes no entries" => ownership::unclaimed;
     "a journal whose owner lives is refused" => ownership::living_owner;
     "taking over fences the former owner" => ownership::take_over;
+    "a process that asks is told whether a journal is still its own" => ownership::confirmed;
     "what a dead process owned is free at once" => ownership::dead_owner;
     "a run is made once, and owned by who made it" => ownership::made_once;
     "a session's journal is made once, and owned by who made it" => ownership::session_made_once;
@@ -241,6 +251,11 @@ async fn commit(store: &impl Store, batch: Batch) -> Result<Committed, StoreErro
     }))
 }
 
+/// The part of a store that deletes.
+fn deletion(store: &impl Store) -> Result<&dyn DynDeletion, Found> {
+    store.deletion().ok_or(Found::NoSuchPart)
+}
+
 async fn claim(store: &impl Store, journal: impl Into<JournalId>) -> Result<Claim, StoreError> {
     store.claim(journal.into(), false).await
 }
@@ -263,7 +278,8 @@ async fn texts(store: &impl Store, journal: impl Into<JournalId>) -> Result<Vec<
 }
 
 fn decoded(line: &Line) -> Result<String, Found> {
-    serde_json::from_str(&line.text).map_err(|error| Found(format!("{:?}: {error}", line.text)))
+    serde_json::from_str(&line.text)
+        .map_err(|error| Found::Breach(format!("{:?}: {error}", line.text)))
 }
 
 #[cfg(test)]

@@ -1,17 +1,15 @@
 //! Checks the checks: each store here breaks one promise, and must be found out.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
-
 use super::{Place, check};
 use crate::{
     contract::{
-        Batch, Claim, Committed, Deleted, Expected, Expiry, Inventory, MailboxItem, RunFilter,
-        RunRow, SessionFilter, SessionRow, StateSlot, StateValue, StateWrite, Store, StoreError,
-        StoredLine, TreeLine, artifact_scopes,
+        Batch, Claim, Committed, Deleted, Deletion, DynStore, Expected, Expiry, Inventory,
+        MailboxItem, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateWrite,
+        StoreError, StoreWrapper, StoredLine, artifact_scopes,
     },
     testing::InMemoryStore,
-    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
+    vocabulary::{JournalId, RunId, SessionId, Timestamp},
 };
 
 /// The fault of a mutant.
@@ -31,6 +29,7 @@ enum Flaw {
     RepeatsMarks,
     ReadsAllAnew,
     ClaimsBelowUnasked,
+    ConfirmsUnasked,
     ForgetsBlobs,
     KeepsCheckpoints,
     StaysOpen,
@@ -66,7 +65,11 @@ impl Mutant {
     }
 }
 
-impl Store for Mutant {
+impl StoreWrapper for Mutant {
+    fn inner(&self) -> &dyn DynStore {
+        &self.0
+    }
+
     async fn commit(
         &self,
         mut batches: Vec<Batch>,
@@ -124,6 +127,13 @@ impl Store for Mutant {
         Ok(claim)
     }
 
+    async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {
+        match self.0.confirm(journal, epoch).await {
+            Err(_) if self.has(Flaw::ConfirmsUnasked) => Ok(0),
+            told => told,
+        }
+    }
+
     async fn held_elsewhere(&self, journals: Vec<JournalId>) -> Result<Vec<bool>, StoreError> {
         let mut held = self.0.held_elsewhere(journals).await?;
         held.iter_mut()
@@ -138,7 +148,7 @@ impl Store for Mutant {
         epoch: u64,
     ) -> Result<Claim, StoreError> {
         if self.has(Flaw::ClaimsBelowUnasked) {
-            return self.claim(journal, true).await;
+            return StoreWrapper::claim(self, journal, true).await;
         }
         self.0.claim_below(journal, above, epoch).await
     }
@@ -149,7 +159,7 @@ impl Store for Mutant {
     ) -> Result<Vec<Result<Claim, StoreError>>, StoreError> {
         let mut claims = Vec::new();
         for journal in journals {
-            claims.push(self.claim(journal, false).await);
+            claims.push(StoreWrapper::claim(self, journal, false).await);
             if self.has(Flaw::StopsClaimingAtRefusal) && claims.iter().any(Result::is_err) {
                 break;
             }
@@ -182,15 +192,6 @@ impl Store for Mutant {
             found.pop();
         }
         Ok(found)
-    }
-
-    async fn read_tree(
-        &self,
-        root: RunId,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<TreeLine>, StoreError> {
-        self.0.read_tree(root, after, limit).await
     }
 
     async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
@@ -239,14 +240,6 @@ impl Store for Mutant {
         })
     }
 
-    async fn scope(&self, scope: String) -> Result<Vec<(String, StateValue)>, StoreError> {
-        self.0.scope(scope).await
-    }
-
-    async fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        self.0.blob(digest).await
-    }
-
     async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
         let waiting = self
             .0
@@ -280,10 +273,6 @@ impl Store for Mutant {
         self.0.posted(after).await
     }
 
-    async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.checkpoint(session).await
-    }
-
     async fn put_checkpoint(
         &self,
         session: SessionId,
@@ -299,7 +288,7 @@ impl Store for Mutant {
         if self.has(Flaw::ForgetsWhatItSpares) {
             expiry.keep = 0;
         }
-        self.0.expired(expiry).await
+        Deletion::expired(&self.0, expiry).await
     }
 
     async fn delete_tree(
@@ -311,7 +300,7 @@ impl Store for Mutant {
         if self.has(Flaw::DeletesNothing) {
             return Ok(Deleted::default());
         }
-        match self.0.delete_tree(root, at, limit).await {
+        match Deletion::delete_tree(&self.0, root, at, limit).await {
             Err(_) if self.has(Flaw::RefusesInSilence) => Ok(Deleted::default()),
             told => told,
         }
@@ -325,14 +314,14 @@ impl Store for Mutant {
         if self.has(Flaw::KeepsWhatASessionHad) {
             return Ok(Deleted::default());
         }
-        match self.0.delete_session(session, limit).await {
+        match Deletion::delete_session(&self.0, session, limit).await {
             Err(_) if self.has(Flaw::KeepsSessionsInSilence) => Ok(Deleted::default()),
             told => told,
         }
     }
 
     async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
-        let found = self.0.deleted(run).await?;
+        let found = Deletion::deleted(&self.0, run).await?;
         Ok(found.filter(|_| !self.has(Flaw::ForgetsDeletions)))
     }
 
@@ -340,7 +329,7 @@ impl Store for Mutant {
         if self.has(Flaw::KeepsBlobs) {
             return Ok(0);
         }
-        self.0.drop_blobs().await
+        Deletion::drop_blobs(&self.0).await
     }
 
     async fn inventory(&self) -> Result<Inventory, StoreError> {
@@ -402,6 +391,7 @@ async fn a_store_that_breaks_a_promise_is_told_which() {
         (Flaw::RepeatsMarks, "marks tell"),
         (Flaw::ReadsAllAnew, "after a mark"),
         (Flaw::ClaimsBelowUnasked, "goes with another"),
+        (Flaw::ConfirmsUnasked, "asks is told"),
         (Flaw::ForgetsBlobs, "a batch may be large"),
         (Flaw::KeepsCheckpoints, "checkpoints are replaced"),
         (Flaw::StaysOpen, "closed store refuses"),

@@ -5,7 +5,9 @@ use super::{
     session, texts,
 };
 use crate::{
-    contract::{Append, Batch, Claim, ItemBody, MailboxItem, Store, StoreError},
+    contract::{
+        Append, Batch, Claim, Index, ItemBody, Journals, MailboxItem, Mailboxes, Store, StoreError,
+    },
     vocabulary::Timestamp,
 };
 
@@ -266,12 +268,37 @@ pub(super) async fn take_over(place: &impl Place) -> Checked {
     Ok(())
 }
 
+pub(super) async fn confirmed(place: &impl Place) -> Checked {
+    let former = place.open().await?;
+    let other = place.open().await?;
+    commit(&former, making(row(1), &["a"])).await?;
+    let term = former.confirm(run(1).into(), 1).await?;
+    same!(former.term(), Some(term), "the term of an owner");
+    refused!(
+        other.confirm(run(1).into(), 1).await,
+        StoreError::Stale { .. },
+        "what a process is told that never owned it"
+    );
+    other.claim(run(1).into(), true).await?;
+    refused!(
+        former.confirm(run(1).into(), 1).await,
+        StoreError::Stale {
+            epoch: 1,
+            current: 2,
+            ..
+        },
+        "what the former owner is told"
+    );
+    other.confirm(run(1).into(), 2).await?;
+    Ok(())
+}
+
 pub(super) async fn below(place: &impl Place) -> Checked {
     let (first, second) = (place.open().await?, place.open().await?);
     for number in [1, 2] {
         commit(&first, making(row(number), &["a"])).await?;
     }
-    let below = |store, epoch| Store::claim_below(store, run(2).into(), run(1).into(), epoch);
+    let below = |store, epoch| Journals::claim_below(store, run(2).into(), run(1).into(), epoch);
     same!(below(&first, 1).await?.epoch, 2, "the owner's claim below");
     // Only the owner of the journal above has its epoch.
     refused!(

@@ -8,7 +8,7 @@ use super::{
     Checked, Found, Place, commit, ensure, making, refused, row, run, same, session, texts,
 };
 use crate::{
-    contract::{Batch, Expected, StateSlot, StateWrite, Store, StoreError},
+    contract::{Batch, Expected, Index, Journals, State, StateSlot, StateWrite, Store, StoreError},
     vocabulary::Digest,
 };
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use ghostlight_actors::{
-    contract::{RunStatus, Store as _},
+    contract::{DynStore as _, RunStatus},
     vocabulary::{Entry, JournalId},
 };
 use ghostlight_postgres::PostgresStore;

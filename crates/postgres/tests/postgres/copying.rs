@@ -2,7 +2,7 @@
 
 use ghostlight_actors::{
     contract::{
-        Append, Batch, Expected, ItemBody, Line, MailboxItem, RunRow, StateWrite, Store as _,
+        Append, Batch, DynStore as _, Expected, ItemBody, Line, MailboxItem, RunRow, StateWrite,
         StoreHandle, copy_store,
     },
     testing::InMemoryStore,

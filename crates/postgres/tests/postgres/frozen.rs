@@ -10,7 +10,7 @@ use std::{
 
 use ghostlight_actors::{
     actor::{Run, System},
-    contract::{Reconciled, Store as _, Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
+    contract::{DynStore as _, Reconciled, Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
     run::{Agent, RunContext, Team},
     session::Turn,
     vocabulary::{AgentError, Arguments, Effect, Outcome, ToolCall, ToolDefinition},

@@ -4,7 +4,7 @@ use std::{process::Stdio, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{
-        Append, Batch, Claim, ItemBody, Line, MailboxItem, RunRow, RunStatus, Store as _,
+        Append, Batch, Claim, DynStore as _, ItemBody, Line, MailboxItem, RunRow, RunStatus,
         StoreError,
     },
     vocabulary::Timestamp,

@@ -9,7 +9,7 @@ use std::{
 use futures_util::FutureExt;
 use ghostlight_actors::{
     actor::{Run, System, SystemOptions},
-    contract::{BoxFuture, Clock, ItemBody, Notice, Store, SystemClock},
+    contract::{BoxFuture, Clock, DynStore, ItemBody, Notice, SystemClock},
     run::{Agent, RunContext, Team},
     session::Turn,
     vocabulary::{AgentError, Effect, Message, Outcome, Question, Timestamp},

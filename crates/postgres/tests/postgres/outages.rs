@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::{System, SystemError},
-    contract::{Append, Batch, Expected, Line, RunRow, StateWrite, Store as _, StoreError},
+    contract::{Append, Batch, DynStore as _, Expected, Line, RunRow, StateWrite, StoreError},
     run::{Agent, RunContext},
     session::Turn,
     vocabulary::{AgentError, Digest, Effect, Outcome, RunId, Timestamp},

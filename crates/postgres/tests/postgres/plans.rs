@@ -3,7 +3,7 @@
 
 use ghostlight_actors::{
     contract::{
-        Append, Batch, Expected, ItemBody, Line, MailboxItem, RunRow, StateWrite, Store as _,
+        Append, Batch, DynStore as _, Expected, ItemBody, Line, MailboxItem, RunRow, StateWrite,
     },
     vocabulary::{RunId, Timestamp},
 };

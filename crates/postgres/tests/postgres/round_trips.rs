@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ghostlight_actors::contract::{Store as _, StoreError};
+use ghostlight_actors::contract::{DynStore as _, StoreError};
 use ghostlight_postgres::PostgresStore;
 
 use crate::{

@@ -1,7 +1,7 @@
 //! Sessions that sleep for long cost a node nothing: the database reads the rows of none of them.
 
 use ghostlight_actors::{
-    contract::{RunFilter, Store as _, StoreError},
+    contract::{DynStore as _, RunFilter, StoreError},
     vocabulary::Timestamp,
 };
 use ghostlight_postgres::PostgresStore;

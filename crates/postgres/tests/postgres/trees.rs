@@ -2,7 +2,7 @@
 //! entries left the index of trees.
 
 use ghostlight_actors::{
-    contract::{Append, Batch, Line, RunRow, Store as _, StoredLine, TreeLine},
+    contract::{Append, Batch, DynStore as _, Line, RunRow, StoredLine, TreeLine},
     vocabulary::{RunId, Timestamp},
 };
 use ghostlight_postgres::PostgresStore;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ghostlight_actors::contract::{RunFilter, SessionFilter, Store as _, StoreError};
+use ghostlight_actors::contract::{DynStore as _, RunFilter, SessionFilter, StoreError};
 use ghostlight_postgres::{Options, PostgresStore};
 use tokio_postgres::types::ToSql;
 

@@ -7,12 +7,9 @@ use std::sync::{
 
 use ghostlight_actors::{
     actor::SystemOptions,
-    contract::{
-        Batch, Claim, Committed, MailboxItem, RunFilter, RunRow, SessionFilter, SessionRow,
-        StateSlot, StateValue, Store, StoreError, StoredLine, TreeLine,
-    },
+    contract::{DynStore, StoreError, StoreWrapper, TreeLine},
     testing::InMemoryStore,
-    vocabulary::{Digest, JournalId, RunId, SessionId},
+    vocabulary::RunId,
 };
 
 use crate::desk::{Desk, text_at};
@@ -24,30 +21,9 @@ struct Counting {
     read: Arc<AtomicUsize>,
 }
 
-macro_rules! pass_on {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        $(async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
-            self.inner.$name($($argument),*).await
-        })*
-    };
-}
-
-impl Store for Counting {
-    pass_on! {
-        fn commit(batches: Vec<Batch>) -> Vec<Result<Committed, StoreError>>;
-        fn claim(journal: JournalId, take_over: bool) -> Claim;
-        fn read(journal: JournalId, from: u64, limit: usize) -> Vec<StoredLine>;
-        fn run(run: RunId) -> Option<RunRow>;
-        fn runs(filter: RunFilter) -> Vec<RunRow>;
-        fn sessions(filter: SessionFilter) -> Vec<SessionRow>;
-        fn state(scope: String, key: String) -> StateSlot;
-        fn scope(scope: String) -> Vec<(String, StateValue)>;
-        fn blob(digest: Digest) -> Option<Arc<[u8]>>;
-        fn post(run: RunId, item: MailboxItem) -> bool;
-        fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
-        fn posted(after: u64) -> (u64, Vec<RunId>);
-        fn checkpoint(session: SessionId) -> Option<Vec<u8>>;
-        fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
+impl StoreWrapper for Counting {
+    fn inner(&self) -> &dyn DynStore {
+        &self.inner
     }
 
     async fn read_tree(
