@@ -35,6 +35,7 @@ mod store_handle;
 mod store_methods;
 mod store_wrapper;
 mod tool;
+mod tool_access;
 mod tool_pace;
 mod tool_state;
 mod toolset;

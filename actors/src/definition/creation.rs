@@ -1,17 +1,12 @@
 //! Agents that a model makes for a task.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{AgentSpec, BehaviorSpec, PinnedAgent, Reach};
+use super::{
+    AGENT_RESULT, AgentSpec, BehaviorSpec, CREATE_AGENT, CreateAgentSpec, PinnedAgent, Reach,
+};
 use crate::vocabulary::{Arguments, Budget, Effect, ToolDefinition};
-
-/// The name of the tool by which a model makes an agent.
-pub const CREATE_AGENT: &str = "create_agent";
-
-/// The name of the tool by which a model waits for an agent that it made in the background.
-pub const AGENT_RESULT: &str = "agent_result";
 
 /// The pattern of names that a model gives. It leaves room for the numbers that name the agents of steps.
 const NAME_PATTERN: &str = "^[A-Za-z0-9_-]{1,48}$";
@@ -20,56 +15,6 @@ const MAX_STEPS_MADE: usize = 16;
 
 const MADE: &str = "You were made for one task. Do it, and answer with its result alone. Where \
                     you cannot do a part of it, say which and why.";
-
-/// Allows an agent's model to make agents, with which tools and within which bounds. They ask the same model under the same
-/// bound on requests, and the agent's policies watch over them.
-///
-/// ```yaml
-/// create_agent: { tools: [calculator, docs], agents: 4, depth: 2 }
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct CreateAgentSpec {
-    /// The registered names of the tools that they may be given; its own when left out.
-    pub tools: Option<Vec<String>>,
-    /// How many it may make in one run.
-    pub agents: u32,
-    /// How many levels of agents may be made: at 1, an agent that was made makes none.
-    pub depth: u32,
-    /// How they work.
-    pub behavior: BehaviorSpec,
-    /// The most steps of each.
-    pub max_steps: u32,
-    /// How long each may work, in seconds. What it has said by then is its partial result.
-    pub timeout_s: u64,
-    /// The bounds of each, beyond these.
-    pub budget: Budget,
-    /// Whether it may make agents that work in the background: the model goes on at once, and waits for one with
-    /// the tool `agent_result`. An agent that still works when the run ends is cancelled.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub background: bool,
-    /// How often an agent that answered without any of the tools that it was given gets its task again, with a
-    /// word about that. An agent in the background gets it once.
-    #[serde(skip_serializing_if = "super::team::is_default")]
-    pub retries: u32,
-}
-
-impl Default for CreateAgentSpec {
-    fn default() -> Self {
-        Self {
-            tools: None,
-            agents: 3,
-            depth: 1,
-            behavior: BehaviorSpec::default(),
-            max_steps: 30,
-            timeout_s: 300,
-            budget: Budget::default(),
-            background: false,
-            retries: 0,
-        }
-    }
-}
 
 /// An agent that a model made, and its task.
 #[derive(Clone, Debug, PartialEq)]

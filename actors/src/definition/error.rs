@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::TeamSpec;
+use super::form::MAX_DEPTH;
 
 /// What is wrong with a team's definition.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +60,7 @@ pub enum DefinitionError {
     /// The tree has too many levels.
     #[error(
         "agent {name:?} is below the deepest level that a team may have ({})",
-        TeamSpec::MAX_DEPTH
+        MAX_DEPTH
     )]
     TooDeep {
         /// The agent.

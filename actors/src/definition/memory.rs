@@ -113,7 +113,7 @@ impl MemorySpec {
     /// # Errors
     /// The first fault.
     pub fn check(&self) -> Result<(), String> {
-        if !super::team::well_formed(&self.name) {
+        if !super::form::well_formed(&self.name) {
             return Err("name: use 1 to 64 letters, digits, `_` or `-`".to_owned());
         }
         if self.capacity == 0 {

@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     DefinitionError,
+    form::{is_default, secret_variable, well_formed},
     notification::check_address,
-    secret_variable,
-    team::{is_default, well_formed},
 };
 
 /// A messenger whose people talk to the team. A bridge, a small program beside the messenger, posts what they write and how

@@ -6,12 +6,15 @@
 mod agent;
 mod approval;
 mod context;
+mod create_agent;
 mod creation;
 mod drawing;
 mod error;
+mod form;
 mod interceptor;
 mod memory;
 mod messenger;
+mod named_code;
 mod notification;
 mod on_handoff;
 mod pinned;
@@ -21,17 +24,18 @@ mod turns;
 mod webhook;
 
 pub(crate) use agent::OWN_BEHAVIOR;
-pub use agent::{AgentSpec, BehaviorSpec, PolicySpec, Reach, TransferRules};
+pub use agent::{AgentSpec, Reach, TransferRules};
 pub use approval::{ApprovalRule, ClarifySpec, OnExpiry, WhileAsking};
 pub use context::{
     Compact, CompactRule, ContextSpec, ContextStrategy, OtherAgents, SlidingWindow, Spill,
     Summarize, TokenCounting,
 };
-pub use creation::{AGENT_RESULT, CREATE_AGENT, CreateAgentSpec};
+pub use create_agent::{AGENT_RESULT, CREATE_AGENT, CreateAgentSpec};
 pub use error::DefinitionError;
 pub use interceptor::InterceptorSpec;
 pub use memory::{MemoryAccess, MemorySpec};
 pub use messenger::Messenger;
+pub use named_code::{BehaviorSpec, PolicySpec};
 pub use notification::{Notification, RunNews};
 pub use on_handoff::{OnHandoff, Sees};
 pub(crate) use pinned::is_engine_tool;
@@ -42,5 +46,4 @@ pub use pinned::{
 pub use schedule::{Missed, Schedule};
 pub use team::{Durability, ModelSpec, TeamSpec, ToolSpec};
 pub use turns::WhileBusy;
-use webhook::secret_variable;
 pub use webhook::{Webhook, WebhookPiece, WebhookSignature};

@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{DefinitionError, WebhookPiece, secret_variable, team::is_default};
+use super::{
+    DefinitionError, WebhookPiece,
+    form::{is_default, secret_variable},
+};
 
 /// An address to which the server (`ghostlight serve --listen`) posts what becomes of a team's runs.
 ///

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DefinitionError, team::well_formed};
+use super::{DefinitionError, form::well_formed};
 use crate::vocabulary::Timestamp;
 
 /// A wake-up schedule of a team: at each of its times a turn is said to one of the team's sessions.

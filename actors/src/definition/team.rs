@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::{
     AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, DefinitionError, InterceptorSpec,
     MemorySpec, Messenger, Notification, PolicySpec, Reach, Schedule, Webhook, WhileAsking,
-    WhileBusy, messenger, notification, schedule, webhook,
+    WhileBusy,
+    form::{self, is_default, well_formed},
+    messenger, notification, schedule, webhook,
 };
 use crate::vocabulary::{Budget, CallSpec, ToolFilter};
 
@@ -75,10 +77,6 @@ pub struct TeamSpec {
     /// What stands around the calls to its models and tools, from the outermost on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interceptors: Vec<InterceptorSpec>,
-}
-
-pub(super) fn is_default<T: Default + PartialEq>(setting: &T) -> bool {
-    *setting == T::default()
 }
 
 impl TeamSpec {
@@ -269,7 +267,7 @@ impl TeamSpec {
 
     /// The most levels of agents in a team. Reading one level takes some 40 KB of a thread's stack in a build without
     /// optimisation, and threads have 2 MB.
-    pub const MAX_DEPTH: usize = 32;
+    pub const MAX_DEPTH: usize = form::MAX_DEPTH;
 }
 
 /// The agents to which the last one of a lineage may hand the conversation; see
@@ -293,12 +291,6 @@ pub(super) fn transfers<'t>(lineage: &[&'t AgentSpec], top: Option<&str>) -> Vec
 
 /// Names that no agent may have, because messages of people carry them.
 const RESERVED: [&str; 1] = ["user"];
-
-/// Whether this is a valid name for a team, agent or schedule.
-pub(super) fn well_formed(name: &str) -> bool {
-    let ok = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    !name.is_empty() && name.len() <= 64 && name.chars().all(ok)
-}
 
 /// A model of a team: which provider serves it, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

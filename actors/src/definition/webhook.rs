@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     DefinitionError,
-    team::{is_default, well_formed},
+    form::{is_default, is_variable_name, secret_variable, well_formed},
 };
 
 /// A turn that is said when another program posts JSON to the server: what happened there, put into words by
@@ -211,17 +211,6 @@ impl Webhook {
     }
 }
 
-/// The name of the environment variable to which a text like `${NAME}` refers.
-pub(super) fn secret_variable(reference: &str) -> Option<&str> {
-    let name = reference.strip_prefix("${")?.strip_suffix('}')?;
-    is_name(name).then_some(name)
-}
-
-fn is_name(name: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    !name.is_empty() && name.chars().all(fits)
-}
-
 /// Checks the webhooks of a team.
 ///
 /// # Errors
@@ -293,7 +282,7 @@ impl<'t> WebhookPiece<'t> {
             pieces.push(match name.split_once('.') {
                 None if name == "body" => WebhookPiece::Body(""),
                 // A reference to an environment variable, in an address.
-                None if is_variable && is_name(name) => WebhookPiece::Text(&from[..name.len() + 2]),
+                None if is_variable && is_variable_name(name) => WebhookPiece::Text(&from[..name.len() + 2]),
                 Some(("body", path)) if !path.is_empty() => WebhookPiece::Body(path),
                 Some(("header", header)) if !header.is_empty() => WebhookPiece::Header(header),
                 Some(("query", parameter)) if !parameter.is_empty() => WebhookPiece::Query(parameter),

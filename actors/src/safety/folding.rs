@@ -5,7 +5,7 @@ use std::ops::Range;
 use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
 use unicode_security::confusable_detection::skeleton;
 
-use super::showing::is_unseen;
+use super::unseen::is_unseen;
 
 /// A text in its plainest letters, with the source of each. Compatibility forms (NFKC), characters that look like
 /// Latin ones (Unicode's table of confusables), digits of all scripts, and escapes of JSON, HTML and URLs are

@@ -26,6 +26,7 @@ mod showing;
 #[cfg(test)]
 mod tries;
 mod unambiguous;
+mod unseen;
 
 pub use deciding::visible_value;
 pub use keys::{is_path_key, is_secret_key};

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::{cut, patterns::UNSEEN};
+use super::{cut, patterns::UNSEEN, unseen::is_unseen};
 
 /// The marks around a token that replaces a hidden text. [`visible`] writes them as escapes, so that no text can look
 /// as if something were left out of it.
@@ -107,17 +107,6 @@ fn acts(c: char) -> bool {
             '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{2028}' | '\u{2029}'
         )
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Whether a character shows nothing by itself: one that Unicode calls ignorable by default, or a blank such as
-/// U+2800.
-pub(super) fn is_unseen(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fe00}'..='\u{fe0f}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
-        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]

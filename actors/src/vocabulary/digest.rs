@@ -1,6 +1,6 @@
 //! Hashes of contents and inputs.
 
-use super::id::{IdError, serde_as_text};
+use super::id_error::{IdError, serde_as_text};
 
 const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
 

@@ -7,18 +7,8 @@ use serde::{
     de::{EnumAccess, Error as _, VariantAccess, Visitor},
     ser::{Error as _, SerializeMap},
 };
-use serde_json::Value;
 
-use super::Part;
-
-/// A part whose kind this version does not know. It survives a round trip unchanged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownPart {
-    /// The kind's name.
-    pub kind: String,
-    /// Its content.
-    pub content: Value,
-}
+use super::{Part, UnknownPart};
 
 const NAME: &str = "Part";
 /// The kinds. Formats such as `bincode` write a kind's place in this list, so a kind keeps its place.
@@ -138,7 +128,7 @@ impl<'de> Deserialize<'de> for Part {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::vocabulary::{

@@ -23,6 +23,7 @@ mod family;
 mod forked;
 mod format;
 mod id;
+mod id_error;
 mod message;
 mod message_parts;
 mod model;
@@ -34,11 +35,13 @@ mod prices;
 mod provider_part;
 mod question;
 mod scope;
+mod sources;
 mod time;
 mod tool;
 mod tool_filter;
 mod transcript;
 mod typed;
+mod unknown_part;
 mod usage;
 mod words;
 
@@ -61,11 +64,11 @@ pub(crate) use format::{
     TRANSFERS_FIT_THEIR_SCHEMA, WORDS_COME_FIRST,
 };
 pub(crate) use id::OperationMap;
-pub use id::{IdError, JournalId, OperationId, RunId, SessionId};
+pub use id::{JournalId, OperationId, RunId, SessionId};
+pub use id_error::IdError;
 pub use message::{
     Arguments, Data, DataSource, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus,
 };
-pub use message_parts::UnknownPart;
 pub use model::{
     Delta, FinishReason, ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolChoice,
     ToolSet,
@@ -85,5 +88,6 @@ pub(crate) use tool_filter::wildcard;
 pub use tool_filter::{CallSpec, ToolFilter};
 pub use transcript::Transcript;
 pub(crate) use typed::typed_text;
+pub use unknown_part::UnknownPart;
 pub use usage::Usage;
 pub(crate) use words::{as_text, listed};

@@ -1,56 +1,15 @@
 //! How the in-memory store deletes ended trees.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashSet;
 
-use super::memory::{Memory, visible};
+use super::{
+    ended::KEPT,
+    memory::{Memory, visible},
+};
 use crate::{
-    contract::{DELETIONS_KNOWN, Deleted, Expiry, RunRow, StoreError, artifact_scopes},
+    contract::{Deleted, Expiry, RunRow, StoreError, artifact_scopes},
     vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp},
 };
-
-/// The most recently deleted runs.
-#[derive(Default)]
-pub(super) struct Deletions {
-    at: HashMap<RunId, Timestamp>,
-    order: VecDeque<RunId>,
-}
-
-impl Deletions {
-    pub(super) fn get(&self, run: &RunId) -> Option<Timestamp> {
-        self.at.get(run).copied()
-    }
-
-    fn add(&mut self, run: RunId, at: Timestamp) {
-        self.at.insert(run, at);
-        self.order.push_back(run);
-        while self.order.len() as u64 > DELETIONS_KNOWN {
-            if let Some(oldest) = self.order.pop_front() {
-                self.at.remove(&oldest);
-            }
-        }
-    }
-}
-
-/// The trees that ended last, up to the number that the store keeps.
-pub(super) struct Ended {
-    roots: VecDeque<RunId>,
-    keep: usize,
-    /// When the latest of them ended.
-    at: Timestamp,
-    /// How many trees were deleted since the last search for unused blobs.
-    gone: usize,
-}
-
-impl Default for Ended {
-    fn default() -> Self {
-        Self {
-            roots: VecDeque::new(),
-            keep: super::InMemoryStore::KEPT,
-            at: Timestamp::default(),
-            gone: 0,
-        }
-    }
-}
 
 impl Memory {
     /// Sets how many of the trees that ended last are kept.
@@ -79,7 +38,7 @@ impl Memory {
             }
         }
         // Finding unused blobs reads every journal, so it is done once for many deleted trees.
-        if self.ended.gone > self.ended.keep.max(super::InMemoryStore::KEPT) {
+        if self.ended.gone > self.ended.keep.max(KEPT) {
             self.ended.gone = 0;
             self.drop_blobs();
         }

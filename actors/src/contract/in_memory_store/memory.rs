@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::value::RawValue;
 
-use super::deletion::{Deletions, Ended};
+use super::ended::{Deletions, Ended};
 use crate::{
     contract::{
         Append, Batch, Claim, Committed, Inventory, MailboxItem, RunFilter, RunRow, SessionFilter,

@@ -1,6 +1,7 @@
 //! A store that lives in memory.
 
 mod deletion;
+mod ended;
 mod memory;
 
 use std::{fmt, sync::Arc};
@@ -35,7 +36,7 @@ pub struct InMemoryStore {
 
 impl InMemoryStore {
     /// How many ended trees are kept by default.
-    pub const KEPT: usize = 1_000;
+    pub const KEPT: usize = ended::KEPT;
 
     /// The same store, which keeps this many of the trees that ended last; `usize::MAX` keeps all. The number holds
     /// for all handles on the same memory.

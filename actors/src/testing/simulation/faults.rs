@@ -1,6 +1,6 @@
 //! The faults of a simulation and their frequency.
 
-use super::world::Chance;
+use super::chance::Chance;
 
 /// The faults of a simulated world and their frequency. Shares are from 0 to 1.
 ///

@@ -34,6 +34,7 @@
 //! # }
 //! ```
 
+mod chance;
 mod check;
 mod faults;
 mod outside;

@@ -10,9 +10,9 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::Faults;
+use super::{Faults, chance::Chance};
 use crate::{
-    contract::{Clock, DynStore, Entropy, SeededEntropy},
+    contract::{Clock, DynStore},
     testing::{InMemoryStore, SimulatedClock},
     vocabulary::{Begun, Effect, Entry, EventRecord, JournalId, OperationId, RunId, Timestamp},
 };
@@ -24,34 +24,6 @@ const UNDO_LEG: u32 = u32::MAX;
 const CANCEL_SETTLES: Duration = Duration::from_millis(100);
 /// How much of a story is kept, in bytes.
 const STORY_MAX: usize = 1 << 20;
-
-/// The decisions of a seed.
-pub(super) struct Chance(SeededEntropy);
-
-impl Chance {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(SeededEntropy::new(seed))
-    }
-
-    /// A number below this bound, which is not 0.
-    pub(super) fn below(&self, bound: u64) -> u64 {
-        // The remainder favours small numbers by less than one in 2⁶⁴.
-        u64::try_from(self.0.bits() % u128::from(bound.max(1))).unwrap_or(0)
-    }
-
-    pub(super) fn fraction(&self) -> f64 {
-        self.0.fraction()
-    }
-
-    pub(super) fn happens(&self, share: f64) -> bool {
-        self.fraction() < share
-    }
-
-    /// A time of up to this many milliseconds.
-    pub(super) fn millis(&self, most: u64) -> Duration {
-        Duration::from_millis(self.below(most + 1))
-    }
-}
 
 /// One operation of one run.
 pub(super) type CallKey = (RunId, OperationId);
