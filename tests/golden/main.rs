@@ -1,4 +1,4 @@
-//! Journals of every released format: today's code reads and replays them all.
+//! Journals of every format that is read: today's code reads and replays them all.
 //!
 //! A folder `vN` holds what a program of format N recorded: a run of each kind as `ghostlight
 //! export` prints it, and a store with all of them. The folder `prompts` holds runs in which the

@@ -404,7 +404,7 @@ async fn a_foreign_file_is_left_untouched() {
     let theirs = folder.beside(".theirs");
     let connection = rusqlite::Connection::open(&theirs).unwrap();
     connection
-        .execute_batch("PRAGMA user_version = 1; CREATE TABLE entries(x)")
+        .execute_batch("PRAGMA user_version = 4; CREATE TABLE entries(x)")
         .unwrap();
     drop(connection);
     let error = refuse(&folder, &fs::read(&theirs).unwrap());
@@ -436,6 +436,28 @@ async fn a_newer_file_is_left_untouched() {
             StoreError::TooNew {
                 found: 77,
                 known: 4,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+/// Its version was never promised to be read.
+#[tokio::test]
+async fn a_file_from_before_the_first_version_that_is_read_is_left_untouched() {
+    let (made, _) = closed_store().await;
+    let connection = rusqlite::Connection::open(made.store()).unwrap();
+    connection.execute_batch("PRAGMA user_version = 3").unwrap();
+    drop(connection);
+    let folder = Folder::new();
+    let error = refuse(&folder, &fs::read(made.store()).unwrap());
+    assert!(
+        matches!(
+            error,
+            StoreError::NoLongerRead {
+                found: 3,
+                oldest: 4,
                 ..
             }
         ),

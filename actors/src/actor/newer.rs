@@ -1,4 +1,4 @@
-//! Runs that a later program wrote.
+//! Runs of which another program is needed.
 
 use crate::{
     contract::{RunRow, StoreError, StoreHandle, StoredLine},
@@ -10,8 +10,8 @@ use crate::{
 const TOGETHER: usize = 128;
 const ENTRIES: usize = 2048;
 
-/// The runs of this list that a later program wrote, each with its error. This program neither claims nor changes them;
-/// this function only reads.
+/// The runs of this list that a later program wrote, or one from before the first format that is read, each with its
+/// error. This program neither claims nor changes them; this function only reads.
 ///
 /// # Errors
 /// What the store fails with; a run whose journal is damaged is none of them.
@@ -30,11 +30,16 @@ pub async fn newer_runs(
     Ok(newer)
 }
 
-/// The error of the first entry that a later program wrote.
+/// The error of the first entry of which another program is needed.
 fn newer_of(journal: &JournalId, lines: &[StoredLine]) -> Option<StoreError> {
     let errors = lines
         .iter()
         .filter_map(|stored| stored.decode(journal).err());
-    let mut newer = errors.filter(|error| matches!(error, StoreError::Newer { .. }));
-    newer.next()
+    let mut foreign = errors.filter(|error| {
+        matches!(
+            error,
+            StoreError::Newer { .. } | StoreError::NoLongerRead { .. }
+        )
+    });
+    foreign.next()
 }

@@ -1,11 +1,11 @@
 //! Entries as text.
 
-use serde::{Deserialize as _, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::StoreError;
 use crate::vocabulary::{
-    CallDigest, CallReport, Entry, FORMAT, OperationId, Spent, Timestamp, canonical, charge,
+    CallDigest, CallReport, Entry, FORMAT, OLDEST, OperationId, Spent, Timestamp, canonical, charge,
 };
 
 /// Room for an entry's text while it is written, in bytes.
@@ -90,10 +90,13 @@ impl Line {
     /// # Errors
     /// [`EntryError`], which tells a later program's entry from one that does not read.
     pub fn decode(&self) -> Result<Entry, EntryError> {
-        let entry = serde_json::from_str(&self.text);
-        let entry =
-            entry.or_else(|error| self.leg_of_format_1().ok_or_else(|| self.unread(&error)))?;
+        let entry = serde_json::from_str(&self.text).map_err(|error| self.unread(&error))?;
         let format = match &entry {
+            Entry::RunStarted(start) if start.format < OLDEST => {
+                return Err(EntryError::Older {
+                    format: start.format,
+                });
+            }
             Entry::RunStarted(start) => start.format,
             Entry::Activated { format, .. } => *format,
             Entry::TurnStarted(turn) => turn.format,
@@ -103,15 +106,6 @@ impl Line {
             true => Err(EntryError::of_format(format)),
             false => Ok(entry),
         }
-    }
-
-    /// Reads the start of a leg as the first programs of format 1 wrote it: with the consumption of the earlier legs,
-    /// which other entries hold as well.
-    fn leg_of_format_1(&self) -> Option<Entry> {
-        let mut entry: Value = serde_json::from_str(&self.text).ok()?;
-        let leg = entry.get_mut("leg_started")?.as_object_mut()?;
-        leg.remove("spent")?;
-        Entry::deserialize(entry).ok()
     }
 
     /// Why the text is no entry that this program knows.
@@ -147,6 +141,12 @@ pub enum EntryError {
         /// What is unknown.
         reason: String,
     },
+    /// It begins the journal of a run of a format from before the first that is read.
+    #[error("its format is {format}, and this program reads format {OLDEST} and later")]
+    Older {
+        /// The entry's format.
+        format: u32,
+    },
     /// It is no JSON object.
     #[error("{reason}")]
     Damaged {
@@ -172,6 +172,11 @@ impl EntryError {
                 format,
                 known: FORMAT,
                 reason,
+            },
+            Self::Older { format } => StoreError::NoLongerRead {
+                place,
+                found: format,
+                oldest: OLDEST,
             },
             Self::Damaged { reason } => StoreError::Damaged { place, reason },
         }

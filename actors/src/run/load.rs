@@ -9,7 +9,7 @@ use super::{
     leg::{CallIdentity, LegStart, RecordedCall},
     notes::{RecordedNote, Versions},
     operations::{Allowance, Temp, recorded_change_of},
-    recorded_result::{is_error, read_result},
+    recorded_result::is_error,
     words::HeardAt,
 };
 use crate::{
@@ -228,12 +228,6 @@ impl Recorded {
                     } else {
                         self.ledger.settle(op);
                     }
-                }
-                if kind == "version"
-                    && let Some(version) = read_result(&result)
-                {
-                    // Older programs recorded a version as an operation.
-                    self.versions.record(name.clone(), version);
                 }
                 let identity = CallIdentity { kind, name, digest };
                 self.record_call(op, identity, begun, true);

@@ -9,7 +9,7 @@ use serde_json::{Value, value::RawValue};
 use crate::{
     contract::{Line, StoredLine, TreeLine},
     definition::Pinned,
-    vocabulary::{Digest, Entry, FORMAT, RunId, SessionId, Timestamp, Transcript},
+    vocabulary::{Digest, Entry, FORMAT, OLDEST, RunId, SessionId, Timestamp, Transcript},
 };
 
 /// All that is recorded of a root run and the runs below it, with what is needed to replay it: the
@@ -57,6 +57,17 @@ pub enum RecordingError {
         found: u32,
         /// The latest format that is known.
         known: u32,
+    },
+    /// A program from before the first format that is read wrote it.
+    #[error(
+        "the recording has format {found}, this program reads format {oldest} and later: replay it with the program that \
+         wrote it"
+    )]
+    TooOld {
+        /// Its format.
+        found: u32,
+        /// The first format that is read.
+        oldest: u32,
     },
     /// An entry does not read.
     #[error("entry {entry} of run {run} does not read: {reason}")]
@@ -302,6 +313,12 @@ impl Recording {
                 ) => {
                     if format > Self::FORMAT {
                         return Err(RecordingError::too_new(format));
+                    }
+                    if format < OLDEST {
+                        return Err(RecordingError::TooOld {
+                            found: format,
+                            oldest: OLDEST,
+                        });
                     }
                     let empty = Self::new(root);
                     recording = Some(Self {

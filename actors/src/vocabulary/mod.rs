@@ -59,10 +59,7 @@ pub use event::{Event, EventId, EventRecord, Preview, RunResult, UnknownEvent};
 pub use family::Family;
 pub use forked::Forked;
 pub use format::FORMAT;
-pub(crate) use format::{
-    APPROVERS_HAVE_RUN_IN_CONTEXT, MADE_AGENTS_ARE_KEPT, TELLS_OF_CALLS,
-    TRANSFERS_FIT_THEIR_SCHEMA, WORDS_COME_FIRST,
-};
+pub(crate) use format::{OLDEST, TELLS_OF_CALLS, WORDS_COME_FIRST};
 pub(crate) use id::OperationMap;
 pub use id::{JournalId, OperationId, RunId, SessionId};
 pub use id_error::IdError;

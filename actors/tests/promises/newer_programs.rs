@@ -112,10 +112,11 @@ fn unchanged(_: &JournalId, stored: &StoredLine) -> String {
 fn with(name: &'static str, field: &'static str) -> impl Fn(&JournalId, &StoredLine) -> String {
     let begin = format!("{{\"{name}\":{{");
     move |_, stored| {
-        let text = stored
-            .line
-            .text
-            .replace(&format!("\"format\":{FORMAT},"), "");
+        let text = &stored.line.text;
+        if !text.contains(&begin) {
+            return text.to_string();
+        }
+        let text = text.replace(&format!("\"format\":{FORMAT},"), "");
         text.replacen(&begin, &format!("{begin}{field},"), 1)
     }
 }
@@ -219,6 +220,44 @@ async fn a_newer_programs_run_is_left_alone_and_listed() {
         assert_eq!(epoch, 2, "{case}: it was claimed");
     }
     assert!(stage.log.effects().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_from_before_the_first_format_that_is_read_is_left_alone_and_listed() {
+    let mut stage = Stage::new();
+    let run = left_behind(&mut stage).await;
+    let store = rewritten(&stage.store, with("run_started", "\"format\":5"), None).await;
+    let before = image(&store, run).await;
+    let system = start(&store, &stage.log).await;
+    pause(10_000).await;
+    let listed = system.newer_runs().await.unwrap();
+    let [
+        (
+            row,
+            StoreError::NoLongerRead {
+                found: 5, oldest, ..
+            },
+        ),
+    ] = &listed[..]
+    else {
+        panic!("{listed:?}");
+    };
+    assert_eq!((row.run, *oldest), (run, 6));
+    let refused = system.resume(run, true).await.unwrap_err();
+    let is_told = matches!(refused, SystemError::Store(StoreError::NoLongerRead { .. }));
+    assert!(is_told, "{refused}");
+    system.stop().await.unwrap();
+    assert_eq!(image(&store, run).await, before);
+    assert!(stage.log.effects().is_empty());
+    let text = format!("{{\"recording\":{{\"format\":5,\"root\":\"{run}\",\"session\":null}}}}\n");
+    let refused = Recording::from_json_lines(&text).unwrap_err();
+    assert!(matches!(
+        refused,
+        RecordingError::TooOld {
+            found: 5,
+            oldest: 6
+        }
+    ));
 }
 
 #[tokio::test(start_paused = true)]

@@ -369,7 +369,9 @@ impl Follower {
             match self.read(root, &mut batch).await {
                 Ok(()) => {}
                 Err(Halt::Store(
-                    error @ (StoreError::Damaged { .. } | StoreError::Newer { .. }),
+                    error @ (StoreError::Damaged { .. }
+                    | StoreError::Newer { .. }
+                    | StoreError::NoLongerRead { .. }),
                 )) => {
                     tracing::warn!(run = %root, %error, "a tree is not exported to OpenTelemetry any more");
                     // Whatever of it was read before stays in the batch, and its place is where it was.

@@ -203,7 +203,7 @@ impl PostgresStore {
     /// [`StoreError::NoLongerRead`] as [`open`](Self::open).
     pub async fn schema_version(url: &str, options: &Options) -> Result<SchemaVersion, StoreError> {
         let address = Address::read(url, options)?;
-        let read = async { schema::version(&address.connect().await?).await };
+        let read = async { schema::version(&address.connect().await?, &address.place).await };
         read.await.map_err(|fault| fault.at(&address.place))
     }
 

@@ -5,18 +5,19 @@ use tokio_postgres::{Client, GenericClient};
 
 use crate::fault::Fault;
 
-/// The migration at each index leads from that version to the next. A released migration is never
-/// changed; new ones are appended.
-const MIGRATIONS: &[&str] = &[
-    include_str!("schema/1.sql"),
-    include_str!("schema/2.sql"),
-    include_str!("schema/3.sql"),
-    include_str!("schema/4.sql"),
-    include_str!("schema/5.sql"),
-    include_str!("schema/6.sql"),
-    include_str!("schema/7.sql"),
-    include_str!("schema/8.sql"),
-];
+/// The first version that is read. Databases of earlier versions were never promised to be.
+const FIRST: u32 = 8;
+
+/// The first step makes the tables of the first version, and each later one leads from the version before to the next. A
+/// released step is never changed; new ones are appended.
+const MIGRATIONS: &[&str] = &[include_str!("schema/8.sql")];
+
+/// The steps that are left from a version on, each with the version to which it leads.
+fn steps(found: u32) -> impl Iterator<Item = (u32, &'static str)> {
+    (FIRST..)
+        .zip(MIGRATIONS.iter().copied())
+        .filter(move |(number, _)| *number > found)
+}
 
 /// The lock that one process holds while it creates or migrates the tables.
 const LOCK: i64 = 0x6768_7374_0000_0001;
@@ -34,16 +35,19 @@ pub struct SchemaVersion {
 impl SchemaVersion {
     /// The migrations that are not applied yet: the version to which each leads, and what it is for.
     pub fn pending(&self) -> Vec<(u32, &'static str)> {
-        let steps = (1..).zip(MIGRATIONS).skip(self.found as usize);
         // The first line says it, as a comment.
         let about = |sql: &'static str| sql.lines().next().unwrap_or_default();
         let about = |sql| about(sql).trim_start_matches("-- ");
+        let steps = steps(self.found);
         steps.map(|(number, sql)| (number, about(sql))).collect()
     }
 }
 
-/// The versions of the tables as they are. Nothing is changed.
-pub(crate) async fn version(client: &impl GenericClient) -> Result<SchemaVersion, Fault> {
+/// The versions of the tables as they are, refused from before the first version that is read. Nothing is changed.
+pub(crate) async fn version(
+    client: &impl GenericClient,
+    place: &str,
+) -> Result<SchemaVersion, Fault> {
     let is_there = "SELECT to_regclass('version') IS NOT NULL";
     let found = match client.query_one(is_there, &[]).await?.try_get(0)? {
         true => {
@@ -52,15 +56,23 @@ pub(crate) async fn version(client: &impl GenericClient) -> Result<SchemaVersion
         }
         false => 0,
     };
+    let found = found.cast_unsigned();
+    if (1..FIRST).contains(&found) {
+        return Err(Fault::Told(StoreError::NoLongerRead {
+            place: place.to_owned(),
+            found,
+            oldest: FIRST,
+        }));
+    }
     Ok(SchemaVersion {
-        found: found.cast_unsigned(),
-        known: u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX),
+        found,
+        known: FIRST - 1 + u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX / 2),
     })
 }
 
 /// Refuses tables of another version than this program's.
 pub(crate) async fn check(client: &Client, place: &str) -> Result<(), Fault> {
-    let SchemaVersion { found, known } = version(client).await?;
+    let SchemaVersion { found, known } = version(client, place).await?;
     let place = place.to_owned();
     match found.cmp(&known) {
         std::cmp::Ordering::Less => Err(Fault::Told(StoreError::TooOld {
@@ -102,7 +114,7 @@ pub(crate) async fn prepare(
     transaction
         .batch_execute("CREATE TABLE IF NOT EXISTS version(number integer NOT NULL)")
         .await?;
-    let before = version(&transaction).await?;
+    let before = version(&transaction, place).await?;
     if before.found > before.known {
         return Err(Fault::Told(StoreError::TooNew {
             place: place.to_owned(),
@@ -110,11 +122,10 @@ pub(crate) async fn prepare(
             known: before.known,
         }));
     }
-    for (step, number) in MIGRATIONS.iter().zip(1..).skip(before.found as usize) {
+    for (number, step) in steps(before.found) {
         transaction.batch_execute(step).await?;
-        let number: i32 = number;
         transaction
-            .execute("INSERT INTO version VALUES ($1)", &[&number])
+            .execute("INSERT INTO version VALUES ($1)", &[&number.cast_signed()])
             .await?;
     }
     transaction.commit().await?;

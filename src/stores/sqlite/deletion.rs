@@ -34,7 +34,7 @@ pub(super) fn is_doomed(key: &str) -> bool {
     key.starts_with(DOOMED)
 }
 
-/// See `Store::expired`.
+/// See `Deletion::expired`.
 pub(super) fn expired(connection: &Connection, expiry: &Expiry) -> Result<Vec<RunRow>, Fault> {
     let sql = format!(
         "SELECT {columns} FROM (SELECT * FROM runs \
@@ -276,11 +276,8 @@ fn deletion_check(run: &str, at: i64) -> Check {
     Check::of("deleted").text(run).number(Some(at))
 }
 
-/// See `Store::deleted`.
+/// See `Deletion::deleted`.
 pub(super) fn deleted(connection: &Connection, run: RunId) -> Result<Option<Timestamp>, Fault> {
-    if !is_known_to(connection)? {
-        return Ok(None);
-    }
     let mut select =
         connection.prepare_cached("SELECT run, at, digest FROM deleted WHERE run = ?1")?;
     let mut found = select.query([run.to_string()])?;
@@ -293,13 +290,6 @@ pub(super) fn read_deletion(row: &Row<'_>) -> Result<Timestamp, Fault> {
     let name = || format!("the deletion of run {run}");
     rows::verify(deletion_check(run, at), rows::hash(row, 2)?, name)?;
     Ok(Timestamp(at.cast_unsigned()))
-}
-
-/// Whether the file has the tables of this module. A file of an older version, opened for reading
-/// only, has not.
-pub(super) fn is_known_to(connection: &Connection) -> Result<bool, Fault> {
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    Ok(version >= 2)
 }
 
 /// A row of `commits`.

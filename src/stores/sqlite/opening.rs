@@ -112,9 +112,9 @@ fn inspect_tables(
     check_version(place, Header::Store(version))?;
     schema::check_tables(&snapshot, version).map_err(at)?;
     check_structure(&snapshot, options.full_check_bytes).map_err(at)?;
-    let mark = check_end(&snapshot, version).map_err(at)?;
+    let mark = check_end(&snapshot).map_err(at)?;
     let truncated = match anchored {
-        Some(anchored) => compare(&snapshot, (place, version), mark, anchored)?,
+        Some(anchored) => compare(&snapshot, place, mark, anchored)?,
         None => None,
     };
     Ok(Found { mark, truncated })
@@ -147,6 +147,11 @@ fn check_version(place: &str, header: Header) -> Result<(), StoreError> {
             place: place.to_owned(),
             found,
             known: schema::current_version(),
+        }),
+        Header::Store(found) if found < schema::FIRST => Err(StoreError::NoLongerRead {
+            place: place.to_owned(),
+            found,
+            oldest: schema::FIRST,
         }),
         Header::Store(_) => Ok(()),
         Header::Foreign(reason) => Err(StoreError::Damaged {
@@ -181,7 +186,7 @@ pub(super) fn check_pages(connection: &Connection) -> Result<(), Fault> {
 }
 
 /// The last commit, after its digest was recomputed from its entries.
-fn check_end(connection: &Connection, version: u32) -> Result<Mark, Fault> {
+fn check_end(connection: &Connection) -> Result<Mark, Fault> {
     let last = "SELECT number, position, digest FROM commits ORDER BY number DESC LIMIT 2";
     let mut select = connection.prepare(last)?;
     let columns = |row: &Row<'_>| {
@@ -191,21 +196,12 @@ fn check_end(connection: &Connection, version: u32) -> Result<Mark, Fault> {
     let commits: Vec<_> = select.query_map([], columns)?.collect::<Result<_, _>>()?;
     let (number, position, digest) = commits.first().copied().unwrap_or((0, 0, [0; 16]));
     let (before, start, before_digest) = commits.get(1).copied().unwrap_or((0, 0, [0; 16]));
-    let (last, any_deleted, hashes) = match version {
-        1 => (
-            "SELECT coalesce(max(position), 0) FROM entries",
-            "SELECT 0",
-            "SELECT hash FROM entries WHERE position > ?1 ORDER BY position",
-        ),
-        _ => (
-            "SELECT max((SELECT coalesce(max(position), 0) FROM entries), \
-                        (SELECT coalesce(max(position), 0) FROM gone))",
-            "SELECT EXISTS (SELECT 1 FROM commits WHERE first IS NOT NULL)",
-            "SELECT hash FROM (SELECT position, hash FROM entries WHERE position > ?1 \
-                UNION ALL SELECT position, hash FROM gone WHERE position > ?1) \
-             ORDER BY position",
-        ),
-    };
+    let last = "SELECT max((SELECT coalesce(max(position), 0) FROM entries), \
+                    (SELECT coalesce(max(position), 0) FROM gone))";
+    let any_deleted = "SELECT EXISTS (SELECT 1 FROM commits WHERE first IS NOT NULL)";
+    let hashes = "SELECT hash FROM (SELECT position, hash FROM entries WHERE position > ?1 \
+                      UNION ALL SELECT position, hash FROM gone WHERE position > ?1) \
+                  ORDER BY position";
     let end: i64 = connection.query_row(last, [], |row| row.get(0))?;
     // All entries before a commit without entries may be deleted, and their commits folded.
     let folded = end < position && position == start;
@@ -230,7 +226,7 @@ fn check_end(connection: &Connection, version: u32) -> Result<Mark, Fault> {
 /// Compares the store's commits with its anchor.
 fn compare(
     connection: &Connection,
-    (place, version): (&str, u32),
+    place: &str,
     mark: Mark,
     anchored: Mark,
 ) -> Result<Option<StoreError>, StoreError> {
@@ -253,7 +249,7 @@ fn compare(
         return Ok(None);
     }
     // The anchor is older than a deletion, so its commit may be folded and its digest unknown.
-    if digest.is_none() && version > 1 {
+    if digest.is_none() {
         let folded = "SELECT EXISTS (SELECT 1 FROM commits WHERE first <= ?1 AND number >= ?1)";
         let folded = connection
             .query_row(folded, [anchored.number.cast_signed()], |row| row.get(0))
@@ -381,8 +377,8 @@ pub(super) fn open_writer(
             "its journal mode is {mode} and not WAL"
         )));
     }
-    let version = usize::try_from(pragma(&connection, "user_version")?).unwrap_or(usize::MAX);
-    if version < schema::MIGRATIONS.len() {
+    let version = u32::try_from(pragma(&connection, "user_version")?).unwrap_or(u32::MAX);
+    if version < schema::current_version() {
         schema::migrate(&mut connection, version, schema::MIGRATIONS)?;
     }
     Ok(connection)

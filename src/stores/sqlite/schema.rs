@@ -7,54 +7,41 @@ use super::fault::Fault;
 /// Marks this program's files among SQLite's: "Ghst".
 pub(super) const APPLICATION_ID: i32 = 0x4768_7374;
 
-/// Each step leads from the version of its index to the next. A released step never changes; new
-/// steps are appended.
-pub(super) const MIGRATIONS: &[&str] = &[
-    include_str!("schema/1.sql"),
-    include_str!("schema/2.sql"),
-    include_str!("schema/3.sql"),
-    include_str!("schema/4.sql"),
-];
+/// The first version that is read. Stores of earlier versions were never promised to be.
+pub(super) const FIRST: u32 = 4;
+
+/// The first step makes the tables of the first version, and each later one leads from the version before to the next. A
+/// released step never changes; new steps are appended.
+pub(super) const MIGRATIONS: &[&str] = &[include_str!("schema/4.sql")];
+
+/// The version that these steps lead to.
+fn version_of(steps: &[&str]) -> u32 {
+    FIRST - 1 + u32::try_from(steps.len()).unwrap_or(u32::MAX / 2)
+}
 
 /// The version that this program writes.
 pub(super) fn current_version() -> u32 {
-    u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
+    version_of(MIGRATIONS)
 }
 
-/// Takes all steps from this version on, or none.
-pub(super) fn migrate(
-    connection: &mut Connection,
-    from: usize,
-    steps: &[&str],
-) -> Result<(), Fault> {
+/// Takes all steps from this version on, or none. Version 0 is a file without tables.
+pub(super) fn migrate(connection: &mut Connection, from: u32, steps: &[&str]) -> Result<(), Fault> {
+    let taken = from.saturating_sub(FIRST - 1) as usize;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    for step in steps.get(from..).unwrap_or_default() {
+    for step in steps.get(taken..).unwrap_or_default() {
         transaction.execute_batch(step)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", steps.len() as i64)?;
+    transaction.pragma_update(None, "user_version", version_of(steps))?;
     transaction.commit()?;
-    Ok(())
-}
-
-/// Shows the runs of a file of an older version as those of this one, to a connection that only reads:
-/// for it a view stands for the table.
-pub(super) fn show_as_current(connection: &Connection) -> Result<(), Fault> {
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if version < 3 {
-        connection.execute_batch(
-            "CREATE TEMP VIEW runs AS SELECT id, run, root, parent, session_team, session_key, team, agent, \
-             path, status, title, wake_at, started_at, updated_at, digest, NULL AS owner, 0 AS version \
-             FROM main.runs",
-        )?;
-    }
     Ok(())
 }
 
 /// Checks that the tables are those of this version: with damage in their description, or another
 /// program's changes, no later answer could be trusted.
 pub(super) fn check_tables(connection: &Connection, version: u32) -> Result<(), Fault> {
-    let steps = MIGRATIONS.get(..version as usize).unwrap_or_default();
+    let steps = version.saturating_sub(FIRST - 1) as usize;
+    let steps = MIGRATIONS.get(..steps).unwrap_or_default();
     let mut model = Connection::open_in_memory()?;
     migrate(&mut model, 0, steps)?;
     if tables(connection)? == tables(&model)? {
@@ -137,7 +124,7 @@ mod tests {
             "CREATE TABLE b(x)",
         ];
         migrate(&mut connection, 0, &steps[..1]).unwrap();
-        migrate(&mut connection, 1, &steps).unwrap();
+        migrate(&mut connection, FIRST, &steps).unwrap();
         connection
             .execute("INSERT INTO a(x, y) VALUES (1, 2)", [])
             .unwrap();
@@ -145,7 +132,7 @@ mod tests {
         let version: i64 = connection
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .unwrap();
-        assert_eq!(version, 3);
+        assert_eq!(version, i64::from(FIRST) + 2);
     }
 
     #[test]
@@ -153,13 +140,13 @@ mod tests {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, 0, &["CREATE TABLE a(x)"]).unwrap();
         let steps = ["CREATE TABLE a(x)", "CREATE TABLE b(x)", "no SQL"];
-        migrate(&mut connection, 1, &steps).unwrap_err();
+        migrate(&mut connection, FIRST, &steps).unwrap_err();
         let found = tables(&connection).unwrap();
         assert_eq!(found.len(), 1, "{found:?}");
         let version: i64 = connection
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .unwrap();
-        assert_eq!(version, 1);
+        assert_eq!(version, i64::from(FIRST));
     }
 
     #[test]
@@ -176,7 +163,7 @@ mod tests {
     #[test]
     fn the_index_of_ended_runs_is_the_one_of_those_that_are_not_open() {
         let states = super::super::rows::OPEN.trim_start_matches("status IN ");
-        assert!(MIGRATIONS[1].contains(&format!("status NOT IN {states}")));
+        assert!(MIGRATIONS[0].contains(&format!("status NOT IN {states}")));
     }
 
     /// SQLite cannot call Rust, so the index of open runs lists the open states itself.

@@ -40,11 +40,9 @@ pub(super) fn verify(connection: &Connection) -> Result<Verified, Fault> {
         "SELECT session, bytes, digest FROM checkpoints",
         |row| rows::read_checkpoint(row).map(drop),
     )?;
-    if deletion::is_known_to(connection)? {
-        each(connection, "SELECT run, at, digest FROM deleted", |row| {
-            deletion::read_deletion(row).map(drop)
-        })?;
-    }
+    each(connection, "SELECT run, at, digest FROM deleted", |row| {
+        deletion::read_deletion(row).map(drop)
+    })?;
     each(connection, "SELECT hash, bytes FROM blobs", |row| {
         if Digest::of(row.get_ref(1)?.as_blob()?).0 == row.get::<_, [u8; 32]>(0)? {
             Ok(())
@@ -97,10 +95,6 @@ struct Entries {
 const ENTRIES: &str = "SELECT position, journal, sequence, at, body, hash FROM entries \
      UNION ALL SELECT position, NULL, NULL, NULL, NULL, hash FROM gone ORDER BY position";
 const COMMITS: &str = "SELECT number, position, digest, first FROM commits ORDER BY number";
-/// The same in a file of the first version, in which nothing was ever deleted.
-const FIRST_ENTRIES: &str =
-    "SELECT position, journal, sequence, at, body, hash FROM entries ORDER BY position";
-const FIRST_COMMITS: &str = "SELECT number, position, digest, NULL FROM commits ORDER BY number";
 
 impl Entries {
     fn check(connection: &Connection, keys: HashMap<i64, String>) -> Result<Verified, Fault> {
@@ -110,14 +104,10 @@ impl Entries {
             position: 0,
             entries: 0,
         };
-        let (all, commits) = match deletion::is_known_to(connection)? {
-            true => (ENTRIES, COMMITS),
-            false => (FIRST_ENTRIES, FIRST_COMMITS),
-        };
-        let mut statement = connection.prepare(all)?;
+        let mut statement = connection.prepare(ENTRIES)?;
         let mut entries = statement.query([])?;
         let (mut number, mut digest) = (0, [0; 16]);
-        each(connection, commits, |row| {
+        each(connection, COMMITS, |row| {
             let begins = number + 1;
             number = row.get::<_, i64>(0)?.cast_unsigned();
             let mut computed = CommitDigest::after(&digest, number);

@@ -11,8 +11,8 @@ use crate::{
     run::{OperationContext, RunContext, answers},
     safety::{self, deciding},
     vocabulary::{
-        APPROVERS_HAVE_RUN_IN_CONTEXT, AgentError, AnsweredBy, ApprovalDecision, Approved,
-        Arguments, ErrorKind, Question, ToolCall, ToolDefinition, ToolResult, ToolStatus, as_text,
+        AgentError, AnsweredBy, ApprovalDecision, Approved, Arguments, ErrorKind, Question,
+        ToolCall, ToolDefinition, ToolResult, ToolStatus, as_text,
     },
 };
 
@@ -279,7 +279,7 @@ impl RunContext {
             )));
         };
         let question = question(rule, call, called);
-        let mut asked = json!({
+        let asked = json!({
             "question": question.prompt,
             "tool": call.name,
             "arguments": question.call.as_ref().and_then(|call| call.arguments.value().ok()),
@@ -287,9 +287,6 @@ impl RunContext {
             "call": call.id,
             "digest": call.digest(),
         });
-        if self.leg().start.format < APPROVERS_HAVE_RUN_IN_CONTEXT {
-            asked["run"] = json!(self.run());
-        }
         let call = ToolCall::new(call.id.clone(), approver, asked);
         let result = match self.perform(CallTool::new(call, definition)).await {
             Ok(result) => result,

@@ -53,34 +53,6 @@ impl Operation for ReadAllowance {
     }
 }
 
-/// The variant of changed code that this run uses, as older programs recorded it: as an operation.
-/// It is only replayed.
-struct Version {
-    name: String,
-    max: u32,
-}
-
-impl Operation for Version {
-    type Output = u32;
-
-    fn kind(&self) -> &'static str {
-        "version"
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn digest(&self) -> Digest {
-        // The bound is left out: it grows with the code, and the recorded variant stays.
-        Digest::of(self.name.as_bytes())
-    }
-
-    fn begin(self, _cx: OperationContext) -> Begin<u32> {
-        Begin::Ready(Ok(self.max))
-    }
-}
-
 impl RunContext {
     /// What the run may consume, what it has consumed, and when it must end.
     pub fn budget(&self) -> Performing<ReadAllowance> {
@@ -107,14 +79,6 @@ impl RunContext {
         let name = name.into();
         let at = self.next_id();
         let leg = self.leg().clone();
-        let has_place = {
-            let books = leg.books.lock();
-            let call = books.recorded.get(&at);
-            call.is_some_and(|call| call.identity.kind == "version" && call.identity.name == name)
-        };
-        if has_place {
-            return Composed(Box::pin(self.perform(Version { name, max })));
-        }
         Composed(Box::pin(async move { leg.version(at, &name, max) }))
     }
 

@@ -12,10 +12,7 @@ use crate::{
     contract::BoxFuture,
     definition::CREATE_AGENT,
     run::{Leg, RunContext, Task},
-    vocabulary::{
-        AgentError, AnsweredBy, MADE_AGENTS_ARE_KEPT, Part, ToolCall, ToolResult, ToolStatus,
-        listed,
-    },
+    vocabulary::{AgentError, AnsweredBy, Part, ToolCall, ToolResult, ToolStatus, listed},
 };
 
 /// How many characters of a result are kept.
@@ -210,8 +207,7 @@ impl RunContext {
     }
 
     fn keeper_of(&self, name: String, had_tools: bool) -> Keeper {
-        let is_kept = self.start().format >= MADE_AGENTS_ARE_KEPT;
-        let cx = is_kept.then(|| self.lane(format!("agent {name}")));
+        let cx = self.lane(format!("agent {name}"));
         Keeper {
             name,
             had_tools,
@@ -242,8 +238,7 @@ fn has_tools(agent: &Assignee) -> bool {
 struct Keeper {
     name: String,
     had_tools: bool,
-    /// `None` if the run was begun by an older program, which kept no results.
-    cx: Option<RunContext>,
+    cx: RunContext,
 }
 
 impl Keeper {
@@ -255,9 +250,6 @@ impl Keeper {
     ) -> Result<ToolResult, AgentError> {
         let status = MadeStatus::of(&end, self.had_tools);
         let mut result = told(call, end)?;
-        let Some(cx) = self.cx else {
-            return Ok(result);
-        };
         if status == MadeStatus::NoToolUsed {
             result.text = format!("{}\n\n{NO_TOOL_USED}", result.text);
         }
@@ -266,7 +258,7 @@ impl Keeper {
             result: result.text.chars().take(KEPT).collect(),
         };
         let key = format!("agent:{}", self.name);
-        match cx.memory().set(key, &kept).await {
+        match self.cx.memory().set(key, &kept).await {
             // The model still gets a result that cannot be kept.
             Err(AgentError::Operation(error)) => {
                 tracing::warn!(agent = self.name, %error, "what an agent came to was not kept");

@@ -6,8 +6,8 @@ use crate::{
     definition::{AGENT_RESULT, CLARIFY, CREATE_AGENT, PUBLISH, TRANSFER_PREFIX},
     run::{Leg, RunContext, Task},
     vocabulary::{
-        AgentError, AnsweredBy, Approved, Effect, ErrorKind, TRANSFERS_FIT_THEIR_SCHEMA, ToolCall,
-        ToolResult, ToolStatus, Transfer, as_text,
+        AgentError, AnsweredBy, Approved, Effect, ErrorKind, ToolCall, ToolResult, ToolStatus,
+        Transfer, as_text,
     },
 };
 
@@ -65,12 +65,7 @@ impl RunContext {
         if !call.name.starts_with(TRANSFER_PREFIX) {
             return None;
         }
-        // What an earlier version let through is recorded, and stays.
-        let is_held = self.start().format >= TRANSFERS_FIT_THEIR_SCHEMA;
-        Some(match is_held {
-            true => fits(offered, &call.arguments).map(drop),
-            false => Ok(()),
-        })
+        Some(fits(offered, &call.arguments).map(drop))
     }
 
     /// The way to the result of one call that may run.
