@@ -27,6 +27,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
         "failed",
         "continue_as",
         "state_and_time",
+        "asked_calls",
     ];
     names.into_iter().map(|name| Kind { name }).collect()
 }
@@ -77,6 +78,10 @@ async fn act(cx: RunContext) -> Ended {
             cx.uuid().await?;
             Err(AgentError::failed("no luck"))
         }
+        "asked_calls" => {
+            let asked = cx.delegate("asking", "go").await?;
+            Ok(Outcome::answer(asked.text))
+        }
         "continue_as" => {
             cx.random().await?;
             Ok(cx.continue_as("parallel_tools"))
@@ -119,6 +124,15 @@ async fn close(cx: RunContext) -> Ended {
     Ok(Outcome::answer(format!("{said} {:?}", cx.request())))
 }
 
+/// Makes the calls that its model asks for, and one of its own with the id of one of them.
+async fn make(cx: RunContext) -> Ended {
+    let said = cx.model(cx.model_request(cx.conversation())).await?;
+    cx.tool(call("1", "look")).await?;
+    let results = cx.tools(said.calls()).await?;
+    let texts: Vec<_> = results.iter().map(|result| result.text.as_str()).collect();
+    Ok(Outcome::answer(texts.join(", ")))
+}
+
 /// What the tools take.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct What {
@@ -138,6 +152,14 @@ pub(crate) fn team() -> Team {
     let named = |name: &str, effect| ToolDefinition::new(name, "says again").effect(effect);
     let helper = Agent::from_fn("helper", help).tool_named("look");
     let closing = Agent::from_fn("closing", close);
+    let asks = ScriptedModel::from_reply_fn(|_, _| {
+        let task = ToolCall::new("3", "delegate_to_aide", json!({ "task": "help" }));
+        ModelResponse::tool_calls([call("1", "look"), call("2", "nothing"), task]).into()
+    });
+    let asking = Agent::from_fn("asking", make)
+        .model(asks)
+        .tool_named("look")
+        .delegate_to(Agent::from_fn("aide", help).tool_named("look"));
     Agent::from_fn("golden", act)
         .tool(tool(named("look", Effect::Read)))
         .tool(tool(named("pay", Effect::Once)))
@@ -146,6 +168,7 @@ pub(crate) fn team() -> Team {
         ))
         .agent(helper)
         .agent(closing)
+        .agent(asking)
         .into_team()
         .unwrap()
 }

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::StoreError;
 use crate::vocabulary::{
-    CallDigest, CallReport, Entry, FORMAT, OLDEST, OperationId, Spent, Timestamp, canonical, charge,
+    AskedBy, CallDigest, CallReport, Entry, FORMAT, OLDEST, OperationId, Spent, Timestamp,
+    canonical, charge,
 };
 
 /// Room for an entry's text while it is written, in bytes.
@@ -50,7 +51,7 @@ impl Line {
         at: Timestamp,
         buffer: &mut Vec<u8>,
         (op, kind, name, digest): (OperationId, &str, &str, CallDigest),
-        (spent, call): (Spent, Option<&CallReport>),
+        (spent, call, asked_by): (Spent, Option<&CallReport>, Option<AskedBy>),
         result: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>,
     ) -> serde_json::Result<Self> {
         buffer.clear();
@@ -74,6 +75,10 @@ impl Line {
         if let Some(call) = call {
             buffer.extend_from_slice(b",\"call\":");
             canonical::write_as_given(call, buffer)?;
+        }
+        if let Some(asked_by) = asked_by {
+            buffer.extend_from_slice(b",\"asked_by\":");
+            canonical::write_as_given(&asked_by, buffer)?;
         }
         buffer.extend_from_slice(b"}}");
         let text = std::str::from_utf8(buffer).map_err(serde::ser::Error::custom)?;
@@ -213,7 +218,14 @@ mod tests {
             ..Spent::default()
         };
         let report = CallReport::new("{}".into(), AnsweredBy::Tool);
-        for (spent, call) in [(Spent::default(), None), (consumed, Some(&report))] {
+        let asked_by = AskedBy {
+            model: op,
+            index: 7,
+        };
+        for (spent, call, asked_by) in [
+            (Spent::default(), None, None),
+            (consumed, Some(&report), Some(asked_by)),
+        ] {
             let entry = Entry::Completed {
                 op,
                 kind: "tool".into(),
@@ -222,13 +234,14 @@ mod tests {
                 result: to_raw_value(&result).unwrap(),
                 spent,
                 call: call.cloned().map(Box::new),
+                asked_by,
             };
             let mut buffer = b"left over".to_vec();
             let line = Line::completed(
                 Timestamp::default(),
                 &mut buffer,
                 (op, "tool", name, digest),
-                (spent, call),
+                (spent, call, asked_by),
                 |buffer| serde_json::to_writer(buffer, &result),
             );
             assert_eq!(

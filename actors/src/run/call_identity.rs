@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use crate::vocabulary::{AgentError, Begun, CallDigest, Entry, OperationId};
+use crate::vocabulary::{AgentError, AskedBy, Begun, CallDigest, Entry, OperationId};
 
 /// The identity of a call besides its id.
 #[derive(Clone, Debug)]
@@ -10,6 +10,8 @@ pub(crate) struct CallIdentity {
     pub(crate) kind: Cow<'static, str>,
     pub(crate) name: String,
     pub(crate) digest: CallDigest,
+    /// The call of a model for which it is made. It identifies nothing.
+    pub(crate) asked_by: Option<AskedBy>,
 }
 
 impl CallIdentity {
@@ -29,13 +31,19 @@ impl CallIdentity {
 
     /// The entry of the call's beginning.
     pub(crate) fn started(self, op: OperationId, begun: Begun) -> Entry {
-        let Self { kind, name, digest } = self;
+        let Self {
+            kind,
+            name,
+            digest,
+            asked_by,
+        } = self;
         Entry::Started {
             op,
             kind,
             name,
             digest,
             begun,
+            asked_by,
         }
     }
 }

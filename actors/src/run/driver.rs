@@ -359,7 +359,9 @@ impl Driver {
                         continue;
                     }
                 }
-                Entry::CallAnswered { op, result, call } => {
+                Entry::CallAnswered {
+                    op, result, call, ..
+                } => {
                     leg.tell_unattempted(self.journal.now(), *op, result, call);
                 }
                 Entry::Heard { op, .. } => self.acknowledge_heard(leg, *op, true),

@@ -220,17 +220,15 @@ impl JournalWriter {
         spent: Spent,
         call: Option<&CallReport>,
     ) -> Result<(), OperationError> {
-        let CallIdentity { kind, name, digest } = identity;
-        let (at, head) = (
-            self.ports.clock().now(),
-            (op, &**kind, name.as_str(), *digest),
-        );
+        let of = identity;
+        let head = (op, &*of.kind, of.name.as_str(), of.digest);
+        let (at, tail) = (self.ports.clock().now(), (spent, call, of.asked_by));
         let mut line_of = |end: Result<&Made, &OperationError>| {
             let write = |buffer: &mut Vec<u8>| match end {
                 Ok(made) => made.write(buffer),
                 Err(error) => serde_json::to_writer(buffer, &Err::<(), _>(error)),
             };
-            Line::completed(at, &mut self.buffer, head, (spent, call), write)
+            Line::completed(at, &mut self.buffer, head, tail, write)
         };
         let (line, ended) = match line_of(made.as_ref()) {
             Ok(line) => (Some(line), Ok(())),

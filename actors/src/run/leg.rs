@@ -24,9 +24,9 @@ use crate::{
     contract::{Emission, Origin},
     definition::{Pinned, PinnedAgent},
     vocabulary::{
-        AgentError, AnsweredBy, Begun, CallDigest, CallReport, Digest, Entry, Message,
-        OperationError, OperationId, OperationMap, Resource, RunId, RunStart, TELLS_OF_CALLS,
-        ToolCall, Transcript,
+        AgentError, AnsweredBy, Begun, CallDigest, CallReport, Cause, Digest, Entry, Message,
+        ModelResponse, OperationError, OperationId, OperationMap, Part, Resource, RunId, RunStart,
+        TELLS_OF_CALLS, ToolCall, Transcript,
     },
 };
 
@@ -274,6 +274,7 @@ impl Leg {
             kind: operation.kind().into(),
             name: operation.name().to_owned(),
             digest: operation.digest().into(),
+            asked_by: operation.cause().within(self.run),
         };
         books.unasked.remove(&id);
         if let Some(noted) = books.noted.get(&id) {
@@ -332,19 +333,39 @@ impl Leg {
             Some(ResultSlot::Delivered(Delivery::Live(made))) => {
                 drop(books);
                 let output = made.map_err(AgentError::Operation)?.downcast::<T>();
-                Poll::Ready(output.map(|output| *output).map_err(|_| AgentError::Ended))
+                let output = output.map(|output| self.with_causes(id, *output));
+                Poll::Ready(output.map_err(|_| AgentError::Ended))
             }
             Some(ResultSlot::Delivered(Delivery::Recorded(json))) => {
                 drop(books);
                 let result = serde_json::from_str::<Result<T, OperationError>>(json.get());
                 Poll::Ready(match result {
-                    Ok(result) => result.map_err(AgentError::Operation),
+                    Ok(result) => result
+                        .map(|output| self.with_causes(id, output))
+                        .map_err(AgentError::Operation),
                     // The code expects another type than the recorded result has.
                     Err(error) => Err(self.unreadable(id, &error)),
                 })
             }
             None => Poll::Ready(Err(books.end.clone().unwrap_or(AgentError::Ended))),
         }
+    }
+
+    /// The same output. Of an answer of a model, each call says that this operation asked for it.
+    fn with_causes<T: Any>(&self, id: OperationId, mut output: T) -> T {
+        if let Some(response) = (&mut output as &mut dyn Any).downcast_mut::<ModelResponse>()
+            && response.message.tool_calls().next().is_some()
+        {
+            let parts = Arc::make_mut(&mut response.message).parts.iter_mut();
+            let calls = parts.filter_map(|part| match part {
+                Part::ToolCall(call) => Some(call),
+                _ => None,
+            });
+            (0..)
+                .zip(calls)
+                .for_each(|(index, call)| call.cause = Cause::new(self.run, id, index));
+        }
+        output
     }
 
     /// A divergence: the recorded result does not have the type that the code expects.

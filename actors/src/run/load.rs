@@ -200,13 +200,19 @@ impl Recorded {
                 name,
                 digest,
                 begun,
+                asked_by,
             } => {
                 if let Begun::Child(run) = begun {
                     let agent = name.clone();
                     self.ledger.reserve(op, Budget::default());
                     self.children.push(RecordedChild { op, run, agent });
                 }
-                let identity = CallIdentity { kind, name, digest };
+                let identity = CallIdentity {
+                    kind,
+                    name,
+                    digest,
+                    asked_by,
+                };
                 self.record_call(op, identity, Some(begun), false);
             }
             Entry::Completed {
@@ -216,6 +222,7 @@ impl Recorded {
                 digest,
                 result,
                 spent,
+                asked_by,
                 ..
             } => {
                 self.ledger.charge(spent);
@@ -229,7 +236,12 @@ impl Recorded {
                         self.ledger.settle(op);
                     }
                 }
-                let identity = CallIdentity { kind, name, digest };
+                let identity = CallIdentity {
+                    kind,
+                    name,
+                    digest,
+                    asked_by,
+                };
                 self.record_call(op, identity, begun, true);
                 self.deliveries.push_back(RecordedDelivery { op, result });
             }

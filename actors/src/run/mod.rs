@@ -22,6 +22,7 @@ mod names;
 mod notes;
 mod observe;
 mod operation;
+mod operation_log;
 pub mod operations;
 mod policy;
 mod ports;
@@ -52,6 +53,7 @@ pub use operation::{
     Act, Arrival, Attempt, Begin, Changes, Child, Gate, Operation, OperationContext, Unsaved, Wait,
     WaitFor, Write,
 };
+pub use operation_log::OperationLog;
 pub use policy::{
     BeforeTool, GoalEnd, GoalStatus, HookContext, Judgement, OwnTool, Policy, PolicyContext,
     PolicyHandle, Verdict,

@@ -9,7 +9,7 @@ use super::leg::Leg;
 use crate::{
     contract::{Origin, Unattempted},
     vocabulary::{
-        AgentError, AnsweredBy, CallReport, Entry, OperationId, TELLS_OF_CALLS, Timestamp,
+        AgentError, AnsweredBy, CallReport, Cause, Entry, OperationId, TELLS_OF_CALLS, Timestamp,
         ToolCall, ToolResult, ToolStatus,
     },
 };
@@ -105,7 +105,7 @@ impl Leg {
 
     /// Takes down how a call of a step was answered that no operation of a tool has the result of,
     /// once over all lives. A run that began before journals said so goes on without it.
-    pub(crate) fn answered(&self, call: CallReport, result: ToolResult) {
+    pub(crate) fn answered(&self, cause: Cause, call: CallReport, result: ToolResult) {
         if self.start.format < TELLS_OF_CALLS {
             return;
         }
@@ -119,7 +119,13 @@ impl Leg {
             }
         };
         let (result, call) = (Box::new(result), Box::new(call));
-        self.note(Entry::CallAnswered { op, result, call });
+        let asked_by = cause.within(self.run);
+        self.note(Entry::CallAnswered {
+            op,
+            result,
+            call,
+            asked_by,
+        });
     }
 
     /// Tells the tool's interceptors of a call that has its result without an attempt.

@@ -74,16 +74,13 @@ impl Observer {
             }
             _ => {}
         }
+        let asked_by = run.steps.log.add(&entry);
         let Some(event) = events_of(&entry) else {
             return Ok(Vec::new());
         };
         let path = run.path.clone().unwrap_or_default();
-        let digest = match &entry {
-            Entry::Completed { digest, .. } => Some(*digest),
-            _ => None,
-        };
         let ends = matches!(event, Event::RunEnded { .. });
-        let mut events = run.steps.around(event, digest);
+        let mut events = run.steps.around(event, asked_by);
         events.extend(heard_with(&entry));
         if ends {
             run.steps = Steps::default();
@@ -149,7 +146,9 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
             operation: *op,
             changed: (**changed).clone(),
         },
-        Entry::CallAnswered { op, result, call } => Event::ToolCalled {
+        Entry::CallAnswered {
+            op, result, call, ..
+        } => Event::ToolCalled {
             operation: *op,
             result: (**result).clone(),
             call: Some(call.shown()),

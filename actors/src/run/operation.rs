@@ -11,8 +11,8 @@ use super::{Leg, Ports, journal::Durable, operations::Allowance, ports::ChildSta
 use crate::{
     contract::{BoxFuture, MailboxItem, StateWrite, StoreHandle},
     vocabulary::{
-        Begun, CallDigest, Digest, Effect, Entry, ErrorKind, OperationError, OperationId, Question,
-        Resource, RunId, RunStart, Spent, Timestamp, canonical,
+        Begun, CallDigest, Cause, Digest, Effect, Entry, ErrorKind, OperationError, OperationId,
+        Question, Resource, RunId, RunStart, Spent, Timestamp, canonical,
     },
 };
 
@@ -65,6 +65,11 @@ pub trait Operation: Send + 'static {
     /// After drift the function goes on with the recorded result; divergence parks the run.
     fn drifts(&self) -> bool {
         false
+    }
+
+    /// The call of a model for which it is performed, recorded with it; see [`ToolCall::cause`].
+    fn cause(&self) -> Cause {
+        Cause::default()
     }
 
     /// What the operation consumed of the run's budget, recorded with the result. The engine itself

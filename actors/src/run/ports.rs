@@ -12,7 +12,7 @@ use crate::{
     },
     definition::Pinned,
     vocabulary::{
-        AgentError, Budget, CallDigest, Continuation, Continued, Message, ModelRequest,
+        AgentError, Budget, CallDigest, Cause, Continuation, Continued, Message, ModelRequest,
         ModelResponse, OperationError, OperationId, Outcome, ParentPolicy, RunId, RunStart, Spent,
         Timestamp, ToolCall, ToolDefinition, ToolResult,
     },
@@ -302,6 +302,8 @@ pub struct Task {
     pub share: Option<u8>,
     /// What happens to the child when its parent ends first.
     pub when_parent_ends: ParentPolicy,
+    /// The call of a model that gives the task.
+    pub(crate) cause: Cause,
 }
 
 impl Task {
@@ -314,6 +316,12 @@ impl Task {
     /// Sets how much of its parent's own bounds the child gets, in percent.
     pub fn share(mut self, percent: u8) -> Self {
         self.share = Some(percent.min(100));
+        self
+    }
+
+    /// Makes it the task that this call of a model gives.
+    pub(crate) fn asked_by(mut self, call: &ToolCall) -> Self {
+        self.cause = call.cause();
         self
     }
 
@@ -337,6 +345,7 @@ impl From<Message> for Task {
             budget: Budget::default(),
             share: None,
             when_parent_ends: ParentPolicy::default(),
+            cause: Cause::default(),
         }
     }
 }

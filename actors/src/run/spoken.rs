@@ -8,14 +8,11 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use serde_json::value::RawValue;
-
-use super::{ChildResult, Leg, operations, read_end, read_result};
+use super::{ChildResult, Leg, OperationLog, operations, read_end, read_result};
 use crate::{
     contract::{StoreError, StoredLine},
-    definition::{CREATE_AGENT, delegate_tool},
     vocabulary::{
-        CallDigest, Entry, ErrorKind, Family, Message, ModelResponse, OperationError, Part, Role,
+        Entry, ErrorKind, Family, Message, ModelResponse, OperationError, OperationId, Part, Role,
         ToolCall, ToolResult, ToolStatus,
     },
 };
@@ -25,15 +22,11 @@ const INTERRUPTED: &str = "Interrupted: this call has no recorded result.";
 
 /// One answer of a model, and the results of its calls.
 struct Said {
+    /// The model operation.
+    by: OperationId,
     message: Message,
-    calls: Vec<AskedCall>,
+    calls: Vec<(ToolCall, Option<ToolResult>)>,
     steering: Vec<Message>,
-}
-
-struct AskedCall {
-    call: ToolCall,
-    digest: CallDigest,
-    result: Option<ToolResult>,
 }
 
 /// The conversation of the run's last leg, after these messages with which it began.
@@ -47,42 +40,64 @@ pub(crate) fn spoken(
 ) -> Result<Vec<Arc<Message>>, StoreError> {
     let mut said: Vec<Said> = Vec::new();
     let mut before = before;
-    for past in past(lines, leg)? {
-        let ended = match past {
-            Past::Ended(ended) => ended,
-            Past::Heard(message) => {
-                match said.last_mut() {
-                    Some(last) => last.steering.push(message),
-                    None => before.push(Arc::new(message)),
-                }
-                continue;
-            }
-        };
-        match ended.family {
-            Family::Model => {
-                if let Some(response) = read_result(&ended.result) {
+    let mut log = OperationLog::new();
+    for stored in lines {
+        let entry = stored.decode(&leg.run.into())?;
+        let asked_by = log.add(&entry);
+        match entry {
+            Entry::Heard { op, message, .. } if op.leg == leg.number => match said.last_mut() {
+                Some(last) => last.steering.push(*message),
+                None => before.push(Arc::new(*message)),
+            },
+            Entry::Completed {
+                op, kind, result, ..
+            } if op.leg == leg.number && Family::of(&kind) == Family::Model => {
+                if let Some(response) = read_result::<ModelResponse>(&result) {
+                    log.asked(op, &response.calls());
                     let step = u32::try_from(said.len() + 1).unwrap_or(u32::MAX);
-                    said.push(Said::of(response, leg, step));
+                    said.push(Said::of(op, response, leg, step));
                 }
             }
-            Family::Tool => {
-                // A part of a call that goes on is no end of the call.
-                if let Some(end) = read_end(&ended.result).filter(|end| !goes_on(end)) {
-                    let end = end.map_or_else(CallEnd::failed, CallEnd::Of);
-                    take_end(&mut said, (&ended.name, ended.digest), end);
+            entry => {
+                let mut said = said.iter_mut().rev();
+                if let Some(asked_by) = asked_by
+                    && let Some(said) = said.find(|said| said.by == asked_by.model)
+                    && let Some((call, result)) = said.calls.get_mut(asked_by.index as usize)
+                    && let Some(end) = end_of(entry, call)
+                {
+                    *result = Some(end);
                 }
             }
-            Family::Delegate => {
-                if let Some(end) = read_end(&ended.result) {
-                    let name = delegate_tool(&ended.name);
-                    let end = end.map_or_else(CallEnd::failed, in_words);
-                    take_end(&mut said, (&name, ended.digest), end);
-                }
-            }
-            _ => {}
         }
     }
     Ok(conversation(said, before))
+}
+
+/// The result of a call by this entry about it. A part of a call that goes on is no end of the call.
+fn end_of(entry: Entry, call: &ToolCall) -> Option<ToolResult> {
+    let (kind, result) = match entry {
+        Entry::CallAnswered { result, .. } => return Some(*result),
+        Entry::Completed { kind, result, .. } => (kind, result),
+        _ => return None,
+    };
+    let failed = |error: OperationError| match &error.kind {
+        ErrorKind::Continues => None,
+        kind => {
+            let status = operations::status_of(kind);
+            Some(ToolResult::new(call, status, error.to_string()))
+        }
+    };
+    match Family::of(&kind) {
+        Family::Tool => read_end::<ToolResult>(&result)?.map_or_else(failed, Some),
+        Family::Delegate => {
+            let in_words = |child: ChildResult| {
+                let (status, text) = in_words(child);
+                Some(ToolResult::new(call, status, text))
+            };
+            read_end::<ChildResult>(&result)?.map_or_else(failed, in_words)
+        }
+        _ => None,
+    }
 }
 
 /// The partial answer of the run's last leg: the results of delegated tasks and of the function's own calls
@@ -94,24 +109,33 @@ pub(crate) fn spoken(
 pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, StoreError> {
     let mut made: Vec<(Option<String>, String)> = Vec::new();
     let mut has_calls = false;
-    for past in past(lines, leg)? {
-        let Past::Ended(ended) = past else { continue };
-        let (by, text) = match ended.family {
+    for stored in lines {
+        let (family, name, result) = match stored.decode(&leg.run.into())? {
+            Entry::Completed {
+                op,
+                kind,
+                name,
+                result,
+                ..
+            } if op.leg == leg.number => (Family::of(&kind), name, result),
+            _ => continue,
+        };
+        let (by, text) = match family {
             Family::Model => {
-                let said = read_result::<ModelResponse>(&ended.result);
+                let said = read_result::<ModelResponse>(&result);
                 has_calls |= said.as_ref().is_some_and(|said| !said.calls().is_empty());
                 (None, said.map(|said| said.content()))
             }
             Family::Tool if !has_calls => {
-                let result = read_result::<ToolResult>(&ended.result);
+                let result = read_result::<ToolResult>(&result);
                 let result = result.filter(|result| result.status == ToolStatus::Success);
-                (Some(ended.name), result.map(|result| result.text))
+                (Some(name), result.map(|result| result.text))
             }
             Family::Delegate | Family::Join => {
-                let child = read_result::<ChildResult>(&ended.result);
+                let child = read_result::<ChildResult>(&result);
                 let outcome = child.and_then(|child| child.outcome.ok());
                 let text = outcome.map(|outcome| outcome.text().to_owned());
-                (Some(ended.name), text)
+                (Some(name), text)
             }
             _ => continue,
         };
@@ -137,49 +161,6 @@ pub(crate) fn made(lines: &[StoredLine], leg: &Leg) -> Result<Option<String>, St
     Ok(Some(parts.join("\n\n")))
 }
 
-/// The recorded end of an operation.
-struct Ended {
-    family: Family,
-    name: String,
-    digest: CallDigest,
-    result: Box<RawValue>,
-}
-
-/// What is recorded of a leg.
-enum Past {
-    /// An operation ended.
-    Ended(Ended),
-    /// The function heard what a person said.
-    Heard(Message),
-}
-
-/// The operations of this leg that have ended, and what its function heard between them, in order.
-fn past(lines: &[StoredLine], leg: &Leg) -> Result<Vec<Past>, StoreError> {
-    let mut past = Vec::new();
-    for stored in lines {
-        match stored.decode(&leg.run.into())? {
-            Entry::Completed {
-                op,
-                kind,
-                name,
-                digest,
-                result,
-                ..
-            } if op.leg == leg.number => past.push(Past::Ended(Ended {
-                family: Family::of(&kind),
-                name,
-                digest,
-                result,
-            })),
-            Entry::Heard { op, message, .. } if op.leg == leg.number => {
-                past.push(Past::Heard(*message));
-            }
-            _ => {}
-        }
-    }
-    Ok(past)
-}
-
 /// Ends a conversation with a note, as a message of the agent's.
 pub(crate) fn close_with(messages: &mut Vec<Arc<Message>>, note: Message) {
     match messages.last() {
@@ -195,16 +176,12 @@ pub(crate) fn close_with(messages: &mut Vec<Arc<Message>>, note: Message) {
 }
 
 impl Said {
-    fn of(response: ModelResponse, leg: &Leg, step: u32) -> Self {
+    fn of(by: OperationId, response: ModelResponse, leg: &Leg, step: u32) -> Self {
         let mut message = Message::clone(&response.message).by(&*leg.agent.name);
         let calls = message.name_calls(step).into_iter();
-        let asked = |call: ToolCall| AskedCall {
-            digest: digest_of(leg, &call),
-            call,
-            result: None,
-        };
         Self {
-            calls: calls.map(asked).collect(),
+            by,
+            calls: calls.map(|call| (call, None)).collect(),
             message,
             steering: response.steering,
         }
@@ -221,67 +198,18 @@ impl Said {
     }
 }
 
-/// The digest that the call's operation has.
-fn digest_of(leg: &Leg, call: &ToolCall) -> CallDigest {
-    match operations::delegation_digest(leg, call) {
-        Some(digest) => digest.into(),
-        None => operations::tool_digest(&call.name, call.arguments.text()).into(),
-    }
-}
-
-/// Gives an operation's end to the call that asked for it: of those that fit, the latest that
-/// has none yet.
-fn take_end(said: &mut [Said], (name, digest): (&str, CallDigest), end: CallEnd) {
-    for said in said.iter_mut().rev() {
-        let fits = |call: &ToolCall, asked: CallDigest| match &end {
-            // A person who approved it may have changed its arguments.
-            // The function's own calls may have the ids of a model's.
-            CallEnd::Of(result) => call.id == result.call_id && call.name == result.name,
-            // The digest of an agent that was made tells its name too.
-            CallEnd::Words(..) => {
-                asked == digest && (call.name == name || call.name == CREATE_AGENT)
-            }
-        };
-        let open = said.calls.iter_mut().filter(|asked| asked.result.is_none());
-        let mut of_it = open.filter(|asked| fits(&asked.call, asked.digest));
-        if let Some(asked) = of_it.next() {
-            asked.result = Some(match end {
-                CallEnd::Of(result) => *result,
-                CallEnd::Words(status, text) => ToolResult::new(&asked.call, status, text),
-            });
-            return;
-        }
-    }
-}
-
-fn goes_on(end: &Result<Box<ToolResult>, OperationError>) -> bool {
-    let error = end.as_ref().err();
-    error.is_some_and(|error| error.kind == ErrorKind::Continues)
-}
-
-/// The end of a call.
-enum CallEnd {
-    Of(Box<ToolResult>),
-    Words(ToolStatus, String),
-}
-
-impl CallEnd {
-    fn failed(error: OperationError) -> Self {
-        Self::Words(operations::status_of(&error.kind), error.to_string())
-    }
-}
-
-fn in_words(child: ChildResult) -> CallEnd {
+/// The end of a delegated task, for the model that gave it.
+fn in_words(child: ChildResult) -> (ToolStatus, String) {
     match &child.outcome {
         Ok(outcome) if outcome.stop_reason().is_none() => {
-            CallEnd::Words(ToolStatus::Success, outcome.text().to_owned())
+            (ToolStatus::Success, outcome.text().to_owned())
         }
         Ok(outcome) => {
             let reason = outcome.stop_reason().map(ToString::to_string);
             let text = format!("Stopped: {}.", reason.unwrap_or_default());
-            CallEnd::Words(ToolStatus::Error, text)
+            (ToolStatus::Error, text)
         }
-        Err(error) => CallEnd::Words(ToolStatus::Error, error.to_string()),
+        Err(error) => (ToolStatus::Error, error.to_string()),
     }
 }
 
@@ -299,16 +227,12 @@ fn conversation(said: Vec<Said>, before: Vec<Arc<Message>>) -> Vec<Arc<Message>>
             messages.push(Arc::new(next.message));
         }
         if asks {
-            let results = next
-                .calls
-                .into_iter()
-                .map(|AskedCall { call, result, .. }| {
-                    let interrupted =
-                        || ToolResult::new(&call, ToolStatus::Interrupted, INTERRUPTED);
-                    let mut result = result.unwrap_or_else(interrupted);
-                    result.call_id.clone_from(&call.id);
-                    result
-                });
+            let results = next.calls.into_iter().map(|(call, result)| {
+                let interrupted = || ToolResult::new(&call, ToolStatus::Interrupted, INTERRUPTED);
+                let mut result = result.unwrap_or_else(interrupted);
+                result.call_id.clone_from(&call.id);
+                result
+            });
             messages.push(Arc::new(Message::results(results)));
         }
         messages.extend(next.steering.into_iter().map(Arc::new));

@@ -1,75 +1,47 @@
 //! Where steps begin and end, derived from events: a step is a model call with the tool calls that it
 //! asks for.
 
-use std::sync::OnceLock;
-
 use super::{
     notes::ANSWERS,
-    operations::{status_of, tool_digest},
+    operation_log::{OpenCall, OpenStep, OperationLog},
+    operations::status_of,
 };
 use crate::vocabulary::{
-    AgentError, AnsweredBy, CallDigest, CallReport, ErrorKind, Event, Family, OperationError,
-    OperationId, RunResult, ToolCall, ToolResult, ToolStatus,
+    AgentError, AnsweredBy, AskedBy, CallReport, ErrorKind, Event, Family, OperationId, RunResult,
+    ToolCall, ToolResult, ToolStatus,
 };
 
-/// The steps of one run that have begun and not ended.
+/// The events of one run's steps.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    /// How many have begun.
-    begun: u32,
-    open: Vec<OpenStep>,
+    pub(super) log: OperationLog,
     /// The leg whose calls have places for their answers, and the first free place.
     free: (u32, u32),
     /// Whether the run's journal tells of each call how it was answered.
     pub(super) tells_of_calls: bool,
 }
 
-#[derive(Debug)]
-struct OpenStep {
-    step: u32,
-    operation: OperationId,
-    calls: u32,
-    answered: u32,
-    /// The calls that have no result yet.
-    unanswered: Vec<OpenCall>,
-}
-
-/// A call without a result.
-#[derive(Debug)]
-struct OpenCall {
-    call: ToolCall,
-    /// The digest of the operation that runs it, made when it is first asked for.
-    digest: OnceLock<CallDigest>,
-    /// The error with which its tool ended, which the function may turn into a result.
-    error: Option<OperationError>,
-}
-
-impl OpenCall {
-    fn digest(&self) -> CallDigest {
-        let made = || tool_digest(&self.call.name, self.call.arguments.text()).into();
-        *self.digest.get_or_init(made)
-    }
-}
-
 impl OpenStep {
     fn is_beside(&self, operation: OperationId) -> bool {
-        (self.operation.leg, self.operation.lane) == (operation.leg, operation.lane)
+        (self.model.leg, self.model.lane) == (operation.leg, operation.lane)
     }
 
     fn end(self) -> Event {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let answered = self.calls.iter().filter(|call| call.is_answered);
         Event::StepEnded {
-            step: self.step,
-            operation: self.operation,
-            calls: self.calls,
-            answered: self.answered,
+            step: self.number,
+            operation: self.model,
+            answered: count(answered.count()),
+            calls: count(self.calls.len()),
         }
     }
 }
 
 impl Steps {
-    /// This event of the run, with the beginnings and ends of steps before and behind it. The digest is that of the
-    /// operation that ended.
-    pub(super) fn around(&mut self, event: Event, digest: Option<CallDigest>) -> Vec<Event> {
+    /// This event of the run, with the beginnings and ends of steps before and behind it. It belongs to this call of a
+    /// model.
+    pub(super) fn around(&mut self, event: Event, asked_by: Option<AskedBy>) -> Vec<Event> {
         let (mut before, mut behind) = (Vec::new(), Vec::new());
         match &event {
             Event::ModelCalled {
@@ -81,24 +53,22 @@ impl Steps {
                 operation, kind, ..
             } if Family::of(kind) == Family::Model => {
                 before = self.begin(*operation, &[]);
-                behind = self.end_where(|step| step.operation == *operation);
+                behind = self.end_where(|step| step.model == *operation);
             }
             Event::OperationFailed {
-                operation,
                 kind,
-                name,
                 error: AgentError::Operation(error),
+                ..
             } if Family::of(kind) == Family::Tool && error.kind != ErrorKind::Continues => {
-                self.fail(*operation, (name, digest), error);
+                if let Some(open) = asked_by.and_then(|asked_by| self.log.call(asked_by)) {
+                    open.error = Some(error.clone());
+                }
             }
-            Event::ToolCalled {
-                operation, result, ..
-            } => {
+            Event::ToolCalled { operation, .. } => {
                 if operation.lane == ANSWERS {
                     self.take_place(*operation);
                 }
-                let answered = self.answer(*operation, &result.call_id);
-                behind.extend(answered.map(OpenStep::end));
+                behind = asked_by.map_or_else(Vec::new, |asked_by| self.answer(asked_by));
             }
             Event::LegStarted { .. } => before = self.end_where(|_| true),
             Event::RunEnded { end, .. } => {
@@ -115,27 +85,13 @@ impl Steps {
     /// Begins a step, which ends the one before it in its lane.
     fn begin(&mut self, operation: OperationId, asked: &[ToolCall]) -> Vec<Event> {
         let mut events = self.end_where(|step| step.is_beside(operation));
-        self.begun = self.begun.saturating_add(1);
-        let step = self.begun;
+        let step = self.log.asked(operation, asked);
         events.push(Event::StepStarted { step, operation });
-        let open = |call: &ToolCall| OpenCall {
-            call: call.clone(),
-            digest: OnceLock::new(),
-            error: None,
-        };
-        let unanswered: Vec<OpenCall> = asked.iter().map(open).collect();
-        self.open.push(OpenStep {
-            step,
-            operation,
-            calls: u32::try_from(unanswered.len()).unwrap_or(u32::MAX),
-            answered: 0,
-            unanswered,
-        });
         events
     }
 
     fn end_where(&mut self, ends: impl Fn(&OpenStep) -> bool) -> Vec<Event> {
-        let ended = self.open.extract_if(.., |step| ends(step));
+        let ended = self.log.steps.extract_if(.., |step| ends(step));
         ended.map(OpenStep::end).collect()
     }
 
@@ -152,17 +108,12 @@ impl Steps {
         }
         let mut events = Vec::new();
         let (leg, mut number) = self.free;
-        for step in &self.open {
-            if step.operation.leg != leg {
+        for step in &self.log.steps {
+            if step.model.leg != leg {
                 number = 0;
             }
-            for OpenCall { call, error, .. } in &step.unanswered {
-                // The function gave such a call another id, so it may have a result.
-                let is_named = !call.id.trim().is_empty();
-                let of_id = |other: &&OpenCall| other.call.id == call.id;
-                if !is_named || step.unanswered.iter().filter(of_id).count() > 1 {
-                    continue;
-                }
+            let open = step.calls.iter().filter(|open| !open.is_answered);
+            for OpenCall { call, error, .. } in open {
                 let result = match error {
                     Some(error) => ToolResult::new(call, status_of(&error.kind), error.to_string()),
                     None => {
@@ -172,7 +123,7 @@ impl Steps {
                 };
                 events.push(Event::ToolCalled {
                     operation: OperationId {
-                        leg: step.operation.leg,
+                        leg: step.model.leg,
                         lane: ANSWERS,
                         number,
                     },
@@ -194,46 +145,14 @@ impl Steps {
         };
     }
 
-    /// Records with which error the tool of a call ended: of the calls with these arguments, or else of this tool.
-    fn fail(
-        &mut self,
-        operation: OperationId,
-        (name, digest): (&str, Option<CallDigest>),
-        error: &OperationError,
-    ) {
-        let is_of = |open: &OpenCall| open.error.is_none() && open.call.name == name;
-        let is_it = |open: &OpenCall| is_of(open) && digest == Some(open.digest());
-        let place = self.place(operation, is_it);
-        if let Some((step, at)) = place.or_else(|| self.place(operation, is_of)) {
-            self.open[step].unanswered[at].error = Some(error.clone());
+    /// Records that a call has its result. Its step ends with the last of its results.
+    fn answer(&mut self, asked_by: AskedBy) -> Vec<Event> {
+        if let Some(open) = self.log.call(asked_by) {
+            open.is_answered = true;
         }
-    }
-
-    /// The place of the latest step with such a call, and of the call in it.
-    fn place(
-        &self,
-        operation: OperationId,
-        is_it: impl Fn(&OpenCall) -> bool,
-    ) -> Option<(usize, usize)> {
-        let waiting = |step: &OpenStep| step.unanswered.iter().any(&is_it);
-        // Models in different lanes may use the same call ids, so a step in the lane of the call comes first. A
-        // call in a lane of its own (one that needed an approval) is looked for in all steps.
-        let beside = |step: &OpenStep| step.is_beside(operation) && waiting(step);
-        let step = self.open.iter().rposition(beside);
-        let step = step.or_else(|| self.open.iter().rposition(waiting))?;
-        let at = self.open[step].unanswered.iter().position(&is_it)?;
-        Some((step, at))
-    }
-
-    /// Records the result of a call, and returns its step when that was the last result that it waits for.
-    /// `None` for a call that no model asked for.
-    fn answer(&mut self, operation: OperationId, call: &str) -> Option<OpenStep> {
-        let (place, at) = self.place(operation, |open| open.call.id == call)?;
-        let step = &mut self.open[place];
-        step.unanswered.remove(at);
-        step.answered += 1;
-        let is_complete = step.unanswered.is_empty();
-        is_complete.then(|| self.open.remove(place))
+        self.end_where(|step| {
+            step.model == asked_by.model && step.calls.iter().all(|call| call.is_answered)
+        })
     }
 }
 

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    AgentError, Answer, Budget, CallDigest, CallReport, Changed, Digest, FORMAT, Forked, Message,
-    OperationId, Outcome, ParentPolicy, Question, Resource, RunId, SessionId, Spent, StopReason,
-    ToolDefinition, ToolResult, budget::charge, format,
+    AgentError, Answer, AskedBy, Budget, CallDigest, CallReport, Changed, Digest, FORMAT, Forked,
+    Message, OperationId, Outcome, ParentPolicy, Question, Resource, RunId, SessionId, Spent,
+    StopReason, ToolDefinition, ToolResult, budget::charge, format,
 };
 
 /// One line of a journal. The truth about a run is the sequence of its entries.
@@ -57,6 +57,9 @@ pub enum Entry {
         digest: CallDigest,
         /// What began.
         begun: Begun,
+        /// The call of a model for which the operation is performed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked_by: Option<AskedBy>,
     },
     /// A turn that was delivered to the run while it was under way became part of it, and has no run of its own.
     TurnHeard {
@@ -92,6 +95,9 @@ pub enum Entry {
         /// For a tool call, how it was answered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<Box<CallReport>>,
+        /// The call of a model for which the operation was performed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked_by: Option<AskedBy>,
     },
     /// A call that a model asked for was answered without an operation of a tool.
     CallAnswered {
@@ -101,6 +107,9 @@ pub enum Entry {
         result: Box<ToolResult>,
         /// How it was answered.
         call: Box<CallReport>,
+        /// The call of a model that was answered; absent where the code made the call itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked_by: Option<AskedBy>,
     },
     /// A call changed a value or an artifact of its team. The entry with the call's result is in
     /// the same commit.

@@ -6,7 +6,7 @@
 /// new field of an entry, or a new meaning of one. A run records it at its start and with each process that takes it
 /// over, a session with each turn. A journal of a later format, or with something unknown in it, is left alone:
 /// [`StoreError::Newer`](crate::contract::StoreError::Newer).
-pub const FORMAT: u32 = 7;
+pub const FORMAT: u32 = 8;
 
 /// The first format of which runs are read. Earlier ones were never promised to be.
 pub(crate) const OLDEST: u32 = 6;
@@ -16,6 +16,9 @@ pub(crate) const TELLS_OF_CALLS: u32 = 3;
 
 /// From this format on, what people said to a run is heard before its next model request.
 pub(crate) const WORDS_COME_FIRST: u32 = 7;
+
+/// From this format on, operations and answers to calls name the call of the model that asked for them.
+pub(crate) const CAUSES_ARE_RECORDED: u32 = 8;
 
 /// The format of entries that name none.
 pub(super) fn first() -> u32 {

@@ -13,7 +13,7 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::{Digest, ProviderPart, ProviderPartKind, UnknownPart, canonical, typed::typed};
+use super::{Cause, Digest, ProviderPart, ProviderPartKind, UnknownPart, canonical, typed::typed};
 use crate::safety;
 
 /// The role of a message's author.
@@ -244,6 +244,8 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments, as the model wrote them.
     pub arguments: Arguments,
+    #[serde(skip)]
+    pub(crate) cause: Cause,
 }
 
 impl ToolCall {
@@ -257,7 +259,13 @@ impl ToolCall {
             id: id.into(),
             name: name.into(),
             arguments: arguments.into(),
+            cause: Cause::default(),
         }
+    }
+
+    /// Where it comes from: which answer of a model, if the engine delivered it in one.
+    pub fn cause(&self) -> Cause {
+        self.cause
     }
 
     /// What distinguishes this call from others: a hash of the tool's name and the exact bytes of the arguments,

@@ -82,13 +82,10 @@ impl Question {
     /// question from an event does not.
     pub fn unredacted(&self) -> Option<ToolCall> {
         let shown = self.call.as_ref()?;
-        let call = ToolCall {
-            arguments: self
-                .exact
-                .clone()
-                .unwrap_or_else(|| shown.arguments.clone()),
-            ..shown.clone()
-        };
+        let mut call = shown.clone();
+        if let Some(exact) = &self.exact {
+            call.arguments = exact.clone();
+        }
         (self.digest == Some(call.digest())).then_some(call)
     }
 

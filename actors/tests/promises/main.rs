@@ -16,6 +16,7 @@ mod callers_tools;
 mod cancellation;
 mod cancelled_calls;
 mod causal_events;
+mod causes;
 mod changed_code;
 mod changing_code;
 mod children_going_on;

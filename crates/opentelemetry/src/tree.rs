@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use ghostlight_actors::{
     contract::{StoreError, TreeLine},
     vocabulary::{
-        AnsweredBy, Begun, CallReport, Entry, ErrorKind, Family, ModelResponse, OperationError,
-        OperationId, RunEnd, RunId, RunStart, Timestamp, ToolResult, Usage,
+        AnsweredBy, AskedBy, Begun, CallReport, Entry, ErrorKind, Family, ModelResponse,
+        OperationError, OperationId, RunEnd, RunId, RunStart, Timestamp, ToolResult, Usage,
     },
 };
 use opentelemetry::{
@@ -18,7 +18,7 @@ use opentelemetry::{
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use serde::de::DeserializeOwned;
 
-use self::run::{RunSoFar, time};
+use self::run::{Asked, RunSoFar, time};
 use crate::{
     content,
     conventions::{self as names, OTHER},
@@ -180,16 +180,14 @@ impl TreeReader {
             Entry::Started {
                 op,
                 kind,
-                name,
                 begun: Begun::Child(child),
+                asked_by,
                 ..
             } if Family::of(&kind).has_child() => {
                 // A child that a model asked for stands below the call, and any other below the run.
-                let call = run.delegates(&name, op, at);
-                let above = match call {
-                    true => ids::span_of_operation(id, op),
-                    false => ids::span_of_run(id),
-                };
+                let place = run.delegates(asked_by, op, at);
+                let above = place.map(|place| ids::span_of_operation(id, place));
+                let above = above.unwrap_or_else(|| ids::span_of_run(id));
                 self.above.insert(child, above);
                 Vec::new()
             }
@@ -199,6 +197,7 @@ impl TreeReader {
                 name,
                 result,
                 call,
+                asked_by,
                 ..
             } => match Family::of(&kind) {
                 Family::Model => {
@@ -206,9 +205,9 @@ impl TreeReader {
                     result.map(|result| self.chat(id, run, (op, &name), result, at))
                 }
                 Family::Tool => {
+                    let (of, call) = ((op, &*name, asked_by), call.as_deref());
                     let result = recorded(result.get());
-                    result
-                        .map(|result| self.tool(id, run, (op, &name), result, call.as_deref(), at))
+                    result.map(|result| self.tool(id, run, of, result, call, at))
                 }
                 Family::Ask => {
                     run.note_answer(op, at);
@@ -218,8 +217,14 @@ impl TreeReader {
             }
             .into_iter()
             .collect(),
-            Entry::CallAnswered { op, result, call } => {
-                vec![self.answered(id, run, op, &result, &call, at)]
+            Entry::CallAnswered {
+                op,
+                result,
+                call,
+                asked_by,
+            } => {
+                let asked = run.answered(asked_by);
+                vec![self.answered(id, run, (op, asked), &result, &call, at)]
             }
             entry => {
                 if is_copy {
@@ -266,7 +271,7 @@ impl TreeReader {
                     usage: response.usage,
                     attempts: response.attempts,
                 });
-                run.asked(response.message.tool_calls(), at);
+                run.asked(op, response.message.tool_calls(), at);
             }
             Err(failed) => {
                 if let Some(status) = failed.status {
@@ -302,7 +307,7 @@ impl TreeReader {
         &self,
         id: RunId,
         run: &mut RunSoFar,
-        (op, name): (OperationId, &str),
+        (op, name, asked_by): (OperationId, &str, Option<AskedBy>),
         result: Result<ToolResult, OperationError>,
         call: Option<&CallReport>,
         at: Timestamp,
@@ -312,7 +317,7 @@ impl TreeReader {
         let place = ids::span_of_operation(id, op);
         let result = match result {
             Ok(result) => {
-                run.answered(&result.call_id);
+                run.answered(asked_by);
                 result
             }
             Err(error) => {
@@ -345,13 +350,12 @@ impl TreeReader {
     fn answered(
         &self,
         id: RunId,
-        run: &mut RunSoFar,
-        op: OperationId,
+        run: &RunSoFar,
+        (op, asked): (OperationId, Option<Asked>),
         result: &ToolResult,
         call: &CallReport,
         at: Timestamp,
     ) -> Finished {
-        let asked = run.answered(&result.call_id);
         let delegation = asked.as_ref().and_then(|asked| asked.delegation);
         let began = match (&asked, delegation) {
             (_, Some((_, began))) => began,

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     run::{Arrival, Begin, Operation, OperationContext, Performing, RunContext, Wait, WaitFor},
-    vocabulary::{Begun, Digest, Question, ToolCall, ToolResult},
+    vocabulary::{Begun, Cause, Digest, Question, ToolCall, ToolResult},
 };
 
 /// A question to the world outside.
@@ -17,12 +17,15 @@ pub struct Ask {
     question: Question,
     digest: Digest,
     expires_after: Option<Duration>,
+    /// The call that it is about.
+    cause: Cause,
 }
 
 impl Ask {
     pub(crate) fn new(question: Question) -> Self {
         let call = question.call.as_ref();
         let arguments = call.map_or("", |call| call.arguments.text());
+        let cause = call.map(ToolCall::cause).unwrap_or_default();
         let digest = Digest::of_parts(&[question.prompt.as_bytes(), arguments.as_bytes()]);
         let question = match question.call.clone() {
             Some(call) => about(question, &call, &[]),
@@ -32,6 +35,7 @@ impl Ask {
             question,
             digest,
             expires_after: None,
+            cause,
         }
     }
 
@@ -43,6 +47,7 @@ impl Ask {
             question,
             digest: Digest::of_parts(&parts.map(str::as_bytes)),
             expires_after: None,
+            cause: call.cause(),
         }
     }
 
@@ -66,6 +71,10 @@ impl Operation for Ask {
 
     fn digest(&self) -> Digest {
         self.digest
+    }
+
+    fn cause(&self) -> Cause {
+        self.cause
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Value> {

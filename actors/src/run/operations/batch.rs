@@ -185,18 +185,20 @@ impl<'a, A: Answering> Batch<'a, A> {
     ) {
         let mut report = CallReport::new(call.arguments.clone(), by);
         report.approval = approval;
-        self.cx.leg().answered(report, result.clone());
+        let cause = self.calls[place].cause;
+        self.cx.leg().answered(cause, report, result.clone());
         self.results[place] = Some(result);
     }
 
     /// Follows a decision: the call gets its result, or is ready to run, or somebody is asked.
     fn follow(&mut self, place: usize, decided: Decided) {
         match decided {
-            Decided::Run(call) => match self.own.answer(&call) {
+            Decided::Run(mut call) => match self.own.answer(&call) {
                 Some(result) => self.answered(place, &call, result, (AnsweredBy::Function, None)),
                 None => {
                     self.made[place] = Some(call.arguments.clone());
                     // Its operations take their ids here.
+                    call.cause = self.calls[place].cause;
                     self.ready.push_back((place, self.cx.answer_call(call)));
                 }
             },

@@ -38,10 +38,8 @@ impl RunContext {
         }
         let mut question = Question::new(format!("What is the result of {}?", call.name));
         question.kind = QuestionKind::ToolResult;
-        question.call = Some(ToolCall {
-            arguments,
-            ..call.clone()
-        });
+        let asked = question.call.insert(call.clone());
+        asked.arguments = arguments;
         let answer = self.perform(Ask::new(question));
         let most = tool.output_limit as usize;
         Box::pin(async move {

@@ -4,13 +4,13 @@ use super::{Assignee, tool::unexpected};
 use crate::{
     definition::AgentSpec,
     run::{
-        Arrival, Begin, Child, ChildResult, ChildStart, Composed, Gate, Leg, Operation,
+        Arrival, Begin, Child, ChildResult, ChildStart, Composed, Gate, Operation,
         OperationContext, RunContext, Task, Wait, WaitFor,
     },
     safety,
     vocabulary::{
-        AgentError, Budget, Digest, ErrorKind, Message, OperationError, OperationId, Outcome,
-        ParentPolicy, RunId, RunStart, SessionId, Spent, ToolCall, canonical,
+        AgentError, Budget, Cause, Digest, ErrorKind, Message, OperationError, OperationId,
+        Outcome, ParentPolicy, RunId, RunStart, SessionId, Spent, canonical,
     },
 };
 
@@ -68,6 +68,7 @@ impl Delegate {
             budget,
             share,
             when_parent_ends,
+            ..
         } = &self.task;
         let terms = (budget, share, when_parent_ends);
         let message = canonical::to_vec(message);
@@ -159,17 +160,6 @@ impl Delegate {
     }
 }
 
-/// The digest of the delegation that a model requests with this call. `None` if the call requests
-/// none.
-pub(crate) fn delegation_digest(leg: &Leg, call: &ToolCall) -> Option<Digest> {
-    if let Some(agent) = leg.agent.delegates_to(&call.name) {
-        let (task, agent) = (super::toolset::task_of(leg, agent, call), agent.into());
-        return Some(Delegate { agent, task }.digest());
-    }
-    let super::create::Wanted { agent, task, .. } = super::create::wanted(leg, call)?.ok()?;
-    Some(Delegate { agent, task }.digest())
-}
-
 /// Checks that a task fits the agent's input type.
 fn check_input(agent: &AgentSpec, task: &Message) -> Result<(), OperationError> {
     let Some(schema) = &agent.input else {
@@ -204,6 +194,10 @@ impl Operation for Delegate {
         self.digest()
     }
 
+    fn cause(&self) -> Cause {
+        self.task.cause
+    }
+
     fn begin(self, cx: OperationContext) -> Begin<ChildResult> {
         self.begin_child(&cx, true, |run, end| {
             end.ok_or_else(|| {
@@ -227,6 +221,10 @@ impl Operation for Spawn {
 
     fn digest(&self) -> Digest {
         self.0.digest()
+    }
+
+    fn cause(&self) -> Cause {
+        self.0.cause()
     }
 
     fn begin(self, cx: OperationContext) -> Begin<Spawned> {

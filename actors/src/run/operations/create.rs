@@ -285,7 +285,9 @@ pub(super) fn wanted(leg: &Leg, call: &ToolCall) -> Option<Result<Wanted, String
             return Err(format!("Not made: there is an agent {name:?} already."));
         }
         Ok(Wanted {
-            task: Task::from(creation.task).budget(creation.budget),
+            task: Task::from(creation.task)
+                .budget(creation.budget)
+                .asked_by(call),
             agent: Assignee::MadeByModel(Box::new(creation.agent)),
             background: creation.background,
         })

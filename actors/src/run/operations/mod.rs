@@ -54,7 +54,6 @@ pub use crate::vocabulary::Scope;
 
 pub(crate) use artifact::{LOAD as LOAD_ARTIFACT, content_of, writes as artifact_writes};
 pub(crate) use changes::{recorded_change, recorded_change_of};
-pub(crate) use child::delegation_digest;
 pub(crate) use create::{InBackground, MadeAgent};
 pub use create::{MadeResult, MadeStatus};
 pub(crate) use fitting::{fit, schema_fault};

@@ -16,8 +16,8 @@ use crate::{
     },
     safety,
     vocabulary::{
-        AnsweredBy, Approved, Begun, CallReport, Continued, Digest, Effect, ErrorKind, InDoubt,
-        OperationError, OperationId, Question, QuestionKind, Resource, Spent, ToolCall,
+        AnsweredBy, Approved, Begun, CallReport, Cause, Continued, Digest, Effect, ErrorKind,
+        InDoubt, OperationError, OperationId, Question, QuestionKind, Resource, Spent, ToolCall,
         ToolDefinition, ToolResult, ToolStatus,
     },
 };
@@ -60,6 +60,10 @@ impl Operation for CallTool {
 
     fn resource(&self) -> Option<Resource> {
         Some(Resource::ToolCalls)
+    }
+
+    fn cause(&self) -> Cause {
+        self.call.cause()
     }
 
     fn spent(_result: &ToolResult) -> Spent {

@@ -190,11 +190,12 @@ pub(super) fn task_of(leg: &Leg, agent: &str, call: &ToolCall) -> Task {
         .team
         .find(agent)
         .is_some_and(|agent| agent.input.is_some());
-    match argument(call, "task").filter(|_| !is_typed) {
+    let task: Task = match argument(call, "task").filter(|_| !is_typed) {
         Some(task) => task.into(),
         None if is_typed => whole().into(),
         None => call.arguments.text().into(),
-    }
+    };
+    task.asked_by(call)
 }
 
 pub(super) fn ready(result: ToolResult) -> CallEnd {

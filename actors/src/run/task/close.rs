@@ -171,6 +171,7 @@ impl Carrier {
                 kind: "tool".into(),
                 name: call.name.clone(),
                 digest: tool_digest(&call.name, call.arguments.text()).into(),
+                asked_by: None,
             };
             let kept = TeamToolState::of(&self.driver.ports, leg);
             let mut invocation = ToolInvocation {

@@ -1,12 +1,13 @@
 //! The state of a run that has not ended.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
-use ghostlight_actors::{
-    definition::{CREATE_AGENT, delegate_tool},
-    vocabulary::{
-        Begun, Effect, Entry, OperationId, RunId, RunStart, Timestamp, ToolCall, ToolDefinition,
-    },
+use ghostlight_actors::vocabulary::{
+    AskedBy, Begun, Effect, Entry, OperationId, RunId, RunStart, Timestamp, ToolCall,
+    ToolDefinition,
 };
 use opentelemetry::{KeyValue, trace::Event};
 use opentelemetry_sdk::trace::SpanEvents;
@@ -41,7 +42,7 @@ pub(super) struct RunSoFar {
     /// How many entries at the front are copies.
     pub(super) copied: u64,
     /// The calls that models asked for and that have no result yet.
-    calls: Vec<Asked>,
+    calls: BTreeMap<AskedBy, Asked>,
     /// Attributes that say where the run comes from.
     pub(super) origin: Vec<KeyValue>,
     events: Vec<Event>,
@@ -51,7 +52,6 @@ pub(super) struct RunSoFar {
 /// A call that a model asked for.
 #[derive(Debug)]
 pub(super) struct Asked {
-    id: String,
     tool: String,
     pub(super) at: Timestamp,
     /// The operation by which it gave a task to an agent, and when that began.
@@ -93,7 +93,7 @@ impl RunSoFar {
             began: start.at,
             last_at: start.at,
             copied: start.forked.map_or(0, |forked| forked.copied),
-            calls: Vec::new(),
+            calls: BTreeMap::new(),
             origin,
             events: Vec::new(),
             left_out: 0,
@@ -143,39 +143,44 @@ impl RunSoFar {
     }
 
     /// A model asked for these calls.
-    pub(super) fn asked<'a>(&mut self, calls: impl Iterator<Item = &'a ToolCall>, at: Timestamp) {
+    pub(super) fn asked<'a>(
+        &mut self,
+        model: OperationId,
+        calls: impl Iterator<Item = &'a ToolCall>,
+        at: Timestamp,
+    ) {
         let room = CALLS.saturating_sub(self.calls.len());
-        self.calls.extend(calls.take(room).map(|call| Asked {
-            id: call.id.clone(),
-            tool: call.name.clone(),
-            at,
-            delegation: None,
-        }));
+        self.calls
+            .extend((0..).zip(calls.take(room)).map(|(index, call)| {
+                let asked = Asked {
+                    tool: call.name.clone(),
+                    at,
+                    delegation: None,
+                };
+                (AskedBy { model, index }, asked)
+            }));
     }
 
-    /// Whether a model's call asked for this task to an agent.
-    pub(super) fn delegates(&mut self, agent: &str, op: OperationId, at: Timestamp) -> bool {
-        let asks = |call: &&mut Asked| {
-            let is_named = call.tool == delegate_tool(agent);
-            call.delegation.is_none() && (is_named || call.tool == CREATE_AGENT)
-        };
-        let call = self.calls.iter_mut().find(asks);
-        let is_asked = call.is_some();
-        if let Some(call) = call {
-            call.delegation = Some((op, at));
-        }
-        is_asked
+    /// This operation began to give a task to an agent, for a call. Returns the operation that has the call's span: the
+    /// first by which it gave a task. `None` for a call that has its result.
+    pub(super) fn delegates(
+        &mut self,
+        call: Option<AskedBy>,
+        op: OperationId,
+        at: Timestamp,
+    ) -> Option<OperationId> {
+        let call = self.calls.get_mut(&call?)?;
+        Some(call.delegation.get_or_insert((op, at)).0)
     }
 
-    /// The call of this id, which has its result.
-    pub(super) fn answered(&mut self, id: &str) -> Option<Asked> {
-        let place = self.calls.iter().position(|call| call.id == id)?;
-        Some(self.calls.remove(place))
+    /// The call, which has its result.
+    pub(super) fn answered(&mut self, call: Option<AskedBy>) -> Option<Asked> {
+        self.calls.remove(&call?)
     }
 
     /// The tools by which tasks were given whose calls have no result.
     pub(super) fn unanswered(&mut self) -> Vec<(String, (OperationId, Timestamp))> {
-        let calls = std::mem::take(&mut self.calls).into_iter();
+        let calls = std::mem::take(&mut self.calls).into_values();
         let delegations = calls.filter_map(|call| Some((call.tool, call.delegation?)));
         delegations.collect()
     }

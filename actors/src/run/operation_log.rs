@@ -1,0 +1,122 @@
+//! Which operation of a run was asked for by whom, and what is open, as the run's journal tells.
+
+use super::read_result;
+use crate::vocabulary::{
+    AskedBy, Begun, CAUSES_ARE_RECORDED, Entry, Family, OperationError, OperationId, Question,
+    ToolCall, ToolResult,
+};
+
+/// The operations of one run, as its entries tell of them so far. It holds what is open, and forgets what has ended.
+#[derive(Debug, Default)]
+pub struct OperationLog {
+    /// The format in which the run is written.
+    format: u32,
+    questions: Vec<(OperationId, Question)>,
+    /// How many steps have begun.
+    begun: u32,
+    pub(super) steps: Vec<OpenStep>,
+}
+
+/// A model operation that asked for calls, until the next one in its lane, or until each call has its result.
+#[derive(Debug)]
+pub(super) struct OpenStep {
+    /// The number of the step in its run, from 1.
+    pub(super) number: u32,
+    pub(super) model: OperationId,
+    pub(super) calls: Vec<OpenCall>,
+}
+
+/// A call that a model asked for.
+#[derive(Debug)]
+pub(super) struct OpenCall {
+    pub(super) call: ToolCall,
+    pub(super) is_answered: bool,
+    /// The error with which its tool ended, which the function may turn into a result.
+    pub(super) error: Option<OperationError>,
+}
+
+impl OperationLog {
+    /// A run of which nothing is known yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes note of the next entry of the run. Returns the call of a model to which the entry belongs, if any.
+    pub fn add(&mut self, entry: &Entry) -> Option<AskedBy> {
+        match entry {
+            Entry::RunStarted(start) => self.format = start.format,
+            Entry::Activated { format, .. } => self.format = self.format.max(*format),
+            Entry::Started {
+                op,
+                begun: Begun::Question(question),
+                ..
+            } => self.questions.push((*op, question.withheld())),
+            Entry::Completed { op, .. } | Entry::Dropped { op, .. } => {
+                self.questions.retain(|(asked, _)| asked != op);
+            }
+            Entry::RunEnded(_) => self.questions.clear(),
+            _ => {}
+        }
+        let recorded = match entry {
+            Entry::Started { asked_by, .. }
+            | Entry::Completed { asked_by, .. }
+            | Entry::CallAnswered { asked_by, .. } => *asked_by,
+            _ => None,
+        };
+        match self.format >= CAUSES_ARE_RECORDED {
+            true => recorded,
+            false => recorded.or_else(|| self.named(entry)),
+        }
+    }
+
+    /// The questions that wait for their answers, the oldest first, without what only the journal holds.
+    pub fn questions(&self) -> &[(OperationId, Question)] {
+        &self.questions
+    }
+
+    /// Takes note of the calls for which a model operation asked. Returns the number of the step.
+    pub(super) fn asked(&mut self, model: OperationId, calls: &[ToolCall]) -> u32 {
+        self.begun = self.begun.saturating_add(1);
+        let open = |call: &ToolCall| OpenCall {
+            call: call.clone(),
+            is_answered: false,
+            error: None,
+        };
+        let calls = calls.iter().map(open).collect();
+        let number = self.begun;
+        self.steps.push(OpenStep {
+            number,
+            model,
+            calls,
+        });
+        number
+    }
+
+    /// A call of an open step.
+    pub(super) fn call(&mut self, asked_by: AskedBy) -> Option<&mut OpenCall> {
+        let mut steps = self.steps.iter_mut();
+        let step = steps.find(|step| step.model == asked_by.model)?;
+        step.calls.get_mut(asked_by.index as usize)
+    }
+
+    /// The latest call without a result that has the id which this result names: journals of older formats name no
+    /// causes.
+    fn named(&mut self, entry: &Entry) -> Option<AskedBy> {
+        let id = match entry {
+            Entry::CallAnswered { result, .. } => result.call_id.clone(),
+            Entry::Completed { kind, result, .. } if Family::of(kind) == Family::Tool => {
+                read_result::<ToolResult>(result)?.call_id
+            }
+            _ => return None,
+        };
+        let is_it = |open: &OpenCall| !open.is_answered && open.call.id == id;
+        self.steps.iter_mut().rev().find_map(|step| {
+            let index = step.calls.iter().position(is_it)?;
+            step.calls[index].is_answered = true;
+            Some(AskedBy {
+                model: step.model,
+                index: u32::try_from(index).ok()?,
+            })
+        })
+    }
+}
