@@ -13,7 +13,7 @@ use super::{
 use crate::{
     contract::{Append, Batch, ItemBody, Line, MailboxItem, RunRow, RunStatus, StoreError},
     definition::TeamSpec,
-    run::{ForkTarget, ForkedRun, Task, fork, row_of},
+    run::{ForkTarget, ForkedRun, OperationLog, Task, fork, row_of},
     vocabulary::{Digest, Entry, JournalId, Message, RunId, SessionId, SessionTurn},
 };
 
@@ -245,6 +245,11 @@ impl ForkedRun {
                 _ => None,
             });
         row.agent = agent.unwrap_or(row.agent);
+        let mut log = OperationLog::new();
+        for (sequence, (_, entry)) in (0..).zip(&self.entries) {
+            log.add(sequence, entry);
+        }
+        row.asks = Some(log.asks().to_vec());
         row
     }
 }

@@ -1,43 +1,24 @@
-//! The open questions of a tree of runs.
+//! The open questions of a tree of runs, by the index.
 
-use super::recording::each_line;
+use std::{
+    collections::{BTreeSet, HashMap},
+    iter::successors,
+};
+
+use super::newer::newer_runs;
 use crate::{
-    contract::{ItemBody, MailboxItem, RunRow, StoreError, StoreHandle},
+    contract::{ItemBody, MailboxItem, RunFilter, RunRow, StoreError, StoreHandle},
+    run::OperationLog,
     vocabulary::{Begun, Entry, OperationId, Question, RunId},
 };
 
 /// A question that waits for its answer: the run that asks, its operation, and what it asks.
 pub(super) type Open = (RunId, OperationId, Question);
 
-/// The questions of a tree of runs, which can be read on.
-#[derive(Debug, Default)]
-pub(super) struct AskedInTree {
-    open: Vec<Open>,
-    /// The position up to which the tree was read.
-    read: u64,
-}
-
-impl AskedInTree {
-    /// Reads what was recorded since the last time.
-    async fn read(&mut self, store: &StoreHandle, root: RunId) -> Result<(), StoreError> {
-        each_line(store, root, self.read, |line| -> Result<(), StoreError> {
-            let entry = line.stored.decode(&line.run.into())?;
-            note(&mut self.open, line.run, entry);
-            self.read = line.stored.position;
-            Ok(())
-        })
-        .await
-    }
-
-    /// Whether a question is open to which no answer is on its way.
-    pub(super) async fn is_asking(
-        &mut self,
-        store: &StoreHandle,
-        root: RunId,
-    ) -> Result<bool, StoreError> {
-        self.read(store, root).await?;
-        Ok(!unanswered(store, self.open.clone()).await?.is_empty())
-    }
+/// Whether a question is open in a tree to which no answer is on its way.
+pub(super) async fn is_asking(store: &StoreHandle, root: RunId) -> Result<bool, StoreError> {
+    let open = asked_by(store, &of_tree(store, root).await?).await?;
+    Ok(!unanswered(store, open).await?.is_empty())
 }
 
 /// The questions that a run and the runs below it wait for, oldest first.
@@ -45,46 +26,78 @@ pub(super) async fn open_questions(
     store: &StoreHandle,
     run: &RunRow,
 ) -> Result<Vec<Open>, StoreError> {
-    let mut asked = AskedInTree::default();
-    asked.read(store, run.root).await?;
-    if run.root == run.run {
-        return Ok(asked.open);
+    let mut rows = of_tree(store, run.root).await?;
+    let parents = rows.iter().map(|row| (row.run, row.parent));
+    let parents: HashMap<RunId, Option<RunId>> = parents.collect();
+    let above = |run: &RunId| parents.get(run).copied().flatten();
+    let is_below = |row: &RunRow| successors(Some(row.run), above).any(|at| at == run.run);
+    if run.root != run.run {
+        rows.retain(is_below);
     }
-    let mut within = Vec::new();
-    for asked in asked.open {
-        if is_within(store, asked.0, run.run).await? {
-            within.push(asked);
-        }
-    }
-    Ok(within)
+    asked_by(store, &rows).await
 }
 
-/// Whether a run is `above` itself or below it.
-async fn is_within(store: &StoreHandle, run: RunId, above: RunId) -> Result<bool, StoreError> {
-    let mut next = Some(run);
-    while let Some(run) = next {
-        if run == above {
-            return Ok(true);
-        }
-        next = store.run(run).await?.and_then(|row| row.parent);
-    }
-    Ok(false)
+/// The runs of a tree that have not ended.
+async fn of_tree(store: &StoreHandle, root: RunId) -> Result<Vec<RunRow>, StoreError> {
+    let filter = RunFilter {
+        root: Some(root),
+        ..RunFilter::open()
+    };
+    store.runs(filter).await
 }
 
-/// Updates the open questions by an entry of a run.
-pub(super) fn note(open: &mut Vec<Open>, of: RunId, entry: Entry) {
-    match entry {
-        Entry::Started {
-            op,
-            begun: Begun::Question(question),
-            ..
-        } => open.push((of, op, question.withheld())),
-        Entry::Completed { op, .. } | Entry::Dropped { op, .. } => {
-            open.retain(|(run, asked, _)| (*run, *asked) != (of, op));
+/// The questions that these runs wait for, the oldest first.
+pub(super) async fn asked_by(
+    store: &StoreHandle,
+    rows: &[RunRow],
+) -> Result<Vec<Open>, StoreError> {
+    let mut open = Vec::new();
+    for row in rows {
+        let asks = match &row.asks {
+            Some(asks) => asks.clone(),
+            None => asks_of_old(store, row.run).await?,
+        };
+        for (op, entry) in asks {
+            let Some(stored) = store.read(row.run.into(), entry, 1).await?.pop() else {
+                continue;
+            };
+            if let Entry::Started {
+                begun: Begun::Question(question),
+                ..
+            } = stored.decode(&row.run.into())?
+            {
+                open.push((stored.position, (row.run, op, question.withheld())));
+            }
         }
-        Entry::RunEnded(_) => open.retain(|(run, ..)| *run != of),
-        _ => {}
     }
+    open.sort_by_key(|(position, _)| *position);
+    Ok(open.into_iter().map(|(_, open)| open).collect())
+}
+
+/// Refuses runs that a later program wrote: what it meant by their questions is not known here.
+pub(super) async fn refuse_newer(
+    store: &StoreHandle,
+    runs: impl Iterator<Item = RunId>,
+) -> Result<(), StoreError> {
+    for run in runs.collect::<BTreeSet<_>>() {
+        let row = store.run(run).await?;
+        if let Some((_, error)) = newer_runs(store, row.as_slice()).await?.pop() {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// The open questions of a run whose row an older program wrote, each with its entry.
+async fn asks_of_old(
+    store: &StoreHandle,
+    run: RunId,
+) -> Result<Vec<(OperationId, u64)>, StoreError> {
+    let mut log = OperationLog::new();
+    for stored in store.journal(run.into(), 0).await? {
+        log.add(stored.sequence, &stored.decode(&run.into())?);
+    }
+    Ok(log.asks().to_vec())
 }
 
 /// Of these questions, those to which no answer is on its way.

@@ -1,17 +1,19 @@
 //! Questions of runs, and their answers.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use super::{
     AnswerError, Run, System, SystemError,
     acting::Use,
     loaded::start_of,
-    open_questions::{Open, note, open_questions, unanswered},
+    open_questions::{Open, asked_by, open_questions, refuse_newer, unanswered},
 };
 use crate::{
-    contract::{Credential, ItemBody, RunFilter},
+    contract::{Credential, ItemBody, RunFilter, RunRow, RunStatus},
     run::{answers, unfit},
-    vocabulary::{Begun, Entry, OperationId, Question, QuestionKind, RunEnd, RunId, ToolCall},
+    vocabulary::{Begun, Entry, OperationId, Question, QuestionKind, RunId, Timestamp, ToolCall},
 };
 
 /// An answer in the form that its kind of question takes: a form that is written as a text is
@@ -49,12 +51,12 @@ impl System {
     /// What the store fails with.
     pub async fn open_questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
         let mut rows = self.runs(RunFilter::open()).await?;
-        rows.retain(|row| row.run == row.root);
-        rows.sort_by_key(|row| row.started_at);
-        let store = self.store();
-        let mut open = Vec::new();
-        for row in rows {
-            open.extend(unanswered(store, open_questions(store, &row).await?).await?);
+        let began = rows.iter().map(|row| (row.run, row.started_at));
+        let began: HashMap<RunId, Timestamp> = began.collect();
+        rows.sort_by_key(|row| (began.get(&row.root).copied(), row.root));
+        let (store, mut open) = (self.store(), Vec::new());
+        for tree in rows.chunk_by(|one, other| one.root == other.root) {
+            open.extend(unanswered(store, asked_by(store, tree).await?).await?);
         }
         Ok(open)
     }
@@ -68,7 +70,9 @@ impl Run {
     /// What the store fails with.
     pub async fn questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
         self.check(Use::Look).await?;
-        Ok(unanswered(self.system.store(), self.asked().await?).await?)
+        let (store, asked) = (self.system.store(), self.asked().await?);
+        refuse_newer(store, asked.iter().map(|(run, ..)| *run)).await?;
+        Ok(unanswered(store, asked).await?)
     }
 
     /// The same, with those whose answer is on its way.
@@ -129,11 +133,14 @@ impl Run {
             run: self.id,
             error,
         };
-        let (own, over) = self.own_questions().await?;
-        if over.contains(&operation) {
+        let store = self.system.store();
+        let row = store.run(self.id).await?;
+        let goes_on = |row: &RunRow| row.status == RunStatus::Continued;
+        if row.as_ref().is_some_and(goes_on) && self.asked_here(operation).await? {
             // The run that goes on may ask something else under this operation.
             return Err(refuse(AnswerError::Over { operation }));
         }
+        let own = asked_by(store, row.as_slice()).await?;
         let own = own.into_iter().find(|(_, asked, _)| *asked == operation);
         let (run, question) = if let Some((run, _, question)) = own {
             (run, question)
@@ -155,7 +162,7 @@ impl Run {
         if question.expires.is_some_and(|expires| expires <= now) {
             return Err(refuse(AnswerError::Expired { operation }));
         }
-        let start = start_of(self.system.store(), run).await?;
+        let start = start_of(store, run).await?;
         let ends_by = start.and_then(|start| start.ends_by());
         if ends_by.is_some_and(|ends_by| ends_by <= now) {
             return Err(refuse(AnswerError::TooLate { operation }));
@@ -211,25 +218,20 @@ impl Run {
         theirs.answer(operation, value).await
     }
 
-    /// The run's open questions and, if it went on in another journal, the operations of those that
-    /// it had asked in this one.
-    async fn own_questions(&self) -> Result<(Vec<Open>, Vec<OperationId>), SystemError> {
-        let (mut open, mut asked, mut goes_on) = (Vec::new(), Vec::new(), false);
+    /// Whether this journal, which is closed, asked under an operation.
+    async fn asked_here(&self, operation: OperationId) -> Result<bool, SystemError> {
         for stored in self.lines().await? {
-            let entry = stored.decode(&self.id.into())?;
-            match &entry {
-                Entry::Started {
-                    op,
-                    begun: Begun::Question(_),
-                    ..
-                } => asked.push(*op),
-                Entry::RunEnded(end) => goes_on = matches!(**end, RunEnd::Continued { .. }),
-                _ => {}
+            if let Entry::Started {
+                op,
+                begun: Begun::Question(_),
+                ..
+            } = stored.decode(&self.id.into())?
+                && op == operation
+            {
+                return Ok(true);
             }
-            note(&mut open, self.id, entry);
         }
-        asked.retain(|_| goes_on);
-        Ok((open, asked))
+        Ok(false)
     }
 
     /// The answer in the form in which the journal may hold it.

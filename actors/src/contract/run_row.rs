@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::RunStatus;
-use crate::vocabulary::{RunId, SessionId, Timestamp};
+use crate::vocabulary::{OperationId, RunId, SessionId, Timestamp};
 
 /// What the index knows of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,14 @@ pub struct RunRow {
     pub started_at: Timestamp,
     /// When its last entry was written.
     pub updated_at: Timestamp,
+    /// The questions that it waits for, each with the sequence number of its entry, the oldest first. `None` for a run
+    /// that an older program wrote last: only the journal tells then.
+    #[serde(default, skip_serializing_if = "nothing")]
+    pub asks: Option<Vec<(OperationId, u64)>>,
+}
+
+fn nothing(asks: &Option<Vec<(OperationId, u64)>>) -> bool {
+    asks.as_ref().is_none_or(Vec::is_empty)
 }
 
 impl RunRow {
@@ -60,6 +68,7 @@ impl RunRow {
             wake_at: None,
             started_at: Timestamp::default(),
             updated_at: Timestamp::default(),
+            asks: Some(Vec::new()),
         }
     }
 

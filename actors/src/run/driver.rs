@@ -415,6 +415,7 @@ impl Driver {
             self.journal.acknowledge(item);
         }
         self.waits.remove(op);
+        self.journal.asks_no_more(op);
         self.acknowledge_items_for(op);
         Some(under)
     }

@@ -248,6 +248,25 @@ impl JournalWriter {
         self.taken.push(mailbox_id);
     }
 
+    /// Takes note in the index that the next entry asks something.
+    pub(crate) fn asks(&mut self, op: OperationId) {
+        let entry = self.next;
+        self.row_changed = true;
+        let asks = self.row.asks.iter_mut();
+        asks.for_each(|asks| asks.push((op, entry)));
+    }
+
+    /// Takes note in the index that this operation asks nothing any more.
+    pub(crate) fn asks_no_more(&mut self, op: OperationId) {
+        let mut asks = self.row.asks.iter().flatten();
+        if asks.any(|(asked, _)| *asked == op) {
+            self.change_row(|row| {
+                let asks = row.asks.iter_mut();
+                asks.for_each(|asks| asks.retain(|(asked, _)| *asked != op));
+            });
+        }
+    }
+
     /// Changes the run's row in the index, with the next commit.
     pub(crate) fn change_row(&mut self, change: impl FnOnce(&mut RunRow)) {
         change(&mut self.row);

@@ -74,7 +74,7 @@ impl Observer {
             }
             _ => {}
         }
-        let asked_by = run.steps.log.add(&entry);
+        let asked_by = run.steps.log.add(stored.sequence, &entry);
         let Some(event) = events_of(&entry) else {
             return Ok(Vec::new());
         };

@@ -2,8 +2,8 @@
 
 use super::read_result;
 use crate::vocabulary::{
-    AskedBy, Begun, CAUSES_ARE_RECORDED, Entry, Family, OperationError, OperationId, Question,
-    ToolCall, ToolResult,
+    AskedBy, Begun, CAUSES_ARE_RECORDED, Entry, Family, OperationError, OperationId, ToolCall,
+    ToolResult,
 };
 
 /// The operations of one run, as its entries tell of them so far. It holds what is open, and forgets what has ended.
@@ -11,7 +11,7 @@ use crate::vocabulary::{
 pub struct OperationLog {
     /// The format in which the run is written.
     format: u32,
-    questions: Vec<(OperationId, Question)>,
+    asks: Vec<(OperationId, u64)>,
     /// How many steps have begun.
     begun: u32,
     pub(super) steps: Vec<OpenStep>,
@@ -41,20 +41,20 @@ impl OperationLog {
         Self::default()
     }
 
-    /// Takes note of the next entry of the run. Returns the call of a model to which the entry belongs, if any.
-    pub fn add(&mut self, entry: &Entry) -> Option<AskedBy> {
+    /// Takes note of the run's entry of this sequence number, in their order. Returns the call of a model to which the entry belongs, if any.
+    pub fn add(&mut self, sequence: u64, entry: &Entry) -> Option<AskedBy> {
         match entry {
             Entry::RunStarted(start) => self.format = start.format,
             Entry::Activated { format, .. } => self.format = self.format.max(*format),
             Entry::Started {
                 op,
-                begun: Begun::Question(question),
+                begun: Begun::Question(_),
                 ..
-            } => self.questions.push((*op, question.withheld())),
+            } => self.asks.push((*op, sequence)),
             Entry::Completed { op, .. } | Entry::Dropped { op, .. } => {
-                self.questions.retain(|(asked, _)| asked != op);
+                self.asks.retain(|(asked, _)| asked != op);
             }
-            Entry::RunEnded(_) => self.questions.clear(),
+            Entry::RunEnded(_) => self.asks.clear(),
             _ => {}
         }
         let recorded = match entry {
@@ -69,9 +69,9 @@ impl OperationLog {
         }
     }
 
-    /// The questions that wait for their answers, the oldest first, without what only the journal holds.
-    pub fn questions(&self) -> &[(OperationId, Question)] {
-        &self.questions
+    /// The questions that wait for their answers, each with the sequence number of its entry, the oldest first.
+    pub fn asks(&self) -> &[(OperationId, u64)] {
+        &self.asks
     }
 
     /// Takes note of the calls for which a model operation asked. Returns the number of the step.

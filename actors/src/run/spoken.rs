@@ -43,7 +43,7 @@ pub(crate) fn spoken(
     let mut log = OperationLog::new();
     for stored in lines {
         let entry = stored.decode(&leg.run.into())?;
-        let asked_by = log.add(&entry);
+        let asked_by = log.add(stored.sequence, &entry);
         match entry {
             Entry::Heard { op, message, .. } if op.leg == leg.number => match said.last_mut() {
                 Some(last) => last.steering.push(*message),

@@ -11,7 +11,7 @@ use ghostlight_actors::{
 };
 use serde_json::json;
 
-use crate::stage::{Stage, ask, call, pause, silent, text};
+use crate::stage::{SlowStore, Stage, ask, call, pause, silent, text};
 
 fn asker(default: Option<bool>) -> Agent {
     Agent::from_fn("asker", move |cx: RunContext| async move {
@@ -52,6 +52,36 @@ async fn a_question_is_listed_until_it_is_answered_and_not_until_the_run_takes_t
     elsewhere.stop().await.unwrap();
     let system = stage.start(agent()).await;
     assert_eq!(text(&system.run(run.id())).await, "\"red\"");
+}
+
+/// Neither the journal of the run nor those of its tree are read for it.
+#[tokio::test(start_paused = true)]
+async fn an_answer_costs_the_same_however_much_is_recorded() {
+    let mut stage = Stage::new();
+    let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+        for _ in 0..4_500 {
+            cx.now().await?;
+        }
+        Ok(Outcome::answer(cx.delegate("asker", "go").await?.text))
+    });
+    let system = stage.start(boss.agent(asker(None))).await;
+    let run = ask(&system, "boss", "go").await;
+    run.wait().await.unwrap();
+    stage.crash(&system).await;
+    let slow = SlowStore::to_read(stage.store.another_process());
+    let elsewhere = System::builder(slow).clock(stage.clock.clone());
+    let elsewhere = elsewhere.start().await.unwrap();
+    let seen = elsewhere.run(run.id());
+    let (_, operation, _) = seen.questions().await.unwrap().remove(0);
+    let begun = tokio::time::Instant::now();
+    seen.answer(operation, json!("red")).await.unwrap();
+    // Each read of the store, whatever its size, takes a second: of the question, and of the start of the run that asks.
+    assert!(
+        begun.elapsed() < Duration::from_millis(3_500),
+        "{:?}",
+        begun.elapsed()
+    );
+    elsewhere.stop().await.unwrap();
 }
 
 /// A form is answered by what fits its schema, given as an object or written as a text, and by nothing else; the

@@ -19,7 +19,7 @@ pub(crate) const DUE: &str =
 
 /// The columns of a run, in the order of [`run`].
 pub(crate) const RUN_COLUMNS: &str = "run, root, parent, session_team, session_key, team, agent, path, status, \
-     title, wake_at, started_at, updated_at, owner, version";
+     title, wake_at, started_at, updated_at, owner, version, asks";
 
 /// A number as PostgreSQL stores it; a larger number than it can store becomes its largest.
 pub(crate) fn number(number: u64) -> i64 {
@@ -86,6 +86,9 @@ pub(crate) fn run(row: &Row) -> Result<RunRow, Fault> {
     let owner: Option<&str> = row.try_get(13)?;
     found.owner = owner.map(text::read);
     found.version = u32::try_from(row.try_get::<_, i64>(14)?).map_err(|_| odd("version"))?;
+    let asks: Option<&str> = row.try_get(15)?;
+    let asks = asks.map(serde_json::from_str).transpose();
+    found.asks = asks.map_err(|_| odd("list of questions"))?;
     Ok(found)
 }
 

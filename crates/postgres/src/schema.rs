@@ -10,7 +10,7 @@ const FIRST: u32 = 8;
 
 /// The first step makes the tables of the first version, and each later one leads from the version before to the next. A
 /// released step is never changed; new ones are appended.
-const MIGRATIONS: &[&str] = &[include_str!("schema/8.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema/8.sql"), include_str!("schema/9.sql")];
 
 /// The steps that are left from a version on, each with the version to which it leads.
 fn steps(found: u32) -> impl Iterator<Item = (u32, &'static str)> {

@@ -4,17 +4,19 @@ use std::{fs, path::Path};
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
-use super::{fault::Fault, owner::with_suffix};
+use super::{fault::Fault, owner::with_suffix, schema};
 
 /// Opens a connection that cannot write.
 pub(super) fn open_read_only(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    match open_settled(path, flags) {
+    let connection = match open_settled(path, flags) {
         Err(fault) if is_read_only_mount(&fault, path) => open_unchanging(path, flags),
         connection => connection,
-    }
+    }?;
+    schema::show_as_current(&connection)?;
+    Ok(connection)
 }
 
 fn open_settled(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {

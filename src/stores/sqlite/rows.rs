@@ -22,7 +22,7 @@ pub(super) const DUE: &str = "CASE status WHEN 'running' THEN 0 WHEN 'cancelling
 
 /// The columns of a run, in the order of [`read_run`].
 pub(super) const RUN_COLUMNS: &str = "run, root, parent, session_team, session_key, team, agent, \
-     path, status, title, wake_at, started_at, updated_at, digest, owner, version";
+     path, status, title, wake_at, started_at, updated_at, digest, owner, version, asks";
 
 /// A column of text, or NULL.
 pub(super) fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>, Fault> {
@@ -143,10 +143,11 @@ pub(super) fn write_run(connection: &Connection, run: &RunRow) -> Result<(), Fau
     let times = times.map(|time| time.map(|time| time.0.cast_signed()));
     let mut statement = connection.prepare_cached(&format!(
         "INSERT INTO runs({RUN_COLUMNS}) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) \
          ON CONFLICT(run) DO UPDATE SET root = ?2, parent = ?3, session_team = ?4, \
          session_key = ?5, team = ?6, agent = ?7, path = ?8, status = ?9, title = ?10, \
-         wake_at = ?11, started_at = ?12, updated_at = ?13, digest = ?14, owner = ?15, version = ?16"
+         wake_at = ?11, started_at = ?12, updated_at = ?13, digest = ?14, owner = ?15, version = ?16, \
+         asks = ?17"
     ))?;
     for (column, text) in texts.iter().enumerate() {
         statement.raw_bind_parameter(column + 1, text)?;
@@ -154,28 +155,37 @@ pub(super) fn write_run(connection: &Connection, run: &RunRow) -> Result<(), Fau
     for (column, time) in times.iter().enumerate() {
         statement.raw_bind_parameter(column + 11, time)?;
     }
-    let later = (run.owner.as_deref(), run.version);
+    let asks = run.asks.as_ref().map(serde_json::to_string);
+    let asks = asks
+        .transpose()
+        .map_err(|error| Fault::Damaged(format!("what run {} asks: {error}", run.run)))?;
+    let later = (run.owner.as_deref(), run.version, asks.as_deref());
     statement.raw_bind_parameter(14, run_check(&texts, &times, later).done())?;
     statement.raw_bind_parameter(15, later.0)?;
     statement.raw_bind_parameter(16, later.1)?;
+    statement.raw_bind_parameter(17, later.2)?;
     statement.raw_execute()?;
     Ok(())
 }
 
-/// The check of a run's row. The columns of version 3, `later`, count where they hold something, so
+/// The check of a run's row. The columns of versions 3 and 5, `later`, count where they hold something, so
 /// that the checks of older rows stay as they are.
 fn run_check(
     texts: &[Option<&str>; 10],
     times: &[Option<i64>; 3],
-    later: (Option<&str>, u32),
+    later: (Option<&str>, u32, Option<&str>),
 ) -> Check {
     let check = texts
         .iter()
         .fold(Check::of("runs"), |check, text| check.optional(*text));
     let check = times.iter().fold(check, |check, time| check.number(*time));
     match later {
-        (None, 0) => check,
-        (owner, version) => check.optional(owner).number(Some(version.into())),
+        (None, 0, None) => check,
+        (owner, version, asks) => {
+            let check = check.optional(owner).number(Some(version.into()));
+            asks.into_iter()
+                .fold(check, |check, asks| check.optional(Some(asks)))
+        }
     }
 }
 
@@ -187,7 +197,7 @@ pub(super) fn read_run(row: &Row<'_>) -> Result<RunRow, Fault> {
     }
     let times: [Option<i64>; 3] = [row.get(10)?, row.get(11)?, row.get(12)?];
     let name = || format!("the row of run {}", texts[0].unwrap_or_default());
-    let later = (text(row, 14)?, row.get(15)?);
+    let later = (text(row, 14)?, row.get(15)?, text(row, 16)?);
     verify(run_check(&texts, &times, later), hash(row, 13)?, name)?;
 
     let odd = |column: &str| Fault::Damaged(format!("{} has an odd {column}", name()));
@@ -208,6 +218,10 @@ pub(super) fn read_run(row: &Row<'_>) -> Result<RunRow, Fault> {
         .ok_or_else(|| odd("status"))?;
     found.title = owned(texts[9])?;
     (found.owner, found.version) = (later.0.map(str::to_owned), later.1);
+    found.asks = match later.2 {
+        Some(asks) => Some(serde_json::from_str(asks).map_err(|_| odd("list of questions"))?),
+        None => None,
+    };
     found.wake_at = time(times[0]);
     found.started_at = time(times[1]).unwrap_or_default();
     found.updated_at = time(times[2]).unwrap_or_default();

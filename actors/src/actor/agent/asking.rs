@@ -3,7 +3,7 @@
 use super::AgentState;
 use crate::{
     actor::{
-        SystemError, agent_command::AgentCommand, open_questions::AskedInTree,
+        SystemError, agent_command::AgentCommand, open_questions::is_asking,
         poll_interval::PollInterval, services::Services,
     },
     contract::{ItemBody, MailboxItem, Notice, RunFilter, RunStatus},
@@ -23,7 +23,7 @@ async fn until_it_asks(
     mut run: RunId,
     mut asked_before: Option<bool>,
 ) -> Option<(RunId, bool)> {
-    let (mut interval, mut asked) = (PollInterval::new(), AskedInTree::default());
+    let mut interval = PollInterval::new();
     loop {
         // A root begins to wait after its tree's questions are recorded.
         let told = services.store.news(Notice::Rested(run));
@@ -32,12 +32,12 @@ async fn until_it_asks(
             let row = row?;
             match row.status {
                 RunStatus::Continued => {
-                    (run, asked) = (run.next(), AskedInTree::default());
+                    run = run.next();
                     continue;
                 }
                 status if status.is_ended() => return None,
                 status if status == RunStatus::Waiting || asked_before.is_none() => {
-                    if let Ok(asks) = asked.is_asking(&services.store, row.root).await {
+                    if let Ok(asks) = is_asking(&services.store, row.root).await {
                         let asked_before = *asked_before.get_or_insert(asks);
                         if asks && status == RunStatus::Waiting {
                             return Some((run, asked_before));

@@ -7,7 +7,7 @@ use crate::{
     actor::{
         SystemError,
         agent_command::{AgentCommand, TurnReply},
-        open_questions::AskedInTree,
+        open_questions::is_asking,
     },
     contract::{
         Batch, ItemBody, MailboxItem, RunFilter, RunRow, RunStatus, StoreError, StoreHandle,
@@ -94,7 +94,7 @@ impl AgentState {
             if asks_first
                 && let Ok(Some(row)) = store.run(run).await
                 && row.status == RunStatus::Waiting
-                && let Ok(true) = AskedInTree::default().is_asking(store, row.root).await
+                && let Ok(true) = is_asking(store, row.root).await
             {
                 let _ = myself.cast(AgentCommand::Queue(Box::new(turn), reply));
                 return;

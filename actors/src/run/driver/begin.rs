@@ -133,6 +133,9 @@ impl Driver {
         let Some(under) = self.under.get(&op) else {
             return;
         };
+        if matches!(begun, Begun::Question(_)) {
+            self.journal.asks(op);
+        }
         let entry = under.identity.clone().started(op, begun);
         self.journal.append(&entry);
     }

@@ -24,6 +24,7 @@ impl Driver {
                 && call.begun.is_some()
             {
                 self.cancel_recorded_child(leg, op, &call, "no longer wanted");
+                self.journal.asks_no_more(op);
                 let spent = Family::of(&call.identity.kind).consumed();
                 self.journal.append(&Entry::Dropped { op, spent });
                 self.charge(spent);

@@ -95,7 +95,7 @@ impl Carrier {
         let status = RunStatus::of(&end);
         self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
         self.driver.journal.change_row(|row| {
-            (row.status, row.wake_at) = (status, None);
+            (row.status, row.wake_at, row.asks) = (status, None, Some(Vec::new()));
         });
         let mut batch = self.driver.journal.take().unwrap_or_default();
         let result = ChildResult::new(self.run, outcome.clone(), spent);
@@ -190,6 +190,7 @@ impl Carrier {
         self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
         self.driver.journal.change_row(|row| {
             (row.status, row.wake_at) = (RunStatus::Continued, None);
+            row.asks = Some(Vec::new());
         });
         let mut batch = self.driver.journal.take().unwrap_or_default();
         batch

@@ -1,0 +1,2 @@
+-- What a run asks people, so that nobody reads its journal for that.
+ALTER TABLE runs ADD COLUMN asks text; -- a JSON array: operations, and the sequence numbers of their entries
