@@ -214,7 +214,15 @@ fn texts_are_cut_added_removed_and_found_by_their_properties() {
         err(&cut).contains("2 indexed") && !err(&cut).contains("(2 chunks)"),
         "{cut:?}"
     );
-    let found = run(&["docs", "search", "sentence", "--having", "team=Legal", "-n", "50"]);
+    let found = run(&[
+        "docs",
+        "search",
+        "sentence",
+        "--having",
+        "team=Legal",
+        "-n",
+        "50",
+    ]);
     assert!(
         out(&found).contains("a.md") && !out(&found).contains("b.md"),
         "{found:?}"
@@ -235,7 +243,15 @@ fn texts_are_cut_added_removed_and_found_by_their_properties() {
     for wrong in [
         &["docs", "index", "--remove", "key"][..],
         &["docs", "index", "docs", "--chunk-size", "10"],
-        &["docs", "index", "docs", "--chunk-size", "200", "--overlap", "150"],
+        &[
+            "docs",
+            "index",
+            "docs",
+            "--chunk-size",
+            "200",
+            "--overlap",
+            "150",
+        ],
         &["docs", "search", "x", "--having", "team"],
     ] {
         assert_eq!(run(wrong).status.code(), Some(2), "{wrong:?}");

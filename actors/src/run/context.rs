@@ -106,7 +106,7 @@ impl RunContext {
     /// The recorded name of the next operation of this context, if any.
     pub(crate) fn recorded_next(&self) -> Option<String> {
         let books = self.leg.books.lock();
-        let call = books.recorded.get(&self.next_id());
+        let call = books.machine.call(self.next_id());
         call.map(|call| call.identity.name.clone())
     }
 

@@ -41,6 +41,7 @@ use super::{
     load::{Recorded, RecordedDelivery},
     operation::{Attempt, Begin, Changes, End, FinishChild, Made, Unsaved},
     ports::StateTurn,
+    run_machine::Next,
 };
 use crate::{
     contract::{BoxFuture, StoreError, pause_until},
@@ -163,7 +164,6 @@ pub(crate) struct Driver {
     park_on_drift: bool,
     /// The parent's sender, for a child.
     pub(crate) parent: Option<ParentSender>,
-    pub(crate) replay: VecDeque<RecordedDelivery>,
     under: OperationMap<InFlight>,
     waits: Waits,
     pub(crate) children: BTreeMap<RunId, LiveChild>,
@@ -237,7 +237,6 @@ impl Driver {
             max_entries,
             park_on_drift: team.park_on_drift,
             parent,
-            replay: std::mem::take(&mut recorded.deliveries),
             under: OperationMap::default(),
             waits: Waits::default(),
             children: BTreeMap::new(),
@@ -294,14 +293,18 @@ impl Driver {
             if function.has_yielded(leg).await {
                 continue;
             }
-            if let Some(op) = self.replay.front().map(|next| next.op) {
-                if leg.waits_for(op) {
-                    self.deliver_next(leg).await?;
-                } else {
+            let next = leg.books.lock().machine.next();
+            match next {
+                Next::Live => {}
+                Next::Deliver(next) => {
+                    self.deliver_recorded(leg, next).await?;
+                    continue;
+                }
+                Next::NotAsked => {
                     let may_go_on = function.may_go_on(leg);
                     self.bear_with(leg, &waker, may_go_on).await?;
+                    continue;
                 }
-                continue;
             }
             self.warn_of_entries();
             self.begin_all(leg).await;
@@ -321,8 +324,8 @@ impl Driver {
 
     fn returned(&mut self, leg: &Leg, returned: Returned) -> Result<LegEnd, LegEnd> {
         self.after_poll(leg)?;
-        match self.replay.front() {
-            Some(unread) => Err(LegEnd::Diverged(leg.missed(unread.op, END_OF_FUNCTION))),
+        match leg.books.lock().machine.missed(END_OF_FUNCTION) {
+            Some(error) => Err(LegEnd::Diverged(error)),
             None => Ok(LegEnd::Returned(returned)),
         }
     }
@@ -331,13 +334,13 @@ impl Driver {
     fn after_poll(&mut self, leg: &Leg) -> Result<(), LegEnd> {
         let (notes, dropped, end) = {
             let mut books = leg.books.lock();
-            if books.notes.is_empty() && books.dropped.is_empty() && books.end.is_none() {
+            if books.notes.is_empty() && books.dropped.is_empty() && books.machine.end.is_none() {
                 return Ok(());
             }
             (
                 std::mem::take(&mut books.notes),
                 std::mem::take(&mut books.dropped),
-                books.end.clone(),
+                books.machine.end.clone(),
             )
         };
         for op in dropped {
@@ -375,14 +378,12 @@ impl Driver {
         }
     }
 
-    /// Delivers the next recorded result.
-    async fn deliver_next(&mut self, leg: &Leg) -> Result<(), LegEnd> {
-        if let Some(next) = self.replay.pop_front() {
-            if let Some(digest) = leg.content_of(&next) {
-                bring_content(self.ports.clone(), leg, next.op, digest).await?;
-            }
-            leg.deliver(next.op, Delivery::Recorded(next.result));
+    /// Gives the function a recorded result.
+    async fn deliver_recorded(&mut self, leg: &Leg, next: RecordedDelivery) -> Result<(), LegEnd> {
+        if let Some(digest) = leg.content_of(&next) {
+            bring_content(self.ports.clone(), leg, next.op, digest).await?;
         }
+        leg.deliver(next.op, Delivery::Recorded(next.result));
         Ok(())
     }
 
@@ -424,7 +425,7 @@ impl Driver {
     fn acknowledge(&mut self, leg: &Leg, op: OperationId) -> Option<InFlight> {
         let under = self.take_under(op)?;
         self.goes_on();
-        if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
+        if let Some(call) = leg.books.lock().machine.call_mut(op) {
             // An earlier incarnation began it. Cancelling closes operations that have no end, and this one
             // has an end now.
             call.completed = true;

@@ -11,15 +11,16 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-pub(crate) use super::call_identity::CallIdentity;
 use super::{
     Recorded, Registry, RunSender, Tries, handover,
     load::RecordedDelivery,
-    notes::{RecordedNote, Versions},
+    notes::Versions,
     operation::{ErasedOperation, Operation, erase},
     operations::{self, InBackground, MadeAgent, Temp},
+    run_machine::RunMachine,
     words::Words,
 };
+pub(crate) use super::{call_identity::CallIdentity, run_machine::RecordedCall};
 use crate::{
     contract::{Emission, Origin},
     definition::{Pinned, PinnedAgent},
@@ -89,16 +90,8 @@ pub(crate) struct About {
 /// The books of a leg's operations.
 #[derive(Default)]
 pub(crate) struct Books {
-    /// The calls that an earlier incarnation recorded, by operation.
-    pub(crate) recorded: OperationMap<RecordedCall>,
-    /// Emissions and undo steps that an earlier incarnation recorded.
-    pub(crate) noted: OperationMap<RecordedNote>,
-    /// Recorded operations of this leg that the function has not asked for in this incarnation.
-    pub(crate) unasked: OperationMap<()>,
-    /// Whether the journal records the end of the leg.
-    pub(crate) has_ended: bool,
-    /// Operations that the function waits for.
-    pub(crate) slots: OperationMap<ResultSlot>,
+    /// What is recorded of the leg, and what its function asks for.
+    pub(crate) machine: RunMachine<ResultSlot>,
     /// Operations that were polled and not yet begun.
     pub(crate) to_begin: VecDeque<(OperationId, CallIdentity, Option<Resource>, ErasedOperation)>,
     /// Operations that were begun or polled and then dropped by the function.
@@ -119,24 +112,8 @@ pub(crate) struct Books {
     pub(crate) undo: Vec<(String, ToolCall)>,
     /// Children that this leg spawned, by agent.
     pub(crate) spawned: Vec<(String, RunId)>,
-    /// The error that every further operation returns. It is set once.
-    pub(crate) end: Option<AgentError>,
     /// Whether the engine is dropping the function. Dropped operations are not recorded then.
     pub(crate) detached: bool,
-}
-
-/// What the journal says about a call.
-#[derive(Clone, Debug)]
-pub(crate) struct RecordedCall {
-    pub(crate) identity: CallIdentity,
-    /// The last start that is recorded.
-    pub(crate) begun: Option<Begun>,
-    /// Whether its end is recorded.
-    pub(crate) completed: bool,
-    /// Whether the journal records that the function dropped it.
-    pub(crate) dropped: bool,
-    /// The digest of the last recorded input that differed from the first.
-    pub(crate) drifted: Option<CallDigest>,
 }
 
 /// Where an operation's result is put.
@@ -214,14 +191,8 @@ impl Leg {
         let note = handover::note(&agent.spec, asked, by, at.number > 0).map(Arc::new);
         whole.extend(note.clone());
         let conversation = handover::seen(&whole, &agent.spec);
-        let calls = std::mem::take(&mut recorded.calls);
-        let noted = std::mem::take(&mut recorded.noted);
-        let all = calls.keys().chain(noted.keys());
-        let of_leg = all.filter(|op| op.leg == at.number);
         let books = Books {
-            unasked: of_leg.map(|op| (*op, ())).collect(),
-            recorded: calls,
-            noted,
+            machine: RunMachine::new(at.number, recorded),
             lanes: 1,
             ..Books::default()
         };
@@ -266,43 +237,23 @@ impl Leg {
         id: OperationId,
         operation: O,
     ) -> Result<(), AgentError> {
-        let mut books = self.books.lock();
-        if let Some(end) = &books.end {
-            return Err(end.clone());
-        }
         let identity = CallIdentity {
             kind: operation.kind().into(),
             name: operation.name().to_owned(),
             digest: operation.digest().into(),
             asked_by: operation.cause().within(self.run),
         };
-        books.unasked.remove(&id);
-        if let Some(noted) = books.noted.get(&id) {
-            let error = AgentError::diverged(id, noted, identity);
-            return Err(books.end.insert(error).clone());
-        }
-        // A run that is not recovered has nothing recorded, and looks up nothing.
-        if !books.recorded.is_empty()
-            && let Some(recorded) = books.recorded.get(&id).cloned()
-        {
-            let recorded = recorded.identity;
-            let same_input = recorded.digest == identity.digest;
-            if !recorded.is_call_of(&identity) || (!same_input && !operation.drifts()) {
-                let error = recorded.diverged(id, &identity);
-                return Err(books.end.insert(error).clone());
-            }
-            if !same_input {
-                let (recorded, found) = (recorded.digest, identity.digest);
-                books.notes.push(Entry::Drifted {
-                    op: id,
-                    recorded,
-                    found,
-                });
-            }
-        }
-        books.slots.insert(id, ResultSlot::Waiting(None));
-        let recorded = books.recorded.get(&id);
-        if !recorded.is_some_and(|recorded| recorded.completed) {
+        let (may_drift, slot) = (operation.drifts(), ResultSlot::Waiting(None));
+        let mut books = self.books.lock();
+        let asked = books.machine.ask(id, &identity, may_drift, slot)?;
+        books
+            .notes
+            .extend(asked.drifted_from.map(|recorded| Entry::Drifted {
+                op: id,
+                recorded,
+                found: identity.digest,
+            }));
+        if asked.begins {
             let resource = operation.resource();
             books
                 .to_begin
@@ -318,18 +269,15 @@ impl Leg {
         cx: &mut Context<'_>,
     ) -> Poll<Result<T, AgentError>> {
         let mut books = self.books.lock();
-        match books.slots.remove(&id) {
-            Some(ResultSlot::Waiting(waker)) => {
-                if let Some(end) = &books.end {
-                    return Poll::Ready(Err(end.clone()));
-                }
-                let waker = match waker {
-                    Some(waker) if waker.will_wake(cx.waker()) => waker,
-                    _ => cx.waker().clone(),
-                };
-                books.slots.insert(id, ResultSlot::Waiting(Some(waker)));
-                Poll::Pending
+        let end = books.machine.end.clone();
+        if let (Some(ResultSlot::Waiting(waker)), None) = (books.machine.slot(id), &end) {
+            let is_same = |waker: &Waker| waker.will_wake(cx.waker());
+            if !waker.as_ref().is_some_and(is_same) {
+                *waker = Some(cx.waker().clone());
             }
+            return Poll::Pending;
+        }
+        match books.machine.take_slot(id) {
             Some(ResultSlot::Delivered(Delivery::Live(made))) => {
                 drop(books);
                 let output = made.map_err(AgentError::Operation)?.downcast::<T>();
@@ -347,7 +295,7 @@ impl Leg {
                     Err(error) => Err(self.unreadable(id, &error)),
                 })
             }
-            None => Poll::Ready(Err(books.end.clone().unwrap_or(AgentError::Ended))),
+            _ => Poll::Ready(Err(end.unwrap_or(AgentError::Ended))),
         }
     }
 
@@ -371,43 +319,36 @@ impl Leg {
     /// A divergence: the recorded result does not have the type that the code expects.
     pub(crate) fn unreadable(&self, at: OperationId, error: &serde_json::Error) -> AgentError {
         let mut books = self.books.lock();
-        let call = books.recorded.get(&at);
+        let call = books.machine.call(at);
         let call = call.map(|call| call.identity.to_string());
         let call = call.as_deref().unwrap_or("this operation");
         let found =
             format!("code that expects one of another type, as which it does not read: {error}");
         let error = AgentError::diverged(at, format_args!("a result of {call}"), found);
-        books.end.get_or_insert(error).clone()
+        books.machine.end_with(error)
     }
 
     /// What the journal says about a call.
     pub(crate) fn recorded(&self, op: OperationId) -> Option<RecordedCall> {
-        self.books.lock().recorded.get(&op).cloned()
+        self.books.lock().machine.call(op).cloned()
     }
 
     /// Takes note of an input that differs from the recorded one. `false` if the journal says so already.
     pub(crate) fn drifts(&self, op: OperationId, found: CallDigest) -> bool {
         let mut books = self.books.lock();
-        let call = books.recorded.get_mut(&op);
+        let call = books.machine.call_mut(op);
         call.is_some_and(|call| call.drifted.replace(found) != Some(found))
     }
 
     /// How an operation began, as far as the journal says so.
     pub(crate) fn begun(&self, op: OperationId) -> Option<Begun> {
-        self.books.lock().recorded.get(&op)?.begun.clone()
-    }
-
-    /// A divergence: the function did this where the journal has the end of an operation.
-    pub(crate) fn missed(&self, at: OperationId, found: &str) -> AgentError {
-        let recorded = self.recorded(at);
-        let recorded = recorded.map_or_else(String::new, |call| call.identity.to_string());
-        AgentError::diverged(at, recorded, found)
+        self.books.lock().machine.call(op)?.begun.clone()
     }
 
     /// The content to which a recorded result refers, if any.
     pub(crate) fn content_of(&self, next: &RecordedDelivery) -> Option<Digest> {
         let books = self.books.lock();
-        operations::content_of(&books.recorded.get(&next.op)?.identity.kind, &next.result)
+        operations::content_of(&books.machine.call(next.op)?.identity.kind, &next.result)
     }
 
     /// Keeps the emissions of interceptors about a call until its end is recorded.
@@ -461,15 +402,10 @@ impl Leg {
         }
     }
 
-    /// Whether the function waits for this operation.
-    pub(crate) fn waits_for(&self, id: OperationId) -> bool {
-        self.books.lock().slots.contains_key(&id)
-    }
-
     /// How many operations the function waits for in its own name, with this waker.
     pub(crate) fn waits_with(&self, task: &Waker) -> usize {
-        let books = self.books.lock();
-        let waits = books.slots.values();
+        let mut books = self.books.lock();
+        let waits = books.machine.slots();
         waits
             .filter(
                 |slot| matches!(slot, ResultSlot::Waiting(Some(waker)) if waker.will_wake(task)),
@@ -480,7 +416,7 @@ impl Leg {
     /// Puts a result where the function finds it, and wakes it. `false` when nobody waits.
     pub(crate) fn deliver(&self, id: OperationId, delivery: Delivery) -> bool {
         let mut books = self.books.lock();
-        let Some(slot) = books.slots.get_mut(&id) else {
+        let Some(slot) = books.machine.slot(id) else {
             return false;
         };
         let delivered = std::mem::replace(slot, ResultSlot::Delivered(delivery));
@@ -495,7 +431,7 @@ impl Leg {
     pub(crate) fn dropped(&self, id: OperationId) {
         self.contents.lock().remove(&id);
         let mut books = self.books.lock();
-        if let Some(slot) = books.slots.remove(&id).filter(|_| !books.detached) {
+        if let Some(slot) = books.machine.take_slot(id).filter(|_| !books.detached) {
             books.dropped.push(id);
             drop(books);
             // Old journals replay as they were recorded.
@@ -508,15 +444,13 @@ impl Leg {
     /// Ends every further operation with this error.
     pub(crate) fn end(&self, error: AgentError) {
         let mut books = self.books.lock();
-        books.end.get_or_insert(error);
-        let wakers: Vec<Waker> = books
-            .slots
-            .values_mut()
-            .filter_map(|slot| match slot {
-                ResultSlot::Waiting(waker) => waker.take(),
-                _ => None,
-            })
-            .collect();
+        books.machine.end_with(error);
+        let waiting = books.machine.slots();
+        let wakers = waiting.filter_map(|slot| match slot {
+            ResultSlot::Waiting(waker) => waker.take(),
+            _ => None,
+        });
+        let wakers: Vec<Waker> = wakers.collect();
         drop(books);
         wakers.into_iter().for_each(Waker::wake);
     }

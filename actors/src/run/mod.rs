@@ -31,6 +31,7 @@ mod recording;
 mod redefinition;
 mod registry;
 mod replay;
+mod run_machine;
 mod spoken;
 mod steps;
 mod task;

@@ -40,7 +40,8 @@ impl RecordedNote {
         })
     }
 
-    fn is(&self, other: &Self) -> bool {
+    /// Whether both are one note.
+    pub(super) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Undo(recorded), Self::Undo(found)) => {
                 recorded.name == found.name && recorded.arguments.text() == found.arguments.text()
@@ -85,22 +86,13 @@ impl Leg {
             return;
         };
         let mut books = self.books.lock();
-        books.unasked.remove(&at);
-        let recorded = match (books.noted.get(&at), books.recorded.get(&at)) {
-            (None, None) => {
-                if let Entry::UndoRegistered { call, .. } = &entry {
-                    let agent = self.agent.spec.name.clone();
-                    books.undo.push((agent, call.clone()));
-                }
-                return books.notes.push(entry);
+        if books.machine.note(at, &found) == Ok(true) {
+            if let Entry::UndoRegistered { call, .. } = &entry {
+                let agent = self.agent.spec.name.clone();
+                books.undo.push((agent, call.clone()));
             }
-            (Some(recorded), _) if recorded.is(&found) => return,
-            (Some(recorded), _) => recorded.to_string(),
-            (None, Some(call)) => call.identity.to_string(),
-        };
-        books
-            .end
-            .get_or_insert_with(|| AgentError::diverged(at, recorded, found));
+            books.notes.push(entry);
+        }
     }
 
     /// Takes down how a call of a step was answered that no operation of a tool has the result of,
@@ -157,7 +149,7 @@ impl Leg {
     /// the function is past this place, else the newest.
     pub(crate) fn version(&self, at: OperationId, name: &str, max: u32) -> Result<u32, AgentError> {
         let mut books = self.books.lock();
-        if let Some(end) = &books.end {
+        if let Some(end) = &books.machine.end {
             return Err(end.clone());
         }
         let mut versions = self.versions.0.lock();
@@ -168,9 +160,9 @@ impl Leg {
             let recorded = format!("version {version} of {name:?}");
             let found = format!("code that knows its versions up to {max}");
             let error = AgentError::diverged(at, recorded, found);
-            return Err(books.end.insert(error).clone());
+            return Err(books.machine.end_with(error));
         }
-        let is_past = books.has_ended || !books.unasked.is_empty();
+        let is_past = books.machine.is_past();
         let version = if is_past { 0 } else { max };
         versions.insert(name.to_owned(), version);
         let name = name.to_owned();

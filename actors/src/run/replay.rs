@@ -22,7 +22,9 @@ use super::{
         waker::{Function, FunctionWaker, Polled, step_back},
     },
     leg::{CallIdentity, Delivery, Opening},
+    load::RecordedDelivery,
     recording::decode,
+    run_machine::Next,
 };
 use crate::{
     definition::{Pinned, TeamSpec},
@@ -265,19 +267,10 @@ impl Rehearsal<'_> {
             history,
             sender: RunSender::channel().0,
         };
-        let deliveries = std::mem::take(&mut recorded.deliveries);
         let leg = Arc::new(Leg::open(opening, at, recorded));
-        leg.books.lock().has_ended = has_ended;
+        leg.books.lock().machine.has_ended = has_ended;
         let function = self.registry.function_of(&leg).map_err(lacks)?;
-        for next in &deliveries {
-            if let Some(digest) = leg.content_of(next) {
-                let content = self.recording.contents.get(&digest);
-                let content = content.ok_or_else(|| lacks(format!("the content {digest}")))?;
-                leg.contents.lock().insert(next.op, content.clone());
-            }
-        }
-        let deliveries = deliveries.into_iter().map(|next| (next.op, next.result));
-        let came = self.drive(&leg, function, deliveries).await;
+        let came = self.drive(&leg, function).await?;
         leg.books.lock().detached = true;
         let came = match came {
             Came::Returned(Ok(outcome)) => Came::Returned(Ok(leg.onward(outcome))),
@@ -295,62 +288,65 @@ impl Rehearsal<'_> {
     }
 
     /// Does the driver's work of replay, and nothing of its later work.
-    async fn drive(
-        &mut self,
-        leg: &Leg,
-        function: AgentFunction,
-        deliveries: impl Iterator<Item = (OperationId, Box<serde_json::value::RawValue>)>,
-    ) -> Came {
+    async fn drive(&mut self, leg: &Leg, function: AgentFunction) -> Result<Came, RecordingError> {
         let mut function = Function::new(function);
         let waker = function.waker();
-        let mut deliveries = deliveries.peekable();
         let mut patience = PATIENCE;
         loop {
             let polled = catch_unwind(AssertUnwindSafe(|| function.poll()));
             let polled = match polled {
                 Ok(polled) => polled,
-                Err(panic) => return Came::Panicked(words(&*panic)),
+                Err(panic) => return Ok(Came::Panicked(words(&*panic))),
             };
             if let Some(divergence) = self.after_poll(leg) {
-                return Came::Diverged(divergence);
+                return Ok(Came::Diverged(divergence));
             }
-            if !matches!(polled, Polled::Returned(_)) {
-                if waker.comes_first() {
-                    step_back().await;
-                    continue;
-                }
-                if function.has_yielded(leg).await {
-                    continue;
-                }
+            if let Polled::Returned(returned) = polled {
+                let missed = leg.books.lock().machine.missed(END_OF_FUNCTION);
+                let missed = missed.and_then(|missed| self.divergence(missed));
+                return Ok(missed.map_or(Came::Returned(returned), Came::Diverged));
             }
-            let next = deliveries.peek().map(|(op, _)| *op);
-            match (polled, next) {
-                (Polled::Returned(returned), None) => return Came::Returned(returned),
-                (Polled::Returned(_), Some(op)) => {
-                    return Came::Diverged(self.missed(leg, op, END_OF_FUNCTION));
-                }
-                (_, Some(op)) if leg.waits_for(op) => {
-                    if let Some((op, result)) = deliveries.next() {
-                        leg.deliver(op, Delivery::Recorded(result));
-                    }
-                    patience = PATIENCE;
-                }
-                (_, next) => {
-                    let may_go_on = function.may_go_on(leg);
-                    if goes_on(&waker, may_go_on, &mut patience).await {
-                        continue;
-                    }
-                    let Some(op) = next else {
-                        return Came::Waits(waited_for(leg));
-                    };
-                    let found = match waited_for(leg).first() {
-                        Some(call) => format!("{call} instead"),
-                        None => not_asked(may_go_on).to_owned(),
-                    };
-                    return Came::Diverged(self.missed(leg, op, &found));
-                }
+            if waker.comes_first() {
+                step_back().await;
+                continue;
             }
+            if function.has_yielded(leg).await {
+                continue;
+            }
+            let next = leg.books.lock().machine.next();
+            if let Next::Deliver(next) = next {
+                self.bring_content(leg, &next)?;
+                leg.deliver(next.op, Delivery::Recorded(next.result));
+                patience = PATIENCE;
+                continue;
+            }
+            let may_go_on = function.may_go_on(leg);
+            if goes_on(&waker, may_go_on, &mut patience).await {
+                continue;
+            }
+            let waits = waited_for(leg);
+            let found = match waits.first() {
+                Some(call) => format!("{call} instead"),
+                None => not_asked(may_go_on).to_owned(),
+            };
+            let missed = leg.books.lock().machine.missed(&found);
+            let missed = missed.and_then(|missed| self.divergence(missed));
+            return Ok(missed.map_or(Came::Waits(waits), Came::Diverged));
         }
+    }
+
+    /// Puts the content to which a recorded result refers where the function finds it.
+    fn bring_content(&self, leg: &Leg, next: &RecordedDelivery) -> Result<(), RecordingError> {
+        let Some(digest) = leg.content_of(next) else {
+            return Ok(());
+        };
+        let content = self.recording.contents.get(&digest);
+        let content = content.ok_or_else(|| RecordingError::Lacks {
+            run: self.run,
+            what: format!("the content {digest}"),
+        })?;
+        leg.contents.lock().insert(next.op, content.clone());
+        Ok(())
     }
 
     /// Takes what the function noted and dropped, and whether it asked for something else.
@@ -373,12 +369,7 @@ impl Rehearsal<'_> {
                 });
             }
         }
-        self.divergence(books.end.clone()?)
-    }
-
-    /// A recorded result that nobody takes.
-    fn missed(&self, leg: &Leg, op: OperationId, found: &str) -> Divergence {
-        self.divergence(leg.missed(op, found)).unwrap_or_default()
+        self.divergence(books.machine.end.clone()?)
     }
 
     fn divergence(&self, error: AgentError) -> Option<Divergence> {

@@ -408,7 +408,7 @@ impl Carrier {
         let all = unwanted.into_iter().map(|child| (child, true));
         for (child, unwanted) in all.chain(beside.into_iter().map(|child| (child, false))) {
             let op = child.op;
-            let begun_by_replay = leg.books.lock().recorded.get(&op).is_some_and(|call| {
+            let begun_by_replay = leg.recorded(op).is_some_and(|call| {
                 Family::of(&call.identity.kind) == Family::Delegate
                     && !call.completed
                     && op.leg == leg.number

@@ -135,7 +135,7 @@ impl Leg {
     pub(super) fn hear(&self, next: OperationId, place: u32) -> Vec<Arc<Message>> {
         let mut books = self.books.lock();
         let mut words = self.words.state();
-        if books.end.is_some() || words.deaf.contains(&next.lane) {
+        if books.machine.end.is_some() || words.deaf.contains(&next.lane) {
             return Vec::new();
         }
         let mut heard = Vec::new();
@@ -143,7 +143,7 @@ impl Leg {
         if self.start.format >= WORDS_COME_FIRST {
             heard.append(&mut words.unheard);
         }
-        let is_past = books.has_ended || !books.unasked.is_empty();
+        let is_past = books.machine.is_past();
         match words.recorded.remove(&(next.lane, place)) {
             Some(recorded) => heard.extend(recorded),
             None if is_past => {}

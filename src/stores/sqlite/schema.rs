@@ -12,7 +12,8 @@ pub(super) const FIRST: u32 = 4;
 
 /// The first step makes the tables of the first version, and each later one leads from the version before to the next. A
 /// released step never changes; new steps are appended.
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("schema/4.sql"), include_str!("schema/5.sql")];
+pub(super) const MIGRATIONS: &[&str] =
+    &[include_str!("schema/4.sql"), include_str!("schema/5.sql")];
 
 /// The version that these steps lead to.
 fn version_of(steps: &[&str]) -> u32 {

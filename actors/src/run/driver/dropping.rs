@@ -15,7 +15,7 @@ impl Driver {
         let recorded = {
             let mut books = leg.books.lock();
             books.to_begin.retain(|(id, ..)| *id != op);
-            books.recorded.get(&op).cloned()
+            books.machine.call(op).cloned()
         };
         let Some(under) = self.take_under(op) else {
             // It was not begun in this incarnation. An earlier incarnation may have begun it without recording
@@ -32,7 +32,7 @@ impl Driver {
             return;
         };
         under.cancelled.cancel();
-        if let Some(call) = leg.books.lock().recorded.get_mut(&op) {
+        if let Some(call) = leg.books.lock().machine.call_mut(op) {
             call.dropped = true;
         }
         self.ready.retain(|(id, _)| *id != op);

@@ -54,10 +54,10 @@ impl Driver {
     }
 
     fn diverged(&self, leg: &Leg, may_go_on: bool) -> Result<(), LegEnd> {
-        let Some(next) = self.replay.front() else {
+        let missed = leg.books.lock().machine.missed(not_asked(may_go_on));
+        let Some(error) = missed else {
             return Ok(());
         };
-        let error = leg.missed(next.op, not_asked(may_go_on));
         leg.end(error.clone());
         Err(LegEnd::Diverged(error))
     }

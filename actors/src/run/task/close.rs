@@ -45,15 +45,15 @@ impl Carrier {
         let mut recorded: Vec<_> = {
             let books = leg.books.lock();
             let unfinished = books
-                .recorded
-                .iter()
+                .machine
+                .calls()
                 .filter(|(_, call)| !call.completed && !call.dropped && call.begun.is_some());
             // Undo steps are handled in `undo`.
             let unfinished = unfinished.filter(|(op, _)| op.leg != UNDO_LEG);
             // The open calls are in their order.
             let is_open = |op: &OperationId| open.binary_search_by_key(op, |(id, ..)| *id).is_ok();
             let unfinished = unfinished.filter(|(op, _)| !is_open(op));
-            unfinished.map(|(op, call)| (*op, call.clone())).collect()
+            unfinished.map(|(op, call)| (op, call.clone())).collect()
         };
         recorded.sort_unstable_by_key(|(op, _)| *op);
         let children: Vec<RunId> = self.driver.children.keys().copied().collect();

@@ -71,7 +71,9 @@ impl Carrier {
         match self.recorded.received.take() {
             Some(op) => {
                 self.recorded.calls.remove(&op);
-                self.driver.replay.retain(|delivery| delivery.op != op);
+                self.recorded
+                    .deliveries
+                    .retain(|delivery| delivery.op != op);
                 let entry = Entry::Quarantined { op, reason: error };
                 self.driver.journal.append(&entry);
             }
