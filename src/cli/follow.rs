@@ -403,7 +403,7 @@ impl Follow {
             if expired || self.answered.contains(&(asking, operation)) {
                 continue;
             }
-            let mailbox = system.store().mailbox(asking).await?;
+            let mailbox = system.store().mailbox(asking.into()).await?;
             let answers = |body: &ItemBody| matches!(body, ItemBody::Answer { operation: to, .. } if *to == operation);
             if !mailbox.iter().any(|item| answers(&item.body)) {
                 candidates.push((asking, operation));

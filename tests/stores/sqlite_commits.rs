@@ -70,16 +70,16 @@ async fn each_change_alone_is_a_commit() {
         before = now;
     };
     let item = |id: &str| MailboxItem::new(id, Timestamp(1), ItemBody::Retry);
-    store.post(run(1), item("a")).await.unwrap();
+    store.post(run(1).into(), item("a")).await.unwrap();
     is_next("a post");
     store.claim(run(1).into(), false).await.unwrap();
     is_next("a claim");
     let mut batch = Batch::default();
-    batch.posts.push((run(1), item("b")));
+    batch.posts.push((run(1).into(), item("b")));
     commit(&store, batch).await.unwrap();
     is_next("a post in a batch");
     let mut batch = Batch::default();
-    batch.taken.push((run(1), "a".to_owned()));
+    batch.taken.push((run(1).into(), "a".to_owned()));
     commit(&store, batch).await.unwrap();
     is_next("an item that is taken");
     let mut batch = Batch::default();
@@ -96,7 +96,7 @@ async fn each_change_alone_is_a_commit() {
     commit(&store, batch).await.unwrap();
     is_next("a blob");
     // The same item again changes nothing.
-    store.post(run(1), item("b")).await.unwrap();
+    store.post(run(1).into(), item("b")).await.unwrap();
     assert_eq!(transactions(&folder), before);
 }
 

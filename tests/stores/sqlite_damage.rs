@@ -45,10 +45,10 @@ pub(crate) async fn fill(store: &SqliteStore) {
     commit(store, Batch::of(append)).await.unwrap();
     for id in ["taken", "left"] {
         let item = MailboxItem::new(id, Timestamp(7), ItemBody::Retry);
-        store.post(run(1), item).await.unwrap();
+        store.post(run(1).into(), item).await.unwrap();
     }
     let mut batch = appending(1, 2, &["third"]);
-    batch.taken.push((run(1), "taken".to_owned()));
+    batch.taken.push((run(1).into(), "taken".to_owned()));
     commit(store, batch).await.unwrap();
     store
         .put_checkpoint(session(), Some(vec![1; 300]))
@@ -88,7 +88,7 @@ pub(crate) async fn ask(store: &SqliteStore) -> Answers {
         store.state(text("scope"), text("b")),
         store.scope(text("scope")),
         store.blob(Digest::of(b"blob")),
-        store.mailbox(run(1)),
+        store.mailbox(run(1).into()),
         store.posted(0),
         store.checkpoint(session()),
     );
@@ -435,7 +435,7 @@ async fn a_newer_file_is_left_untouched() {
             error,
             StoreError::TooNew {
                 found: 77,
-                known: 4,
+                known: 5,
                 ..
             }
         ),
@@ -469,7 +469,7 @@ async fn a_file_from_before_the_first_version_that_is_read_is_left_untouched() {
 async fn a_file_that_became_newer_in_its_log_is_left_untouched() {
     let (made, _) = closed_store().await;
     let connection = rusqlite::Connection::open(made.store()).unwrap();
-    connection.execute_batch("PRAGMA user_version = 5").unwrap();
+    connection.execute_batch("PRAGMA user_version = 6").unwrap();
     let folder = made.image();
     drop(connection);
     let files =
@@ -477,7 +477,7 @@ async fn a_file_that_became_newer_in_its_log_is_left_untouched() {
     assert!(!files[1].1.is_empty());
     let error = SqliteStore::open(folder.store()).unwrap_err();
     assert!(
-        matches!(error, StoreError::TooNew { found: 5, .. }),
+        matches!(error, StoreError::TooNew { found: 6, .. }),
         "{error}"
     );
     for (suffix, bytes) in files {

@@ -123,7 +123,7 @@ async fn obey(store: &Path) {
             }
             "post" => {
                 let item = MailboxItem::new("from outside", Timestamp(1), ItemBody::Retry);
-                store.post(run(1), item).await.map(drop)
+                store.post(run(1).into(), item).await.map(drop)
             }
             "read" => texts(&store, 1).await.map(drop),
             "flood" => flood(&store).await,
@@ -201,9 +201,9 @@ async fn a_process_posts_while_another_one_owns_the_run() {
     let mut outside = Process::start(&folder.store());
     assert_eq!(outside.ask("post"), "ok");
     let (later, runs) = store.posted(mark).await.unwrap();
-    assert_eq!(runs, [run(1)]);
+    assert_eq!(runs, [run(1).into()]);
     assert_eq!(store.posted(later).await.unwrap(), (later, vec![]));
-    assert_eq!(store.mailbox(run(1)).await.unwrap().len(), 1);
+    assert_eq!(store.mailbox(run(1).into()).await.unwrap().len(), 1);
     // Another process's commit does not stop the owner's.
     commit(&store, appending(1, 1, &["more"])).await.unwrap();
     assert_eq!(outside.ask("close"), "ok");

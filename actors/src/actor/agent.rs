@@ -20,7 +20,6 @@ use tokio::{sync::oneshot, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use failures::Failures;
-pub(super) use steering::unread_turns;
 
 use super::{
     SystemError,
@@ -85,9 +84,6 @@ struct SessionState {
     turns: TurnQueue<TurnReply>,
     /// How many entries the readable checkpoint covers.
     kept: Arc<AtomicU64>,
-    /// Turns that were said to a run which ended without reading them, by their ids: they are
-    /// struck off its mailbox when they begin.
-    unread: BTreeMap<String, RunId>,
     /// Turns that came before the journal was read.
     early: Vec<(Turn, TurnReply)>,
     wakes: Vec<(RunId, bool, Option<WakeReply>)>,
@@ -137,7 +133,6 @@ impl Actor for Agent {
             loading: false,
             is_made: false,
             turns: TurnQueue::new(bound).while_busy(while_busy),
-            unread: BTreeMap::new(),
             kept: Arc::default(),
             early: Vec::new(),
             wakes: Vec::new(),
@@ -286,12 +281,6 @@ impl AgentState {
 
     /// Claims a run (a child below its parent) and reads its journal, outside the actor.
     fn load(&mut self, run: RunId, claim: Claiming) {
-        self.load_from(None, run, claim);
-    }
-
-    /// The same for a run that goes on from another journal: what came there meanwhile is passed on first. The run reads it
-    /// then, and later its tree may fall asleep and nobody would do it.
-    fn load_from(&mut self, before: Option<RunId>, run: RunId, claim: Claiming) {
         if !self.runs.contains_key(&run) {
             return;
         }
@@ -310,26 +299,8 @@ impl AgentState {
         });
         let services = self.shared.services.clone();
         self.beside(async move {
-            let passed_on = match before {
-                Some(before) => services.pass_on(before).await,
-                None => Ok(()),
-            };
-            let loaded = match passed_on {
-                Ok(()) => load_run(&services, run, claim, held, aside, known).await,
-                Err(error) => Err(error.into()),
-            };
+            let loaded = load_run(&services, run, claim, held, aside, known).await;
             [AgentCommand::RunLoaded(Box::new((run, loaded)))]
-        });
-    }
-
-    /// Passes on what came for a closed journal while the run was taken up under its id.
-    fn pass_on(&mut self, closed: RunId) {
-        let shared = self.shared.clone();
-        self.beside(async move {
-            if let Err(error) = shared.services.pass_on(closed).await {
-                shared.wake_again(closed, &error);
-            }
-            []
         });
     }
 
@@ -355,12 +326,6 @@ impl AgentState {
             Ok(loaded) if self.is_news_to_session(run, &loaded) => {
                 self.forget(run);
                 self.wake_in_reloaded_session(loaded.row.run, reply);
-                // Nobody heard how the journal was closed, so what came for it was not dealt with then.
-                if loaded.recorded.parked.is_some() {
-                    self.look_for_unread(run);
-                } else {
-                    self.pass_on(run);
-                }
             }
             Ok(loaded) => {
                 let taken = self.answer_when_recovered(reply, loaded.row.run);
@@ -373,7 +338,6 @@ impl AgentState {
                         }
                         self.runs.insert(loaded.row.run, hosted);
                     }
-                    self.pass_on(run);
                 }
                 self.carry(loaded, Some(taken));
             }
@@ -415,6 +379,7 @@ impl AgentState {
         let path = start.map_or_else(Vec::new, |start| start.path.clone());
         let route = Route {
             root: start.map_or(run, |start| start.root),
+            begun_as: run,
             path: path.into(),
             host: self.myself.clone(),
             sender,
@@ -450,6 +415,7 @@ impl AgentState {
         });
         let sender = hosted.route.sender.clone();
         (hosted.route.root, hosted.route.path) = (loaded.row.root, loaded.row.path.clone().into());
+        hosted.route.begun_as = loaded.row.begun_as();
         services.previewer.live.insert(run, hosted.route.clone());
         let session = self.session.as_ref().and_then(|session| {
             let (fold, claim) = session.loaded.as_ref()?;

@@ -22,10 +22,10 @@ pub(crate) enum AgentCommand {
     Turn(Box<Turn>, TurnReply),
     /// A turn that waits for the run under way, whatever the team's setting is.
     Queue(Box<Turn>, TurnReply),
-    /// A turn was said to this run, which was under way.
-    Steered(RunId, String),
-    /// This turn was said to this run, which ended without having read it.
-    Unread(RunId, Box<Turn>),
+    /// Something came into the session's mailbox.
+    Posted,
+    /// These turns stood in the session's mailbox while no run was under way.
+    Unheard(Vec<Turn>),
     /// This run, for whose end turns wait, waits for a person's answer; whether it asked before they came.
     Asking(RunId, bool),
     /// The session's journal was read.

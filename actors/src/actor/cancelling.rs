@@ -81,7 +81,7 @@ impl Run {
         }
         let mut interval = PollInterval::new();
         loop {
-            let mailbox = services.store.mailbox(self.id).await?;
+            let mailbox = services.store.mailbox(self.id.into()).await?;
             if mailbox.iter().all(|item| item.id != id) || self.is_at_rest().await? {
                 return Ok(self.was_cancelled(operation).await?.unwrap_or(false));
             }

@@ -148,7 +148,7 @@ impl Run {
             first.say(input.clone());
         } else if let Some(input) = options.input {
             let item = MailboxItem::new("fork", target.now, ItemBody::Steer(input));
-            posts.push((run, item));
+            posts.push((run.into(), item));
         }
         let journal = JournalId::Session(session.clone());
         // Claiming an existing session would take it from its holder.

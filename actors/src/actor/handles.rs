@@ -228,7 +228,7 @@ impl Run {
                 Some(end) => Some(end),
                 None => match run.recorded_end().await {
                     Err(SystemError::Store(StoreError::Deleted { .. })) => {
-                        run = run.kept().await?;
+                        run = run.current().await?;
                         continue;
                     }
                     end => end?,
@@ -307,8 +307,10 @@ impl Run {
                 let of_turns = matches!(item.body, Begin(_) | Begun { .. });
                 of_turns || matches!(item.body, Message { .. } | Steer(_) | Turn { .. })
             };
-            if !store.mailbox(row.run).await?.iter().all(stays) {
-                return Ok(true);
+            for mailbox in row.mailboxes() {
+                if !store.mailbox(mailbox).await?.iter().all(stays) {
+                    return Ok(true);
+                }
             }
         }
         Ok(false)
@@ -486,22 +488,6 @@ impl Run {
                 Ok(false)
             }
             Err(error) => Err(error),
-        }
-    }
-
-    /// This run, or, if it went on in other journals and was deleted since, the first later run
-    /// that still exists.
-    async fn kept(&self) -> Result<Run, SystemError> {
-        let (mut run, mut deleted) = (self.clone(), None);
-        loop {
-            match run.status().await {
-                Ok(_) => return Ok(run),
-                Err(error @ SystemError::Store(StoreError::Deleted { .. })) => {
-                    deleted.get_or_insert(error);
-                    run = self.system.run(run.id.next());
-                }
-                Err(error) => return Err(deleted.unwrap_or(error)),
-            }
         }
     }
 

@@ -9,7 +9,7 @@ use super::{
     shared::check_code,
 };
 use crate::{
-    contract::{Claim, JournalPages, RunRow, RunStatus, StoreError, StoreHandle, StoredLine},
+    contract::{Claim, JournalPages, RunRow, StoreError, StoreHandle, StoredLine},
     definition::Pinned,
     run::{Loaded, Recorded},
     session::{SessionFold, decode_checkpoint},
@@ -26,21 +26,16 @@ const TOGETHER_MAX: usize = 2048;
 /// epoch in which this process has it.
 pub(crate) async fn load_run(
     services: &Services,
-    mut run: RunId,
+    run: RunId,
     claim: Claiming,
     held: Option<(JournalId, u64)>,
     aside: Option<SessionId>,
     known: Option<(Digest, Arc<Pinned>)>,
 ) -> Result<Loaded, SystemError> {
     let store = &services.store;
-    let row = loop {
-        let row = store.run(run).await?;
-        let row = row.ok_or(SystemError::UnknownRun(run))?;
-        if row.status != RunStatus::Continued {
-            break row;
-        }
-        run = run.next();
-    };
+    let row = services.current(run).await?;
+    let row = row.ok_or(SystemError::UnknownRun(run))?;
+    let run = row.run;
     // The journal is read before it is claimed: a newer program's run is not touched.
     let mut recorded = Recorded::default();
     let mut pages = JournalPages::new(run, 0);
@@ -129,11 +124,13 @@ pub(crate) async fn recover_together(
     let runs = taken.iter().flatten().map(|taken| taken.run.row.run.into());
     let claims = claims_of(services, runs.collect()).await?;
     hold(&mut taken, claims, |taken| &mut taken.run.claim);
-    // A run that `posted` does not name has an empty mailbox; its agent is told of later items.
+    // A mailbox that `posted` does not name is empty; the run's agent is told of later items.
     let (_, called) = services.store.posted(0).await?;
-    let called: HashSet<RunId> = called.into_iter().collect();
+    let called: HashSet<JournalId> = called.into_iter().collect();
     for RecoveredSession { run, .. } in taken.iter_mut().flatten() {
-        run.mailbox_is_empty = !called.contains(&run.row.run);
+        let session = run.row.session.clone().map(JournalId::Session);
+        let mut mailboxes = run.row.mailboxes().chain(session);
+        run.mailbox_is_empty = !mailboxes.any(|mailbox| called.contains(&mailbox));
     }
     Ok(taken)
 }

@@ -28,6 +28,8 @@ pub(crate) struct LiveRuns(Arc<Mutex<Table>>);
 struct Table {
     /// Ordered by id, so that a simulation tells them the same in the same order.
     runs: BTreeMap<RunId, Route>,
+    /// Those that went on from another journal, by the run as which they began.
+    gone_on: HashMap<RunId, RunId>,
     /// How many of them are roots.
     roots: usize,
     /// How many places are kept for roots that are about to be live.
@@ -58,6 +60,8 @@ struct Rings {
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) root: RunId,
+    /// The run as which it began, to whose mailbox it listens.
+    pub(crate) begun_as: RunId,
     pub(crate) path: Arc<[String]>,
     /// The actor that hosts the run.
     pub(crate) host: ActorRef<AgentCommand>,
@@ -135,6 +139,9 @@ impl LiveRuns {
     pub(crate) fn insert(&self, run: RunId, route: Route) {
         let mut table = self.0.lock();
         let root = route.parent.is_none();
+        if route.begun_as != run {
+            table.gone_on.insert(route.begun_as, run);
+        }
         table.failed.retain(|(failed, _)| *failed != run);
         if table.runs.insert(run, route).is_none() && root {
             table.roots += 1;
@@ -148,14 +155,15 @@ impl LiveRuns {
     /// Forgets a run, and rings for the callers that wait for it.
     pub(crate) fn remove(&self, run: RunId) {
         let mut table = self.0.lock();
-        if table
-            .runs
-            .remove(&run)
-            .is_some_and(|route| route.parent.is_none())
-        {
-            table.roots -= 1;
-            if table.leaves_runs {
-                table.root_left.notify_one();
+        if let Some(route) = table.runs.remove(&run) {
+            if table.gone_on.get(&route.begun_as) == Some(&run) {
+                table.gone_on.remove(&route.begun_as);
+            }
+            if route.parent.is_none() {
+                table.roots -= 1;
+                if table.leaves_runs {
+                    table.root_left.notify_one();
+                }
             }
         }
         table.ring(run);
@@ -236,11 +244,12 @@ impl LiveRuns {
         }
     }
 
-    /// Sends a run a command. `false` when the run is not live here.
+    /// Sends a run a command, in whatever journal it goes on. `false` when the run is not live here.
     pub(crate) fn tell(&self, run: RunId, command: Command) -> bool {
         // Under the lock: a run that is forgotten gets no more commands.
         let table = self.0.lock();
-        let route = table.runs.get(&run);
+        let run = table.gone_on.get(&run).unwrap_or(&run);
+        let route = table.runs.get(run);
         route.is_some_and(|route| route.sender.tell(command))
     }
 
@@ -317,6 +326,7 @@ mod tests {
         let end_a_root = || {
             let route = Route {
                 root: run,
+                begun_as: run,
                 path: Arc::new([]),
                 host: host.clone(),
                 sender: RunSender::channel().0,

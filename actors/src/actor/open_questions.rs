@@ -107,7 +107,7 @@ pub(super) async fn unanswered(
 ) -> Result<Vec<Open>, StoreError> {
     let mut open = Vec::new();
     for asked in asked {
-        let mailbox = store.mailbox(asked.0).await?;
+        let mailbox = store.mailbox(asked.0.into()).await?;
         let is_answer = |item: &MailboxItem| matches!(&item.body, ItemBody::Answer { operation, .. } if *operation == asked.1);
         if !mailbox.iter().any(is_answer) {
             open.push(asked);

@@ -64,9 +64,6 @@ pub(crate) struct Services {
     pub(crate) process: u32,
     pub(crate) previewer: Previewer,
     pub(crate) credentials: Arc<Mutex<VecDeque<Given>>>,
-    /// Held while the items of a run that went on are passed on: a later item would overtake those
-    /// that another task is passing on.
-    pub(crate) passing_on: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A credential that no call has taken yet.

@@ -13,17 +13,13 @@ use tokio::sync::oneshot;
 
 use super::{
     SystemError,
-    agent::{Agent, unread_turns},
+    agent::Agent,
     agent_command::AgentCommand,
     shared::Shared,
     supervised_ref::SupervisedRef,
     supervisor::{Child, ChildError, ChildSpec, Shutdown},
 };
-use crate::{
-    contract::{RunRow, StoreError},
-    definition::WhileBusy,
-    vocabulary::{RunId, SessionId},
-};
+use crate::vocabulary::SessionId;
 
 /// How many times, one millisecond apart, it is checked whether an agent that retires has ended.
 const LOOKS_FOR_END: u32 = 20;
@@ -191,36 +187,5 @@ impl Shared {
         if found.get().is_none() {
             *found = slot;
         }
-    }
-
-    /// The turns in the mailbox of a run that has ended; later, where they cannot be read now.
-    pub(crate) async fn unread_of(&self, run: RunId) -> Vec<AgentCommand> {
-        let unread = unread_turns(&self.services.store, run).await;
-        unread.unwrap_or_else(|error| {
-            self.wake_again(run, &error);
-            Vec::new()
-        })
-    }
-
-    /// Handles what is left in the mailbox of a run that has ended: it may hold a turn, which the
-    /// session is to begin.
-    pub(crate) async fn look_for_unread(self: &Arc<Self>, row: &RunRow) -> Result<(), StoreError> {
-        let Some(session) = row.session.as_ref().filter(|_| row.parent.is_none()) else {
-            return Ok(());
-        };
-        let team = self.team(&session.team);
-        let steers = team.is_some_and(|team| team.pinned.team.while_busy == WhileBusy::Steer);
-        if !steers || self.is_out_of_reach(row).await? {
-            return Ok(());
-        }
-        let unread = unread_turns(&self.services.store, row.run).await?;
-        if !unread.is_empty()
-            && let Ok(agent) = self.agent_of(session).await
-        {
-            for turn in unread {
-                let _ = agent.cast(turn);
-            }
-        }
-        Ok(())
     }
 }

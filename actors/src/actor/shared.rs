@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(super) agents: Mutex<HashMap<SessionId, SupervisedRef<AgentCommand>>>,
     /// The sessions that agents leave alone for now, since they are being deleted or rewound.
     pub(super) held: Mutex<HashSet<SessionId>>,
+    /// The ids of posted turns that are on their way into their sessions.
+    pub(super) beginning: Mutex<HashSet<String>>,
     pub(super) admissions: Arc<Semaphore>,
     pub(super) root: OnceLock<Supervisor>,
     /// The supervisor of the sessions' agents, in its current incarnation.

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     contract::{Notice, WallWatch, pause_until},
     run::Command,
-    vocabulary::{RunId, Timestamp},
+    vocabulary::{JournalId, RunId, Timestamp},
 };
 
 /// How long runs whose time has come wait before they ask again whether a place is free.
@@ -131,9 +131,7 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
                 are_full = true;
                 break;
             };
-            if !shared.wake(run, Some(place)).await {
-                book.turns.spawn(shared.clone().begin_posted(run));
-            }
+            shared.wake(run, Some(place)).await;
             book.alarms.clear(run);
         }
         let now = clock.monotonic();
@@ -146,11 +144,18 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
         looked = Some(now);
         look = now.after(every);
         match store.posted(book.mark).await {
-            Ok((seen, runs)) => {
-                for run in runs {
-                    let is_live = shared.services.previewer.live.tell(run, Command::Mailbox);
-                    if !is_live && !shared.wake(run, None).await {
-                        book.turns.spawn(shared.clone().begin_posted(run));
+            Ok((seen, mailboxes)) => {
+                for mailbox in mailboxes {
+                    match mailbox {
+                        JournalId::Run(run) => {
+                            let live = &shared.services.previewer.live;
+                            if !live.tell(run, Command::Mailbox) {
+                                shared.wake(run, None).await;
+                            }
+                        }
+                        JournalId::Session(session) => {
+                            book.turns.spawn(shared.clone().read_mailbox(session));
+                        }
                     }
                 }
                 while book.turns.try_join_next().is_some() {}

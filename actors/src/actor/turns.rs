@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
 use crate::{
     contract::{Batch, ItemBody, MailboxItem, PostedTurn, StoreError},
     session::Turn,
-    vocabulary::{Message, RunId, SessionId, Timestamp},
+    vocabulary::{JournalId, Message, RunId, SessionId, Timestamp},
 };
 
 /// How often a turn is sent to a session whose agent or journal is lost under it.
@@ -22,6 +23,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 /// How long a posted turn waits for its session's owner before the turn is tried in this process.
 const OWNER_LOOK: Duration = Duration::from_secs(1);
+/// The pause before a mailbox that could not be read is read again.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How long a process that posted a turn has to read the answer to it.
 const TOLD_FOR: Duration = Duration::from_secs(600);
 
@@ -85,14 +88,17 @@ impl Shared {
         let body = ItemBody::Begin(Box::new(posted(session, id, &turn)));
         let item = MailboxItem::new(item, clock.now(), body);
         let mine = item.id.clone();
-        self.services.store.post(run, item).await?;
+        self.services
+            .store
+            .post(session.clone().into(), item)
+            .await?;
         let (mut interval, mut looked) = (PollInterval::between(LOOK.0, LOOK.1), clock.monotonic());
         loop {
             if let Some(known) = self.begun_elsewhere(run, session, &turn).await? {
-                self.settle(run, &mine, None).await?;
+                self.settle(session, &mine, None).await?;
                 return Ok(known);
             }
-            if let Some(told) = self.told(run, &mine).await? {
+            if let Some(told) = self.told(session, &mine).await? {
                 let session = session.to_string();
                 return told.map_err(|reason| SystemError::Refused { session, reason });
             }
@@ -105,7 +111,7 @@ impl Shared {
                     Err(SystemError::Store(error)) if error.is_elsewhere() => {}
                     Err(SystemError::Overloaded { .. }) => {}
                     said => {
-                        self.settle(run, &mine, None).await?;
+                        self.settle(session, &mine, None).await?;
                         return said;
                     }
                 }
@@ -145,40 +151,74 @@ impl Shared {
     /// The answer of the session's owner to a posted turn that did not become a run of its own.
     async fn told(
         &self,
-        run: RunId,
+        session: &SessionId,
         mine: &str,
     ) -> Result<Option<Result<RunId, String>>, SystemError> {
         let told = answer_to(mine);
-        for item in self.services.store.mailbox(run).await? {
+        for item in self.services.store.mailbox(session.clone().into()).await? {
             if let ItemBody::Begun { turn } = item.body
                 && item.id == told
             {
-                self.settle(run, &told, None).await?;
+                self.settle(session, &told, None).await?;
                 return Ok(Some(turn));
             }
         }
         Ok(None)
     }
 
-    /// Begins the turns that other processes posted under the id of this run, which does not exist
-    /// yet, unless another process carries their session.
-    pub(crate) async fn begin_posted(self: Arc<Self>, run: RunId) {
-        let items = match self.services.store.mailbox(run).await {
-            Ok(items) => items,
-            Err(error) => return self.wake_again(run, &error),
-        };
-        for item in items {
-            match self.begin_item(run, item).await {
-                Ok(()) => {}
-                Err(SystemError::Store(error)) => self.wake_again(run, &error),
-                Err(error) => tracing::warn!(%run, %error, "a posted turn is not begun"),
+    /// Begins the turns that other processes posted to a session, and tells its agent of those that were said to the run
+    /// under way, unless another process carries the session.
+    pub(crate) async fn read_mailbox(self: Arc<Self>, session: SessionId) {
+        loop {
+            match self.read_items(&session).await {
+                Err(error) if !error.is_lasting() => {
+                    tracing::warn!(%session, %error, "what came for a session is not read");
+                    self.services.clock.sleep(AGAIN).await;
+                }
+                _ => return,
             }
         }
     }
 
+    async fn read_items(self: &Arc<Self>, session: &SessionId) -> Result<(), StoreError> {
+        let (store, journal) = (&self.services.store, JournalId::from(session.clone()));
+        if self.team(&session.team).is_none()
+            || store.held_elsewhere(vec![journal.clone()]).await? == [true]
+        {
+            // The process that carries the session sees its mailbox as well, and so does the next such process.
+            return Ok(());
+        }
+        let items = store.mailbox(journal).await?;
+        let is_turn = |item: &MailboxItem| matches!(item.body, ItemBody::Turn { .. });
+        if items.iter().any(is_turn)
+            && let Ok(agent) = self.agent_of(session).await
+        {
+            let _ = agent.cast(AgentCommand::Posted);
+        }
+        // Each is begun once, however often the mailbox is read while it waits for its turn.
+        let items = items.into_iter().filter(|item| {
+            let is_posted = matches!(item.body, ItemBody::Begin(_) | ItemBody::Begun { .. });
+            is_posted && self.beginning.lock().insert(item.id.clone())
+        });
+        let begun = items.map(|item| async move {
+            let id = item.id.clone();
+            let begun = self.begin_item(session, item).await;
+            self.beginning.lock().remove(&id);
+            begun
+        });
+        for begun in join_all(begun).await {
+            match begun {
+                Err(SystemError::Store(error)) => return Err(error),
+                Err(error) => tracing::warn!(%session, %error, "a posted turn is not begun"),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
     async fn begin_item(
         self: &Arc<Self>,
-        run: RunId,
+        session: &SessionId,
         item: MailboxItem,
     ) -> Result<(), SystemError> {
         let now = self.services.clock.now();
@@ -186,24 +226,19 @@ impl Shared {
             ItemBody::Begin(posted) => *posted,
             // The sender has stopped waiting for this answer.
             ItemBody::Begun { .. } if now.since(item.at) > TOLD_FOR => {
-                return self.settle(run, &item.id, None).await;
+                return self.settle(session, &item.id, None).await;
             }
             _ => return Ok(()),
         };
-        if self.team(&posted.session.team).is_none() {
-            return Ok(());
-        }
-        let session = posted.session.clone();
-        let told = match self.say(&session, turn_of(posted)).await {
+        let run = RunId::of_turn(session, &posted.turn);
+        let told = match self.say(session, turn_of(posted)).await {
             Ok(begun) if begun == run => None,
             Ok(steered) => Some(Ok(steered)),
-            // The process that carries the session sees the post as well, and so does the next such
-            // process.
             Err(SystemError::Store(error)) if error.is_elsewhere() => return Ok(()),
             Err(SystemError::Stopped) => return Ok(()),
             Err(error) => Some(Err(error.to_string())),
         };
-        self.settle(run, &item.id, told.map(|told| (told, now)))
+        self.settle(session, &item.id, told.map(|told| (told, now)))
             .await
     }
 
@@ -211,15 +246,16 @@ impl Shared {
     /// own.
     async fn settle(
         &self,
-        run: RunId,
+        session: &SessionId,
         item: &str,
         told: Option<(Result<RunId, String>, Timestamp)>,
     ) -> Result<(), SystemError> {
         let mut batch = Batch::default();
-        batch.taken.push((run, item.to_owned()));
+        let mailbox = JournalId::from(session.clone());
+        batch.taken.push((mailbox.clone(), item.to_owned()));
         if let Some((turn, now)) = told {
             let told = MailboxItem::new(answer_to(item), now, ItemBody::Begun { turn });
-            batch.posts.push((run, told));
+            batch.posts.push((mailbox, told));
         }
         self.services.store.commit_one(batch).await?;
         Ok(())

@@ -63,6 +63,11 @@ impl VolatileTeams {
         }
     }
 
+    /// Whether a mailbox is of such a team. A run goes on with its first journal's, which may be deleted.
+    async fn holds_mailbox(&self, mailbox: &JournalId) -> Result<bool, StoreError> {
+        Ok(self.memory.has_mailbox(mailbox) || self.holds(mailbox).await?)
+    }
+
     /// Whether the durable store has all of these journals, and can deal with them together.
     async fn leaves(&self, journals: &[JournalId]) -> Result<bool, StoreError> {
         for journal in journals {
@@ -75,9 +80,9 @@ impl VolatileTeams {
 
     async fn takes(&self, batch: &Batch) -> Result<bool, StoreError> {
         if batch.appends.is_empty()
-            && let Some((run, _)) = batch.taken.first()
+            && let Some((mailbox, _)) = batch.taken.first()
         {
-            return self.has(*run).await;
+            return self.holds_mailbox(mailbox).await;
         }
         for append in &batch.appends {
             if self.makes(append) || self.holds(&append.journal).await? {
@@ -273,24 +278,26 @@ impl State for VolatileTeams {
 }
 
 impl Mailboxes for VolatileTeams {
-    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
-        ask!(self, self.has(run).await?, post(run, item))
+    async fn post(&self, mailbox: JournalId, item: MailboxItem) -> Result<bool, StoreError> {
+        let held = self.holds_mailbox(&mailbox).await?;
+        ask!(self, held, post(mailbox, item))
     }
 
     async fn mailbox_after(
         &self,
-        run: RunId,
+        mailbox: JournalId,
         after: u64,
     ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
-        ask!(self, self.has(run).await?, mailbox_after(run, after))
+        let held = self.holds_mailbox(&mailbox).await?;
+        ask!(self, held, mailbox_after(mailbox, after))
     }
 
-    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
-        let (mark, mut runs) = self.durable.posted(after >> MEMORY_BITS).await?;
+    async fn posted(&self, after: u64) -> Result<(u64, Vec<JournalId>), StoreError> {
+        let (mark, mut mailboxes) = self.durable.posted(after >> MEMORY_BITS).await?;
         let (in_memory, more) = self.memory.posted(after & MEMORY_MASK).await?;
-        runs.extend(more);
-        // Past the last mark for which there is room, posts to runs are reported again.
-        Ok((mark << MEMORY_BITS | in_memory.min(MEMORY_MASK), runs))
+        mailboxes.extend(more);
+        // Past the last mark for which there is room, posts are reported again.
+        Ok((mark << MEMORY_BITS | in_memory.min(MEMORY_MASK), mailboxes))
     }
 
     fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>> {

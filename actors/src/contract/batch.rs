@@ -15,10 +15,10 @@ pub struct Batch {
     pub writes: Vec<StateWrite>,
     /// Blobs, kept by their content hash. A blob that the store already has stays as it is.
     pub blobs: Vec<(Digest, Arc<[u8]>)>,
-    /// Mailbox items that these entries process.
-    pub taken: Vec<(RunId, String)>,
+    /// Mailbox items that these entries process, each with the mailbox in which it is.
+    pub taken: Vec<(JournalId, String)>,
     /// Items for mailboxes, which are put there as [`Mailboxes::post`](super::Mailboxes::post) does.
-    pub posts: Vec<(RunId, MailboxItem)>,
+    pub posts: Vec<(JournalId, MailboxItem)>,
 }
 
 impl Batch {

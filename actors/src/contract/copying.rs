@@ -286,25 +286,26 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
     }
 
     /// Posts each item, and takes those that the source has as taken, so that their ids stay known.
-    async fn items(&mut self, items: &[(RunId, String)]) -> Result<(), CopyError> {
-        let mut waiting: HashMap<RunId, HashMap<String, MailboxItem>> = HashMap::new();
-        let runs: HashSet<RunId> = items.iter().map(|(run, _)| *run).collect();
-        for run in runs {
-            let found = self.from.mailbox(run).await?;
+    async fn items(&mut self, items: &[(JournalId, String)]) -> Result<(), CopyError> {
+        let mut waiting: HashMap<JournalId, HashMap<String, MailboxItem>> = HashMap::new();
+        let mailboxes: HashSet<JournalId> =
+            items.iter().map(|(mailbox, _)| mailbox.clone()).collect();
+        for mailbox in mailboxes {
+            let found = self.from.mailbox(mailbox.clone()).await?;
             if !found.is_empty() {
                 let by_id = found.into_iter().map(|item| (item.id.clone(), item));
-                waiting.insert(run, by_id.collect());
+                waiting.insert(mailbox, by_id.collect());
             }
         }
         for page in items.chunks(PAGE) {
             let mut taken = Vec::new();
-            for (run, id) in page {
-                let item = waiting.get_mut(run).and_then(|items| items.remove(id));
+            for (mailbox, id) in page {
+                let item = waiting.get_mut(mailbox).and_then(|items| items.remove(id));
                 let item = item.unwrap_or_else(|| {
-                    taken.push((*run, id.clone()));
+                    taken.push((mailbox.clone(), id.clone()));
                     MailboxItem::new(id.clone(), Timestamp::default(), ItemBody::Retry)
                 });
-                self.batch.posts.push((*run, item));
+                self.batch.posts.push((mailbox.clone(), item));
             }
             self.commit().await?;
             self.batch.taken = taken;

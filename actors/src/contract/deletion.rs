@@ -26,7 +26,7 @@ pub trait Deletion: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Deleted, StoreError>> + Send;
 
-    /// Deletes a session: its journal, its checkpoint, and the state and artifacts of its scope. Its runs stay;
+    /// Deletes a session: its journal, its mailbox, its checkpoint, and the state and artifacts of its scope. Its runs stay;
     /// [`delete_tree`](Self::delete_tree) deletes those. From the first call on nothing of the session can be read.
     /// One call deletes at most `limit` rows; call it until nothing is left. It is refused as [`StoreError::Owned`]
     /// where another living process owns the session, and as [`StoreError::Open`] where one of its runs has not

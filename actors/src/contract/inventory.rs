@@ -1,6 +1,6 @@
 //! What a store holds, by name.
 
-use crate::vocabulary::{Digest, JournalId, RunId};
+use crate::vocabulary::{Digest, JournalId};
 
 /// The names of everything that a store holds, including what its other listings leave out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Inventory {
     /// The scope, key and version of each value of shared state, deleted ones included.
     pub values: Vec<(String, String, u64)>,
     /// The id of each mailbox item in the order of posting, taken ones included.
-    pub items: Vec<(RunId, String)>,
+    pub items: Vec<(JournalId, String)>,
     /// The hashes of the blobs, in their order.
     pub blobs: Vec<Digest>,
 }

@@ -1,4 +1,4 @@
-//! What reaches a run from outside.
+//! What reaches a run or a session from outside.
 
 use std::sync::Arc;
 
@@ -9,7 +9,9 @@ use crate::vocabulary::{
     Budget, Message, OperationId, RunId, SessionId, Timestamp, ToolDefinition,
 };
 
-/// An item of a run's mailbox.
+/// An item of a mailbox. A mailbox has the id of a session, or of a run: of the run as which it began
+/// ([`RunRow::first`](super::RunRow::first)), but for an item that belongs to an operation, which stands in the mailbox
+/// of its own journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MailboxItem {
@@ -60,8 +62,8 @@ pub enum ItemBody {
     },
     /// A person says something while the run is under way.
     Steer(Message),
-    /// A turn of the run's session that is delivered to the run while it is under way. If the run
-    /// ends without reading it, it becomes a turn of its own.
+    /// A turn in a session's mailbox, from which the run that is under way takes it. If no run does, it becomes a turn
+    /// of its own.
     Turn {
         /// The caller's id of it.
         turn: String,
@@ -74,8 +76,7 @@ pub enum ItemBody {
         /// When that run must have ended.
         deadline: Option<Timestamp>,
     },
-    /// A turn of a session that another process owns. It is posted to the mailbox of the run that will answer it, and
-    /// the session's owner begins that run.
+    /// A turn in the mailbox of a session that another process owns. The session's owner begins its run.
     Begin(Box<PostedTurn>),
     /// Tells the process that posted a turn what became of the turn, where it got no run of its own.
     Begun {

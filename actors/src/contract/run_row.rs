@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::RunStatus;
-use crate::vocabulary::{OperationId, RunId, SessionId, Timestamp};
+use crate::vocabulary::{JournalId, OperationId, RunId, SessionId, Timestamp};
 
 /// What the index knows of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -11,6 +11,10 @@ use crate::vocabulary::{OperationId, RunId, SessionId, Timestamp};
 pub struct RunRow {
     /// The run.
     pub run: RunId,
+    /// The run as which it began, where it went on from there in this journal. It reads that run's mailbox, too: what comes
+    /// for the run stays there in whatever journal the run goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<RunId>,
     /// The root of its tree.
     pub root: RunId,
     /// The run that delegated it.
@@ -55,6 +59,7 @@ impl RunRow {
         let agent = agent.into();
         Self {
             run,
+            first: None,
             root: run,
             parent: None,
             session: None,
@@ -70,6 +75,34 @@ impl RunRow {
             updated_at: Timestamp::default(),
             asks: Some(Vec::new()),
         }
+    }
+
+    /// The run as which it began: its own id, unless it went on from another journal.
+    pub fn begun_as(&self) -> RunId {
+        self.first.unwrap_or(self.run)
+    }
+
+    /// The mailboxes that it reads: its own, for what belongs to this journal, and the one of the run as which it began.
+    pub(crate) fn mailboxes(&self) -> impl Iterator<Item = JournalId> {
+        [Some(self.run), self.first]
+            .into_iter()
+            .flatten()
+            .map(JournalId::Run)
+    }
+
+    /// The mailboxes that are deleted with this row. One that the run goes on with stays: see
+    /// [`mailbox_left`](Self::mailbox_left).
+    pub fn mailboxes_deleted(&self) -> impl Iterator<Item = JournalId> {
+        let left = self.mailbox_left().map(|(mailbox, _)| mailbox);
+        self.mailboxes()
+            .filter(move |mailbox| Some(mailbox) != left.as_ref())
+    }
+
+    /// The mailbox that stays when the row is deleted, since the run goes on in another journal, and the time until when
+    /// the ids of its taken items are forgotten with the row: a run that goes on for ever would keep more and more.
+    pub fn mailbox_left(&self) -> Option<(JournalId, Timestamp)> {
+        let goes_on = self.status == RunStatus::Continued;
+        goes_on.then(|| (self.begun_as().into(), self.updated_at))
     }
 
     /// Whether the run goes on without input from outside by this time: it runs, is being cancelled, or waits until

@@ -182,38 +182,39 @@ pub trait State: Send + Sync + 'static {
 
 /// What comes to runs from outside.
 pub trait Mailboxes: Send + Sync + 'static {
-    /// Puts an item into a run's mailbox, durably. Any process may do so. Returns `false` when an item with this id was
-    /// posted before, whether or not it was taken since.
+    /// Puts an item into the mailbox of a run or a session, durably. Any process may do so, also before there is such a
+    /// run or session. Returns `false` when an item with this id was posted there before, whether or not it was taken
+    /// since.
     fn post(
         &self,
-        run: RunId,
+        mailbox: JournalId,
         item: MailboxItem,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// The items of a run's mailbox that were posted after this mark and that no commit has taken, oldest first, each
-    /// with its own mark. The marks of a run's items grow in the order in which the items become readable. A run asks
-    /// only for what is new, so the number of items before the mark must not affect the cost.
+    /// The items of a mailbox that were posted after this mark and that no commit has taken, oldest first, each with its
+    /// own mark. The marks of a mailbox grow in the order in which its items become readable. A run asks only for what
+    /// is new, so the number of items before the mark must not affect the cost.
     fn mailbox_after(
         &self,
-        run: RunId,
+        mailbox: JournalId,
         after: u64,
     ) -> impl Future<Output = Result<Vec<(u64, MailboxItem)>, StoreError>> + Send;
 
-    /// The items of a run's mailbox that no commit has taken, oldest first.
+    /// The items of a mailbox that no commit has taken, oldest first.
     fn mailbox(
         &self,
-        run: RunId,
+        mailbox: JournalId,
     ) -> impl Future<Output = Result<Vec<MailboxItem>, StoreError>> + Send {
-        let items = self.mailbox_after(run, 0);
+        let items = self.mailbox_after(mailbox, 0);
         async { Ok(items.await?.into_iter().map(|(_, item)| item).collect()) }
     }
 
-    /// The runs whose mailboxes got an item after this mark, and the new mark. A System calls this some forty times a
+    /// The mailboxes that got an item after this mark, and the new mark. A System calls this some forty times a
     /// second, so it must be cheap when nothing is new.
     fn posted(
         &self,
         after: u64,
-    ) -> impl Future<Output = Result<(u64, Vec<RunId>), StoreError>> + Send;
+    ) -> impl Future<Output = Result<(u64, Vec<JournalId>), StoreError>> + Send;
 
     /// Waits for the next notice of this kind. Each one counts that is told after this call, also before the future is
     /// polled: a caller that asks for news before it looks misses nothing. `None` where the store tells none. A

@@ -26,10 +26,10 @@ macro_rules! with_store_methods {
                     fn put_checkpoint(session: SessionId, bytes: Option<Vec<u8>>) -> ();
                 }
                 Mailboxes {
-                    fn post(run: RunId, item: MailboxItem) -> bool;
-                    fn mailbox_after(run: RunId, after: u64) -> Vec<(u64, MailboxItem)>;
-                    fn posted(after: u64) -> (u64, Vec<RunId>);
-                    ~ fn mailbox(run: RunId) -> Vec<MailboxItem>;
+                    fn post(mailbox: JournalId, item: MailboxItem) -> bool;
+                    fn mailbox_after(mailbox: JournalId, after: u64) -> Vec<(u64, MailboxItem)>;
+                    fn posted(after: u64) -> (u64, Vec<JournalId>);
+                    ~ fn mailbox(mailbox: JournalId) -> Vec<MailboxItem>;
                     + fn news(of: Notice) -> Option<BoxFuture<'static, ()>>;
                 }
                 Index {

@@ -135,9 +135,9 @@ macro_rules! wrapper {
             /// See [`Mailboxes::mailbox`]. The items are those of [`mailbox_after`](Self::mailbox_after).
             fn mailbox(
                 &self,
-                run: RunId,
+                mailbox: JournalId,
             ) -> impl Future<Output = Result<Vec<MailboxItem>, StoreError>> + Send {
-                let items = StoreWrapper::mailbox_after(self, run, 0);
+                let items = StoreWrapper::mailbox_after(self, mailbox, 0);
                 async { Ok(items.await?.into_iter().map(|(_, item)| item).collect()) }
             }
 

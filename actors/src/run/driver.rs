@@ -223,6 +223,7 @@ impl Driver {
         let ledger = std::mem::take(&mut recorded.ledger);
         Self {
             ports: journal.ports.clone(),
+            mailbox: Mailbox::of(&journal.mailboxes),
             journal,
             sender,
             commands,
@@ -243,7 +244,6 @@ impl Driver {
             ready: VecDeque::new(),
             acts: FutureSet::default(),
             background: FutureSet::default(),
-            mailbox: Mailbox::default(),
             heard: std::mem::take(&mut recorded.heard),
             told_idle: None,
         }

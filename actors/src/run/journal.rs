@@ -19,7 +19,8 @@ use super::{
 use crate::{
     contract::{Append, Batch, Claim, Committed, Line, RunRow, StoreError},
     vocabulary::{
-        CallReport, Entry, ErrorKind, OperationError, OperationId, RunId, Spent, Timestamp,
+        CallReport, Entry, ErrorKind, JournalId, OperationError, OperationId, RunId, Spent,
+        Timestamp,
     },
 };
 
@@ -150,8 +151,10 @@ pub(crate) struct JournalWriter {
     pending: Vec<Line>,
     /// The buffer in which results are encoded.
     buffer: Vec<u8>,
+    /// The mailboxes that the run reads.
+    pub(crate) mailboxes: Vec<JournalId>,
     /// Mailbox items that the pending entries handle.
-    taken: Vec<String>,
+    taken: Vec<(JournalId, String)>,
     pub(crate) row: RunRow,
     row_changed: bool,
     pub(crate) durable: Arc<Durable>,
@@ -165,6 +168,7 @@ impl JournalWriter {
             next: claim.entries,
             pending: Vec::new(),
             buffer: Vec::new(),
+            mailboxes: row.mailboxes().collect(),
             taken: Vec::new(),
             row,
             row_changed: false,
@@ -243,9 +247,12 @@ impl JournalWriter {
         ended
     }
 
-    /// Acknowledges an item of the run's mailbox, with the next commit.
-    pub(crate) fn acknowledge(&mut self, mailbox_id: String) {
-        self.taken.push(mailbox_id);
+    /// Acknowledges an item of the run's mailboxes, with the next commit. In whichever of them it is, the others have none
+    /// of this id that anybody waits for.
+    pub(crate) fn acknowledge(&mut self, item: String) {
+        let mailboxes = self.mailboxes.iter();
+        self.taken
+            .extend(mailboxes.map(|mailbox| (mailbox.clone(), item.clone())));
     }
 
     /// Takes note in the index that the next entry asks something.
@@ -286,7 +293,7 @@ impl JournalWriter {
             append = append.row(self.row.clone());
         }
         let mut batch = Batch::of(append);
-        batch.taken = self.taken.drain(..).map(|id| (self.row.run, id)).collect();
+        batch.taken = std::mem::take(&mut self.taken);
         Some(batch)
     }
 

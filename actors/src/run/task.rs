@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     contract::{Append, BoxFuture, Claim, Line, RunRow, RunStatus, StoreError},
-    definition::Pinned,
+    definition::{Pinned, WhileBusy},
     vocabulary::{
         AgentError, Entry, FORMAT, Family, JournalId, Message, Outcome, RunId, RunStart, SessionId,
         SessionTurn, StopReason, Timestamp, Transcript, Transfer, TurnEnd,
@@ -256,7 +256,12 @@ impl Carrier {
             let above = || "cancelled with its parent".to_owned();
             task.incarnation.cancel.get_or_insert_with(above);
         }
-        let journal = JournalWriter::new(row, task.loaded.claim, task.ports);
+        let mut journal = JournalWriter::new(row, task.loaded.claim, task.ports);
+        if let Some(tail) = &task.session
+            && pinned.team.while_busy == WhileBusy::Steer
+        {
+            journal.mailboxes.push(tail.session.clone().into());
+        }
         let linger = task.parent.is_none().then_some(task.linger);
         let driver = Driver::new(
             journal,

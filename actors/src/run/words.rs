@@ -8,7 +8,7 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use super::leg::Leg;
-use crate::vocabulary::{Entry, Message, OperationId, WORDS_COME_FIRST};
+use crate::vocabulary::{Entry, JournalId, Message, OperationId, Timestamp, WORDS_COME_FIRST};
 
 /// What the function was told, by the lane that heard it and the place among those at which the
 /// lane listened.
@@ -19,6 +19,8 @@ pub(crate) type HeardAt = BTreeMap<(u32, u32), Vec<Message>>;
 pub(crate) struct Said {
     /// Its id in the mailbox.
     pub(crate) item: String,
+    /// When it was said.
+    pub(crate) at: Timestamp,
     /// The turn that the message makes, where it was sent to the session.
     pub(crate) turn: Option<String>,
     pub(crate) message: Message,
@@ -73,12 +75,6 @@ impl Words {
     /// Takes the messages that the function has not heard.
     pub(super) fn take_waiting(&self) -> Vec<Said> {
         std::mem::take(&mut self.state().waiting)
-    }
-
-    /// The mailbox ids of the messages that the function has not heard.
-    pub(super) fn waiting(&self) -> Vec<String> {
-        let waiting = &self.state().waiting;
-        waiting.iter().map(|said| said.item.clone()).collect()
     }
 
     /// Takes the messages that the function has just got.

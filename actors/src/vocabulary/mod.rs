@@ -79,7 +79,7 @@ pub use prices::Prices;
 pub use provider_part::{ProviderPart, ProviderPartKind};
 pub use question::{Question, QuestionKind};
 pub use scope::Scope;
-pub(crate) use scope::{PASSED_ON, is_key_of_engine, is_reserved_key, key_of_engine};
+pub(crate) use scope::{is_key_of_engine, is_reserved_key, key_of_engine};
 pub use time::Timestamp;
 pub(crate) use tool::schema_of;
 pub use tool::{Approval, Effect, InDoubt, ToolDefinition};

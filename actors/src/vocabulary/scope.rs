@@ -63,12 +63,8 @@ impl FromStr for Scope {
     }
 }
 
-/// The prefixes of the keys that the engine keeps for itself in a scope: topics, remembered decisions about
-/// calls, and the key that counts the moves of mailbox items.
-const OF_ENGINE: [&str; 3] = ["topic:", "approval:", PASSED_ON];
-
-/// The key under which a tree counts how often mailbox items of it went to a later journal. It never has a value.
-pub(crate) const PASSED_ON: &str = "passed_on:";
+/// The prefixes of the keys that the engine keeps for itself in a scope: topics, and remembered decisions about calls.
+const OF_ENGINE: [&str; 2] = ["topic:", "approval:"];
 
 /// The prefix of the keys of memories, which are written by operations of their own.
 const OF_MEMORIES: &str = "memory:";

@@ -118,13 +118,13 @@ impl StoreWrapper for Contested {
 
     async fn mailbox_after(
         &self,
-        run: RunId,
+        mailbox: JournalId,
         after: u64,
     ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
         if one_of(&self.failed_mailboxes) {
             return Err(failed("a mailbox"));
         }
-        self.inner.mailbox_after(run, after).await
+        self.inner.mailbox_after(mailbox, after).await
     }
 
     async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
@@ -139,9 +139,9 @@ impl StoreWrapper for Contested {
         self.inner.state(scope, key).await
     }
 
-    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
+    async fn post(&self, mailbox: JournalId, item: MailboxItem) -> Result<bool, StoreError> {
         go(&self.posts_wait).await;
-        self.inner.post(run, item).await
+        self.inner.post(mailbox, item).await
     }
 
     async fn claim(&self, journal: JournalId, take_over: bool) -> Result<Claim, StoreError> {

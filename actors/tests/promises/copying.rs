@@ -48,7 +48,7 @@ async fn read(store: &StoreHandle) -> (Inventory, Vec<String>) {
             tree.iter()
                 .map(|line| format!("{} {:?}", line.run, line.stored.line)),
         );
-        let mailbox = store.mailbox(row.run).await.unwrap();
+        let mailbox = store.mailbox(row.run.into()).await.unwrap();
         texts.push(format!("{mailbox:?}"));
     }
     for (journal, _) in &inventory.journals {
@@ -248,7 +248,7 @@ async fn fill(
         }
         for item in 0..items {
             let item = MailboxItem::new(item.to_string(), Timestamp(1), ItemBody::Retry);
-            batch.posts.push((root, item));
+            batch.posts.push((root.into(), item));
         }
     }
     for (number, entries) in sessions.iter().enumerate() {
@@ -270,7 +270,7 @@ async fn fill(
     }
     store.commit(vec![batch]).await.unwrap().remove(0).unwrap();
     let taken = (0..items).step_by(2);
-    let taken = taken.map(|item| (RunId::from_random(1), item.to_string()));
+    let taken = taken.map(|item| (RunId::from_random(1).into(), item.to_string()));
     let mut batch = Batch::default();
     batch.taken.extend(taken);
     store.commit(vec![batch]).await.unwrap().remove(0).unwrap();

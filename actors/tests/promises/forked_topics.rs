@@ -21,7 +21,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn mailboxes(stage: &Stage, runs: &[RunId]) -> BTreeMap<RunId, Vec<MailboxItem>> {
     let mut found = BTreeMap::new();
     for run in runs {
-        found.insert(*run, stage.store.mailbox(*run).await.unwrap());
+        found.insert(*run, stage.store.mailbox((*run).into()).await.unwrap());
     }
     found
 }
@@ -294,7 +294,7 @@ async fn a_branch_of_a_session_tells_no_run_of_the_other() {
         text(&system.session("boss", "b").send(turn).await.unwrap()).await
     };
     assert_eq!(tell("one").await, "1");
-    let told = stage.store.mailbox(run.id()).await.unwrap();
+    let told = stage.store.mailbox(run.id().into()).await.unwrap();
     assert_eq!(told, [], "who listened in the other session");
     // It is full, and nobody is there who would empty it.
     assert_eq!(tell("two").await, "0");

@@ -235,7 +235,7 @@ async fn an_operation_from_outside_that_names_a_key_of_the_engine_changes_nothin
     let stage = Stage::new();
     let agent = Agent::from_fn("a", |cx: RunContext| async move {
         let mut refused = 0;
-        for key in ["approval:wipe", "topic:news", "passed_on:"] {
+        for key in ["approval:wipe", "topic:news"] {
             let forged = cx.perform(Forges(key)).await;
             let kind = forged.as_ref().err().and_then(AgentError::kind);
             let state = cx.state(Scope::Session);
@@ -250,7 +250,7 @@ async fn an_operation_from_outside_that_names_a_key_of_the_engine_changes_nothin
         Ok(Outcome::answer(format!("{refused} {harmless:?}")))
     });
     let system = stage.start(agent).await;
-    assert_eq!(text(&ask(&system, "a", "go").await).await, "3 Some(1)");
+    assert_eq!(text(&ask(&system, "a", "go").await).await, "2 Some(1)");
 }
 
 /// A server whose tool says something else from one listing to the next.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::{System, SystemError},
-    contract::{Clock as _, DynStore as _},
+    contract::{Clock as _, DynStore as _, MailboxItem},
     definition::WhileBusy,
     run::{Agent, RunContext},
     session::Turn,
-    vocabulary::{Budget, Effect, Entry, Outcome, RunId, Timestamp, ToolDefinition},
+    vocabulary::{Budget, Effect, Entry, Outcome, RunId, SessionId, Timestamp, ToolDefinition},
 };
 
 use crate::stage::{Stage, call, pause, silent, text};
@@ -43,6 +43,15 @@ async fn start(stage: &Stage, while_busy: WhileBusy) -> System {
         .unwrap()
 }
 
+/// What is in the session's mailbox.
+async fn waiting(stage: &Stage) -> Vec<MailboxItem> {
+    let session = SessionId {
+        team: "gardener".to_owned(),
+        key: "s".to_owned(),
+    };
+    stage.store.mailbox(session.into()).await.unwrap()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_turn_to_a_session_of_another_process_runs_there_and_is_followed_from_here() {
     let stage = Stage::new();
@@ -68,7 +77,7 @@ async fn a_turn_to_a_session_of_another_process_runs_there_and_is_followed_from_
     assert_eq!(text(&second).await, "tulips: water {}");
     assert_eq!((stage.log.count("water"), other.log.count("water")), (2, 0));
     // Nothing stays behind, and the same turn said again is the same run.
-    assert!(stage.store.mailbox(second.id()).await.unwrap().is_empty());
+    assert_eq!(waiting(&stage).await, []);
     let again = Turn::text("tulips").id("t2");
     let again = beside.session("gardener", "s").send(again).await.unwrap();
     assert_eq!(again.id(), second.id());
@@ -144,7 +153,7 @@ async fn a_turn_that_its_sessions_owner_refuses_is_refused_here_with_the_reason(
     // Refused is not said: under the same id it may be said again.
     let second = session.send(busy).await.unwrap();
     assert_eq!(text(&second).await, "tulips: water {}");
-    assert!(stage.store.mailbox(second.id()).await.unwrap().is_empty());
+    assert_eq!(waiting(&stage).await, []);
 }
 
 #[tokio::test(start_paused = true)]

@@ -311,7 +311,7 @@ async fn a_message_that_is_posted_twice_under_one_id_comes_once() {
         let name = Message::NAME.to_owned();
         let body = ItemBody::Message { name, value };
         let item = MailboxItem::new(id, Timestamp::default(), body);
-        stage.store.post(run.id(), item).await.unwrap()
+        stage.store.post(run.id().into(), item).await.unwrap()
     };
     assert!(post(&stage, "a").await);
     assert!(!post(&stage, "a").await);

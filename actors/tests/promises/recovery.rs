@@ -104,7 +104,11 @@ async fn all_go_on_whatever_became_of_some_of_them() {
         reason: "enough".into(),
     };
     let item = MailboxItem::new("cancel", Timestamp::default(), body);
-    stage.store.post(runs[CANCELLED], item).await.unwrap();
+    stage
+        .store
+        .post(runs[CANCELLED].into(), item)
+        .await
+        .unwrap();
     let elsewhere = stage.store.another_process();
     let session = system.session("worker", ELSEWHERE.to_string());
     let taken = JournalId::Session(session.id().clone());

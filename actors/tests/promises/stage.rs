@@ -298,10 +298,10 @@ impl StoreWrapper for SlowStore {
 
     async fn mailbox_after(
         &self,
-        run: RunId,
+        mailbox: JournalId,
         after: u64,
     ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
-        let found = self.inner.mailbox_after(run, after).await;
+        let found = self.inner.mailbox_after(mailbox, after).await;
         pause(self.mailbox_ms).await;
         found
     }

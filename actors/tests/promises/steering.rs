@@ -5,14 +5,14 @@ use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::System,
-    contract::{DynStore, ItemBody, RunStatus, Store},
+    contract::{DynStore, ItemBody, MailboxItem, PostedTurn, RunStatus, Store},
     definition::WhileBusy,
     run::{Agent, Policy, PolicyContext, RunContext, Verdict},
     session::{SessionFold, Turn},
     testing::{Fault, FaultyStore, Harm, InMemoryStore, ScriptedModel, Strike},
     vocabulary::{
-        AgentError, Answer, Event, EventRecord, JournalId, Message, ModelRequest, ModelResponse,
-        Outcome, Role, SessionId, Transcript, Transfer,
+        AgentError, Answer, Budget, Event, EventRecord, JournalId, Message, ModelRequest,
+        ModelResponse, Outcome, Role, RunId, SessionId, Timestamp, Transcript, Transfer,
     },
 };
 use parking_lot::Mutex;
@@ -90,13 +90,17 @@ async fn start(store: impl Store, agent: Agent) -> System {
     builder.start().await.unwrap()
 }
 
-/// What users said in the session, in order.
-async fn said(store: &InMemoryStore) -> Vec<String> {
-    let session = SessionId {
+/// The session's journal and mailbox.
+fn session_of() -> JournalId {
+    JournalId::Session(SessionId {
         team: "worker".to_owned(),
         key: "s".to_owned(),
-    };
-    let lines = store.read(JournalId::Session(session), 0, 1_000).await;
+    })
+}
+
+/// What users said in the session, in order.
+async fn said(store: &InMemoryStore) -> Vec<String> {
+    let lines = store.read(session_of(), 0, 1_000).await;
     let mut fold = SessionFold::default();
     fold.extend(&lines.unwrap(), "s").unwrap();
     let messages = fold.transcript.messages().into_iter();
@@ -156,9 +160,10 @@ async fn what_was_acknowledged_is_heard_once_wherever_the_process_dies() {
             let there = said(&next).await;
             assert_eq!(there.len(), 3, "{there:?}, {what}");
             for run in system.runs(Default::default()).await.unwrap() {
-                let left = next.mailbox(run.run).await.unwrap();
+                let left = next.mailbox(run.run.into()).await.unwrap();
                 assert_eq!(left, [], "{what}");
             }
+            assert_eq!(next.mailbox(session_of()).await.unwrap(), [], "{what}");
             if !died {
                 break;
             }
@@ -230,7 +235,7 @@ async fn what_an_agent_did_not_hear_the_one_that_takes_over_does() {
     run.steer("two").await.unwrap();
     text(&run).await;
     assert_eq!(said(&stage.store).await, ["one", "two"]);
-    let left = stage.store.mailbox(run.id()).await.unwrap();
+    let left = stage.store.mailbox(run.id().into()).await.unwrap();
     let steered = left
         .iter()
         .filter(|item| matches!(item.body, ItemBody::Steer(_)));
@@ -308,6 +313,50 @@ async fn what_was_said_to_a_run_that_is_parked_for_crashing_is_heard_by_the_next
     }
 }
 
+/// Such turns stood in the mailboxes of runs before sessions had mailboxes.
+#[tokio::test(start_paused = true)]
+async fn turns_that_an_older_program_left_in_mailboxes_of_runs_are_begun_at_the_next_start() {
+    let mut stage = Stage::new();
+    let system = start(stage.store.clone(), worker(WithAnswers)).await;
+    let session = system.session("worker", "s");
+    let ended = session.send(Turn::text("one").id("1")).await.unwrap();
+    text(&ended).await;
+    let (session, run) = (session.id().clone(), ended.id());
+    stage.crash(&system).await;
+    let said = |turn: &str| ItemBody::Turn {
+        turn: turn.to_owned(),
+        message: Message::user(turn),
+        owner: None,
+        budget: Budget::default(),
+        deadline: None,
+    };
+    let item = MailboxItem::new("turn/two", Timestamp(1), said("two"));
+    stage.store.post(run.into(), item).await.unwrap();
+    let posted = PostedTurn {
+        session: session.clone(),
+        turn: "three".to_owned(),
+        message: Message::user("three"),
+        owner: None,
+        budget: Budget::default(),
+        deadline: None,
+        dry_run: false,
+        streaming: None,
+        tools: Vec::new(),
+    };
+    let begun = RunId::of_turn(&session, "three");
+    let item = ItemBody::Begin(Box::new(posted));
+    let item = MailboxItem::new("begin/three", Timestamp(2), item);
+    stage.store.post(begun.into(), item).await.unwrap();
+    let _system = start(stage.store.clone(), worker(WithAnswers)).await;
+    pause(20_000).await;
+    let mut there = self::said(&stage.store).await;
+    there.sort_unstable();
+    assert_eq!(there, ["one", "three", "two"]);
+    for mailbox in [run.into(), begun.into(), session_of()] {
+        assert_eq!(stage.store.mailbox(mailbox).await.unwrap(), []);
+    }
+}
+
 /// A write that fails may be durable nevertheless.
 #[tokio::test(start_paused = true)]
 async fn what_was_acknowledged_is_heard_once_whichever_write_fails() {
@@ -348,8 +397,9 @@ async fn what_was_acknowledged_is_heard_once_whichever_write_fails() {
                 assert_eq!(times, 1, "{word} of {there:?}, {what}");
             }
             for run in system.runs(Default::default()).await.unwrap() {
-                assert_eq!(disk.mailbox(run.run).await.unwrap(), [], "{what}");
+                assert_eq!(disk.mailbox(run.run.into()).await.unwrap(), [], "{what}");
             }
+            assert_eq!(disk.mailbox(session_of()).await.unwrap(), [], "{what}");
             if store.calls() < fault.call {
                 assert!(fault.call > 5, "{what}");
                 break;
@@ -404,7 +454,7 @@ async fn what_was_heard_before_a_request_is_in_it_again_in_the_next_life() {
         let records = run.events().so_far().await.unwrap();
         let drifted = |record: &EventRecord| matches!(record.event, Event::Drifted { .. });
         assert!(!records.iter().any(drifted));
-        assert_eq!(stage.store.mailbox(run.id()).await.unwrap(), []);
+        assert_eq!(stage.store.mailbox(run.id().into()).await.unwrap(), []);
     }
 }
 

@@ -176,7 +176,7 @@ async fn cancelling_a_call_that_waits_to_save_gives_what_it_did() {
         "{said}"
     );
     assert!(said.ends_with("saved: false"), "{said}");
-    assert_eq!(stage.store.mailbox(run.id()).await.unwrap(), []);
+    assert_eq!(stage.store.mailbox(run.id().into()).await.unwrap(), []);
 }
 
 /// Books seats in a run below, which gives them back when it is cancelled, and looks.

@@ -266,12 +266,12 @@ async fn signals_and_answers_of_topics_do_not_follow_a_run_into_its_next_journal
     let run = ask(&system, "a", "listen").await;
     assert_eq!(text(&clerk).await, "true");
     assert_eq!(
-        stage.store.mailbox(run.id()).await.unwrap().len(),
+        stage.store.mailbox(run.id().into()).await.unwrap().len(),
         2,
         "it is told of both"
     );
     pause(20_000).await;
-    let next = stage.store.mailbox(run.id().next()).await.unwrap();
+    let next = stage.store.mailbox(run.id().next().into()).await.unwrap();
     assert_eq!(next, []);
     assert_eq!(text(&run).await, "waited");
 }

@@ -57,7 +57,7 @@ struct Defective {
     /// What was acknowledged and not yet written, and the next entry's position.
     held: Mutex<(Vec<Batch>, Option<u64>)>,
     /// What was ever posted; it outlives the process.
-    posted: Arc<Mutex<Vec<(RunId, MailboxItem)>>>,
+    posted: Arc<Mutex<Vec<(JournalId, MailboxItem)>>>,
 }
 
 impl Defective {
@@ -251,26 +251,26 @@ impl StoreWrapper for Defective {
         self.disk.blob(digest).await
     }
 
-    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
+    async fn post(&self, mailbox: JournalId, item: MailboxItem) -> Result<bool, StoreError> {
         if self.has(Defect::LosesMailboxItems) && self.every(3) {
             return Ok(true);
         }
-        self.posted.lock().push((run, item.clone()));
-        self.disk.post(run, item).await
+        self.posted.lock().push((mailbox.clone(), item.clone()));
+        self.disk.post(mailbox, item).await
     }
 
     async fn mailbox_after(
         &self,
-        run: RunId,
+        mailbox: JournalId,
         after: u64,
     ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
         if self.has(Defect::DeliversTwice) {
             let posted = self.posted.lock();
             let marked = posted.iter().zip(1..);
-            let mine = marked.filter(|((to, _), mark)| *to == run && *mark > after);
+            let mine = marked.filter(|((to, _), mark)| *to == mailbox && *mark > after);
             return Ok(mine.map(|((_, item), mark)| (mark, item.clone())).collect());
         }
-        self.disk.mailbox_after(run, after).await
+        self.disk.mailbox_after(mailbox, after).await
     }
 
     fn description(&self) -> String {

@@ -110,6 +110,7 @@ pub(crate) async fn write(
                 column(&runs, |run| run.row.owner.as_deref().map(stored)),
                 column(&runs, |run| i64::from(run.row.version)),
                 column(&runs, |run| run.asks.as_deref()),
+                column(&runs, |run| run.row.first.map(|first| first.to_string())),
             ],
         );
     }
@@ -137,7 +138,7 @@ pub(crate) async fn write(
         burst.push(
             &sql.take_items,
             vec![
-                column(&group.taken, |(run, _)| run.as_str()),
+                column(&group.taken, |(mailbox, _)| stored(mailbox)),
                 column(&group.taken, |(_, id)| stored(id)),
             ],
         );
@@ -147,7 +148,7 @@ pub(crate) async fn write(
             &sql.put_items,
             vec![
                 column(&items, |(_, item)| number(item.mark)),
-                column(&items, |((run, _), _)| run.as_str()),
+                column(&items, |((mailbox, _), _)| stored(mailbox)),
                 column(&items, |((_, id), _)| stored(id)),
                 column(&items, |(_, item)| item.at.cast_signed()),
                 column(&items, |(_, item)| item.body.as_deref()),

@@ -501,6 +501,6 @@ fn answer<'r>(group: &mut Group<'r>, work: &'r Work) -> Told {
             let claim = |journal| group.claim(journal, *take_over, above.as_ref());
             Told::Claimed(journals.iter().map(claim).collect())
         }
-        Work::Post(run, item) => Told::Posted(group.post(*run, item)),
+        Work::Post(mailbox, item) => Told::Posted(group.post(mailbox, item)),
     }
 }

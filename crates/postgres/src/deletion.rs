@@ -5,7 +5,7 @@
 //! at any time. Each step locks the row `tail` as commits do, so that no commit can interleave.
 
 use ghostlight_actors::{
-    contract::{DELETIONS_KNOWN, Deleted, StoreError, artifact_scopes},
+    contract::{DELETIONS_KNOWN, Deleted, RunRow, StoreError, artifact_scopes},
     vocabulary::{JournalId, RunId, SessionId, Timestamp},
 };
 use tokio_postgres::{Row, Transaction};
@@ -38,18 +38,27 @@ pub(crate) async fn delete_tree(
         return Err(is_open(&row)?);
     }
     // All runs of the tree, if this run is its root.
-    let below = "DELETE FROM runs WHERE root = $1 \
-         AND EXISTS (SELECT 1 FROM runs AS root WHERE root.run = $1 AND root.root = $1) RETURNING run";
-    let doomed = step.query(below, &[&tree]).await?;
-    let doomed: Vec<&str> = doomed
-        .iter()
-        .map(|row| row.try_get(0))
-        .collect::<Result<_, _>>()?;
+    let below = format!(
+        "DELETE FROM runs WHERE root = $1 \
+         AND EXISTS (SELECT 1 FROM runs AS root WHERE root.run = $1 AND root.root = $1) RETURNING {}",
+        rows::RUN_COLUMNS
+    );
+    let rows = step.query(&below, &[&tree]).await?;
+    let rows: Vec<RunRow> = rows.iter().map(rows::run).collect::<Result<_, _>>()?;
+    let doomed: Vec<String> = rows.iter().map(|row| row.run.to_string()).collect();
     if !doomed.is_empty() {
         let hide = "UPDATE journals SET key = 'deleted:' || key, owner = NULL WHERE key = ANY($1)";
         step.execute(hide, &[&doomed]).await?;
-        step.execute("DELETE FROM inbox WHERE run = ANY($1)", &[&doomed])
+        let gone = rows.iter().flat_map(RunRow::mailboxes_deleted);
+        let gone: Vec<String> = gone.map(|mailbox| mailbox.to_string()).collect();
+        step.execute("DELETE FROM inbox WHERE run = ANY($1)", &[&gone])
             .await?;
+        let forget = "DELETE FROM inbox WHERE run = $1 AND body IS NULL AND at < $2";
+        for (mailbox, before) in rows.iter().filter_map(RunRow::mailbox_left) {
+            let before = before.0.cast_signed();
+            step.execute(forget, &[&mailbox.to_string(), &before])
+                .await?;
+        }
         let scopes = artifact_scopes::of_tree(root).to_vec();
         step.execute("DELETE FROM state WHERE scope = ANY($1)", &[&scopes])
             .await?;
@@ -119,6 +128,8 @@ pub(crate) async fn delete_session(
     let hide =
         "UPDATE journals SET key = 'deleted:' || id || '/' || key, owner = NULL WHERE key = $1";
     step.execute(hide, &[&key]).await?;
+    step.execute("DELETE FROM inbox WHERE run = $1", &[&key])
+        .await?;
     let checkpoint = session.to_string();
     let checkpoint = stored(&checkpoint);
     step.execute("DELETE FROM checkpoints WHERE session = $1", &[&checkpoint])

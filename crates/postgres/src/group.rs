@@ -84,7 +84,7 @@ pub(crate) struct Group<'r> {
     pub(crate) heads: HashMap<String, Head>,
     /// Whether a value exists, and its version.
     pub(crate) slots: HashMap<Place, (bool, u64)>,
-    /// The items, by run and id, that are already known.
+    /// The items, by mailbox and id, that are already known.
     pub(crate) known: HashSet<(String, String)>,
     // The changes to be written.
     pub(crate) changed: HashSet<String>,
@@ -206,26 +206,31 @@ impl<'r> Group<'r> {
         for (digest, bytes) in &batch.blobs {
             self.blobs.insert(*digest, bytes);
         }
-        for (run, id) in &batch.taken {
-            match self.items.get_mut(&(run.to_string(), id.clone())) {
+        for (mailbox, id) in &batch.taken {
+            let key = (mailbox.to_string(), id.clone());
+            match self.items.get_mut(&key) {
                 Some(item) => item.body = None,
-                None => self.taken.push((run.to_string(), id)),
+                None => self.taken.push((key.0, id)),
             }
         }
-        for ((run, item), body) in batch.posts.iter().zip(bodies) {
-            self.put_item(*run, item, body);
+        for ((mailbox, item), body) in batch.posts.iter().zip(bodies) {
+            self.put_item(mailbox, item, body);
         }
         Ok(Committed { position })
     }
 
     /// See `Mailboxes::post`.
-    pub(crate) fn post(&mut self, run: RunId, item: &MailboxItem) -> Result<bool, StoreError> {
+    pub(crate) fn post(
+        &mut self,
+        mailbox: &JournalId,
+        item: &MailboxItem,
+    ) -> Result<bool, StoreError> {
         let body = item_body(item)?;
-        Ok(self.put_item(run, item, body))
+        Ok(self.put_item(mailbox, item, body))
     }
 
-    fn put_item(&mut self, run: RunId, item: &MailboxItem, body: String) -> bool {
-        let name = (run.to_string(), item.id.clone());
+    fn put_item(&mut self, mailbox: &JournalId, item: &MailboxItem, body: String) -> bool {
+        let name = (mailbox.to_string(), item.id.clone());
         if !self.known.insert(name.clone()) {
             return false;
         }

@@ -43,10 +43,10 @@ pub(crate) async fn read(readers: &Readers) -> Result<Inventory, Fault> {
     inventory.values.sort_unstable();
     let items = "SELECT run, id FROM inbox ORDER BY mark";
     for row in transaction.query(items, &[]).await? {
-        let run: &str = row.try_get(0)?;
-        let odd = |_| Fault::Damaged(format!("a mailbox item of an odd run {run}"));
-        let run = run.parse().map_err(odd)?;
-        inventory.items.push((run, text::read(row.try_get(1)?)));
+        let of = text::read(row.try_get(0)?);
+        let odd = |_| Fault::Damaged(format!("a mailbox item of an odd run {of}"));
+        let mailbox = of.parse().map_err(odd)?;
+        inventory.items.push((mailbox, text::read(row.try_get(1)?)));
     }
     let blobs = "SELECT hash FROM blobs ORDER BY hash";
     for row in transaction.query(blobs, &[]).await? {

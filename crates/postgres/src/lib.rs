@@ -460,8 +460,9 @@ impl State for PostgresStore {
 }
 
 impl Mailboxes for PostgresStore {
-    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
-        match self.inner.committer.submit(Work::Post(run, item)).await? {
+    async fn post(&self, mailbox: JournalId, item: MailboxItem) -> Result<bool, StoreError> {
+        let work = Work::Post(mailbox, item);
+        match self.inner.committer.submit(work).await? {
             Told::Posted(posted) => posted,
             _ => Err(StoreError::Closed),
         }
@@ -469,14 +470,14 @@ impl Mailboxes for PostgresStore {
 
     async fn mailbox_after(
         &self,
-        run: RunId,
+        mailbox: JournalId,
         after: u64,
     ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
-        self.reads(move |inner| async move { inner.readers.mailbox_after(run, after).await })
+        self.reads(move |inner| async move { inner.readers.mailbox_after(&mailbox, after).await })
             .await
     }
 
-    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+    async fn posted(&self, after: u64) -> Result<(u64, Vec<JournalId>), StoreError> {
         self.reads(move |inner| async move { inner.readers.posted(after).await })
             .await
     }

@@ -348,18 +348,18 @@ impl Readers {
     /// See `Mailboxes::mailbox_after`.
     pub(crate) async fn mailbox_after(
         &self,
-        run: RunId,
+        mailbox: &JournalId,
         after: u64,
     ) -> Result<Vec<(u64, MailboxItem)>, Fault> {
         let select = "SELECT mark, id, at, body FROM inbox \
              WHERE run = $1 AND mark > $2 AND body IS NOT NULL ORDER BY mark";
         let found = self
-            .rows(select, &[&run.to_string(), &number(after)])
+            .rows(select, &[&stored(&mailbox.to_string()), &number(after)])
             .await?;
         let item = |row: &Row| {
             let (id, body): (String, &str) = (text::read(row.try_get(1)?), row.try_get(3)?);
             let body = serde_json::from_str(body).map_err(|error| {
-                let reason = format!("mailbox item {id} of run {run} cannot be read: {error}");
+                let reason = format!("mailbox item {id} of {mailbox} cannot be read: {error}");
                 // Valid JSON of an unknown shape was written by a later program.
                 match error.is_data() {
                     true => Fault::Newer(reason),
@@ -373,23 +373,23 @@ impl Readers {
     }
 
     /// See `Mailboxes::posted`.
-    pub(crate) async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), Fault> {
+    pub(crate) async fn posted(&self, after: u64) -> Result<(u64, Vec<JournalId>), Fault> {
         let select = "SELECT tail.mark, inbox.run FROM tail LEFT JOIN inbox \
              ON inbox.mark > $1 AND inbox.body IS NOT NULL ORDER BY inbox.mark";
         let mut last = after;
-        let (mut runs, mut seen) = (Vec::new(), HashSet::new());
+        let (mut mailboxes, mut seen) = (Vec::new(), HashSet::new());
         for row in self.rows(select, &[&number(after)]).await? {
             last = last.max(count(&row, 0)?);
-            let Some(run) = row.try_get::<_, Option<&str>>(1)? else {
+            let Some(of) = row.try_get::<_, Option<String>>(1)? else {
                 continue;
             };
-            let odd = |_| Fault::Damaged(format!("a mailbox item of {run:?}, which is no run"));
-            let run: RunId = run.parse().map_err(odd)?;
-            if seen.insert(run) {
-                runs.push(run);
+            if !seen.contains(&of) {
+                let odd = |_| Fault::Damaged(format!("a mailbox item of {of:?}, which is no run"));
+                mailboxes.push(text::read(&of).parse().map_err(odd)?);
+                seen.insert(of);
             }
         }
-        Ok((last, runs))
+        Ok((last, mailboxes))
     }
 
     /// See `State::checkpoint`.

@@ -19,7 +19,7 @@ pub(crate) const DUE: &str =
 
 /// The columns of a run, in the order of [`run`].
 pub(crate) const RUN_COLUMNS: &str = "run, root, parent, session_team, session_key, team, agent, path, status, \
-     title, wake_at, started_at, updated_at, owner, version, asks";
+     title, wake_at, started_at, updated_at, owner, version, asks, begun_as";
 
 /// A number as PostgreSQL stores it; a larger number than it can store becomes its largest.
 pub(crate) fn number(number: u64) -> i64 {
@@ -63,6 +63,11 @@ pub(crate) fn run(row: &Row) -> Result<RunRow, Fault> {
         text::read(row.try_get(5)?),
         text::read(row.try_get(6)?),
     );
+    let first: Option<&str> = row.try_get(16)?;
+    found.first = first
+        .map(str::parse)
+        .transpose()
+        .map_err(|_| odd("first id"))?;
     found.root = row
         .try_get::<_, &str>(1)?
         .parse()

@@ -50,19 +50,19 @@ statements! {
          SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), \
              unnest($5::bigint[]), unnest($6::text[]), unnest($7::bytea[])";
     put_runs = "INSERT INTO runs(run, root, parent, session_team, session_key, team, agent, path, status, title, \
-             wake_at, started_at, updated_at, owner, version, asks) \
+             wake_at, started_at, updated_at, owner, version, asks, begun_as) \
          SELECT run, root, parent, session_team, session_key, team, agent, path, status, title, wake_at, \
-             started_at, updated_at, owner, version, asks \
+             started_at, updated_at, owner, version, asks, begun_as \
          FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], \
              $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], \
-             $15::bigint[], $16::text[]) WITH ORDINALITY \
+             $15::bigint[], $16::text[], $17::text[]) WITH ORDINALITY \
              AS new(run, root, parent, session_team, session_key, team, agent, path, status, title, wake_at, \
-             started_at, updated_at, owner, version, asks, place) ORDER BY place \
+             started_at, updated_at, owner, version, asks, begun_as, place) ORDER BY place \
          ON CONFLICT (run) DO UPDATE SET root = excluded.root, parent = excluded.parent, \
              session_team = excluded.session_team, session_key = excluded.session_key, team = excluded.team, \
              agent = excluded.agent, path = excluded.path, status = excluded.status, title = excluded.title, \
              wake_at = excluded.wake_at, started_at = excluded.started_at, updated_at = excluded.updated_at, \
-             owner = excluded.owner, version = excluded.version, asks = excluded.asks";
+             owner = excluded.owner, version = excluded.version, asks = excluded.asks, begun_as = excluded.begun_as";
     put_state = "INSERT INTO state(scope, key, value, version) \
          SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) \
          ON CONFLICT (scope, key) DO UPDATE SET value = excluded.value, version = excluded.version";

@@ -2,10 +2,7 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use ghostlight_actors::{
-    contract::MailboxItem,
-    vocabulary::{JournalId, RunId},
-};
+use ghostlight_actors::{contract::MailboxItem, vocabulary::JournalId};
 use tokio_postgres::{Error, Row, types::ToSql};
 
 use crate::{
@@ -26,7 +23,7 @@ pub(crate) struct Wanted<'w> {
     pub(crate) assumed: HashMap<String, Head>,
     scopes: Vec<Cow<'w, str>>,
     names: Vec<Cow<'w, str>>,
-    runs: Vec<String>,
+    mailboxes: Vec<String>,
     items: Vec<Cow<'w, str>>,
 }
 
@@ -55,8 +52,8 @@ impl<'w> Wanted<'w> {
                             wanted.scopes.push(stored(&write.scope));
                             wanted.names.push(stored(&write.key));
                         }
-                        for (run, item) in &batch.posts {
-                            wanted.item(*run, item);
+                        for (mailbox, item) in &batch.posts {
+                            wanted.item(mailbox, item);
                         }
                     }
                 }
@@ -70,7 +67,7 @@ impl<'w> Wanted<'w> {
                         wanted.journal(journal.to_string());
                     }
                 }
-                Work::Post(run, item) => wanted.item(*run, item),
+                Work::Post(mailbox, item) => wanted.item(mailbox, item),
             }
         }
         wanted
@@ -78,15 +75,16 @@ impl<'w> Wanted<'w> {
 
     /// Whether this node keeps all that is named.
     pub(crate) fn nothing_is_to_be_found(&self) -> bool {
-        self.journals.is_empty() && self.scopes.is_empty() && self.runs.is_empty()
+        self.journals.is_empty() && self.scopes.is_empty() && self.mailboxes.is_empty()
     }
 
     fn journal(&mut self, key: String) {
         self.journals.push(Cow::Owned(stored(&key).into_owned()));
     }
 
-    fn item(&mut self, run: RunId, item: &'w MailboxItem) {
-        self.runs.push(run.to_string());
+    fn item(&mut self, mailbox: &JournalId, item: &'w MailboxItem) {
+        self.mailboxes
+            .push(stored(&mailbox.to_string()).into_owned());
         self.items.push(stored(&item.id));
     }
 
@@ -100,11 +98,11 @@ impl<'w> Wanted<'w> {
         };
         let by_node: [&(dyn ToSql + Sync); 2] = [&self.journals, &node];
         let by_place: [&(dyn ToSql + Sync); 2] = [&self.scopes, &self.names];
-        let by_item: [&(dyn ToSql + Sync); 2] = [&self.runs, &self.items];
+        let by_item: [&(dyn ToSql + Sync); 2] = [&self.mailboxes, &self.items];
         let (journals, state, items) = futures_util::try_join!(
             some(&sql.find_journals, !self.journals.is_empty(), &by_node),
             some(&sql.find_state, !self.scopes.is_empty(), &by_place),
-            some(&sql.find_items, !self.runs.is_empty(), &by_item),
+            some(&sql.find_items, !self.mailboxes.is_empty(), &by_item),
         )?;
         Ok(Found {
             journals,
@@ -158,7 +156,7 @@ impl Found {
                 .insert(place, (row.try_get(2)?, count(&row, 3)?));
         }
         for row in self.items {
-            let item = (row.try_get(0)?, text::read(row.try_get(1)?));
+            let item = (text::read(row.try_get(0)?), text::read(row.try_get(1)?));
             group.known.insert(item);
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::io;
 
 use ghostlight_actors::{
     contract::{Batch, Claim, Committed, MailboxItem, StoreError},
-    vocabulary::{JournalId, RunId},
+    vocabulary::JournalId,
 };
 
 /// A request to the committer.
@@ -16,7 +16,7 @@ pub(crate) enum Work {
         take_over: bool,
         above: Option<(JournalId, u64)>,
     },
-    Post(RunId, MailboxItem),
+    Post(JournalId, MailboxItem),
 }
 
 impl Work {
@@ -51,7 +51,7 @@ impl Work {
                 places.next().unwrap_or_else(|| "the blobs".to_owned())
             }
             Self::Claim { journals, .. } => journals.first().map(named).unwrap_or_default(),
-            Self::Post(run, _) => format!("the mailbox of run {run}"),
+            Self::Post(mailbox, _) => format!("the mailbox of {}", named(mailbox)),
         }
     }
 }
@@ -107,7 +107,10 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
-    use ghostlight_actors::{contract::ItemBody, vocabulary::Timestamp};
+    use ghostlight_actors::{
+        contract::ItemBody,
+        vocabulary::{RunId, Timestamp},
+    };
     use serde_json::Value;
 
     use super::*;
@@ -115,13 +118,16 @@ mod tests {
     /// Many large answers at once would otherwise be one message that the database never takes.
     #[test]
     fn what_is_posted_counts_by_itself_and_in_a_batch() {
-        let run = RunId::from_random(1);
+        let mailbox = JournalId::from(RunId::from_random(1));
         let value = Value::String("x".repeat(1 << 20));
         let name = "report".to_owned();
         let item = MailboxItem::new("1", Timestamp(1), ItemBody::Message { name, value });
         let mut batch = Batch::default();
-        batch.posts = vec![(run, item.clone()), (run, item.clone())];
-        assert!(Work::Post(run, item).size() > 1 << 20);
+        batch.posts = vec![
+            (mailbox.clone(), item.clone()),
+            (mailbox.clone(), item.clone()),
+        ];
+        assert!(Work::Post(mailbox, item).size() > 1 << 20);
         assert!(Work::Commit(vec![batch]).size() > 2 << 20);
     }
 }

@@ -54,7 +54,7 @@ pub(super) async fn cancel(arguments: Cancel, registry: Registry) -> Result<Exit
     }
     let result = async {
         system.run(row.run).cancel(arguments.reason.clone()).await?;
-        if !super::recover_or_leave(&system, row.root, row.run).await? {
+        if !super::recover_or_leave(&system, row.root, row.begun_as()).await? {
             super::note("the process that carries the run is told to cancel it");
             return Ok(Exit::Done);
         }
@@ -143,7 +143,7 @@ async fn cancel_call(
     let run = system.run(row.run);
     let (cancelled, recovered) = tokio::join!(
         run.cancel_call(call),
-        super::recover_or_leave(system, row.root, row.run),
+        super::recover_or_leave(system, row.root, row.begun_as()),
     );
     let cancelled = cancelled?;
     super::note(&if cancelled {

@@ -216,7 +216,7 @@ fn fresh_turn() -> String {
 }
 
 /// Resumes a run, unless another process carries it and takes the items from the mailbox of
-/// `receiver`, a run of its tree; then it returns `false`.
+/// `receiver`, the run of its tree whose mailbox has them; then it returns `false`.
 async fn recover_or_leave(system: &System, root: RunId, receiver: RunId) -> Result<bool, Failure> {
     let mut patience = PATIENCE;
     loop {
@@ -225,7 +225,7 @@ async fn recover_or_leave(system: &System, root: RunId, receiver: RunId) -> Resu
             Err(SystemError::Store(refused @ StoreError::Owned { .. })) => refused,
             Err(error) => return Err(error.into()),
         };
-        if system.store().mailbox(receiver).await?.is_empty() {
+        if system.store().mailbox(receiver.into()).await?.is_empty() {
             return Ok(false);
         }
         // The process may be about to release the run, or hang.

@@ -137,6 +137,7 @@ impl Step<'_> {
                 return Ok(());
             }
         }
+        rows::delete_mailbox(self.connection, &id)?;
         self.hide(id)?;
         rows::put_checkpoint(self.connection, session, None)?;
         self.delete_scopes(artifact_scopes::of_session(session))?;
@@ -195,10 +196,15 @@ impl Step<'_> {
     /// Removes a run from the index and hides its journal.
     fn doom(&mut self, row: &RunRow) -> Result<(), Fault> {
         let (connection, run) = (self.connection, row.run.to_string());
+        for mailbox in row.mailboxes_deleted() {
+            rows::delete_mailbox(connection, &mailbox)?;
+        }
+        if let Some((mailbox, before)) = row.mailbox_left() {
+            rows::forget_taken(connection, &mailbox, before)?;
+        }
         self.hide(JournalId::Run(row.run))?;
         let mut indexed = connection.prepare_cached("DELETE FROM runs WHERE run = ?1")?;
         indexed.execute([&run])?;
-        rows::delete_mailbox(connection, &run)?;
         remember(connection, &run, self.at)?;
         self.deleted.runs += 1;
         self.left = self.left.saturating_sub(1);

@@ -382,21 +382,21 @@ impl State for SqliteStore {
 }
 
 impl Mailboxes for SqliteStore {
-    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
-        let work = move |writer: &mut Writer| writer.post(run, &item);
+    async fn post(&self, mailbox: JournalId, item: MailboxItem) -> Result<bool, StoreError> {
+        let work = move |writer: &mut Writer| writer.post(&mailbox, &item);
         self.committer()?.submit(work).await
     }
 
     async fn mailbox_after(
         &self,
-        run: RunId,
+        mailbox: JournalId,
         after: u64,
     ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
-        self.read(move |connection| reader::mailbox_after(connection, run, after))
+        self.read(move |connection| reader::mailbox_after(connection, &mailbox, after))
             .await
     }
 
-    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+    async fn posted(&self, after: u64) -> Result<(u64, Vec<JournalId>), StoreError> {
         self.inner.readers.posted(after)
     }
 

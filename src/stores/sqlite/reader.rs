@@ -116,7 +116,7 @@ impl Readers {
 
     /// See `Mailboxes::posted`. When nothing is new, it costs one look-up at the end of a table, and no
     /// thread.
-    pub(super) fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+    pub(super) fn posted(&self, after: u64) -> Result<(u64, Vec<JournalId>), StoreError> {
         self.health.check()?;
         // This runs often, also while nothing is committed.
         self.health.check_file()?;
@@ -489,7 +489,7 @@ pub(super) fn held(
 /// See `Mailboxes::mailbox_after`.
 pub(super) fn mailbox_after(
     connection: &Connection,
-    run: RunId,
+    mailbox: &JournalId,
     after: u64,
 ) -> Result<Vec<(u64, MailboxItem)>, Fault> {
     // The index of what waits is ordered by mark within a run.
@@ -497,7 +497,7 @@ pub(super) fn mailbox_after(
         "SELECT run, id, at, body, digest, mark FROM inbox INDEXED BY inbox_waiting \
          WHERE run = ?1 AND mark > ?2 AND body IS NOT NULL ORDER BY mark",
     )?;
-    let mut rows = select.query(params![run.to_string(), after.cast_signed()])?;
+    let mut rows = select.query(params![mailbox.to_string(), after.cast_signed()])?;
     let mut items = Vec::new();
     while let Some(row) = rows.next()? {
         let mark = row.get::<_, i64>(5)?.cast_unsigned();
@@ -506,7 +506,7 @@ pub(super) fn mailbox_after(
     Ok(items)
 }
 
-fn posted(connection: &Connection, after: u64) -> Result<(u64, Vec<RunId>), Fault> {
+fn posted(connection: &Connection, after: u64) -> Result<(u64, Vec<JournalId>), Fault> {
     let mut last = connection.prepare_cached("SELECT coalesce(max(mark), 0) FROM inbox")?;
     let last = last
         .query_row([], |row| row.get::<_, i64>(0))?
@@ -524,19 +524,19 @@ fn posted(connection: &Connection, after: u64) -> Result<(u64, Vec<RunId>), Faul
          WHERE mark > ?1 AND mark <= ?2 AND body IS NOT NULL"
     ))?;
     let mut rows = select.query([after.cast_signed(), last.cast_signed()])?;
-    let mut runs = Vec::new();
+    let mut mailboxes = Vec::new();
     let mut seen = HashSet::new();
     while let Some(row) = rows.next()? {
         if rows::read_item(row)?.is_some() {
-            let run = rows::needed(row, 0)?;
-            let odd = |_| Fault::Damaged(format!("a mailbox item of {run:?}, which is no run"));
-            let run: RunId = run.parse().map_err(odd)?;
-            if seen.insert(run) {
-                runs.push(run);
+            let of = rows::needed(row, 0)?;
+            if !seen.contains(of) {
+                let odd = |_| Fault::Damaged(format!("a mailbox item of {of:?}, which is no run"));
+                mailboxes.push(of.parse().map_err(odd)?);
+                seen.insert(of.to_owned());
             }
         }
     }
-    Ok((last, runs))
+    Ok((last, mailboxes))
 }
 
 /// See `State::checkpoint`.

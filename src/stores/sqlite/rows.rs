@@ -3,7 +3,7 @@
 
 use ghostlight_actors::{
     contract::{MailboxItem, RunRow, RunStatus, StateSlot},
-    vocabulary::{RunId, SessionId, Timestamp},
+    vocabulary::{JournalId, RunId, SessionId, Timestamp},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params, types::ValueRef};
 
@@ -22,7 +22,7 @@ pub(super) const DUE: &str = "CASE status WHEN 'running' THEN 0 WHEN 'cancelling
 
 /// The columns of a run, in the order of [`read_run`].
 pub(super) const RUN_COLUMNS: &str = "run, root, parent, session_team, session_key, team, agent, \
-     path, status, title, wake_at, started_at, updated_at, digest, owner, version, asks";
+     path, status, title, wake_at, started_at, updated_at, digest, owner, version, asks, begun_as";
 
 /// A column of text, or NULL.
 pub(super) fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>, Fault> {
@@ -143,11 +143,11 @@ pub(super) fn write_run(connection: &Connection, run: &RunRow) -> Result<(), Fau
     let times = times.map(|time| time.map(|time| time.0.cast_signed()));
     let mut statement = connection.prepare_cached(&format!(
         "INSERT INTO runs({RUN_COLUMNS}) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) \
-         ON CONFLICT(run) DO UPDATE SET root = ?2, parent = ?3, session_team = ?4, \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, \
+         ?18) ON CONFLICT(run) DO UPDATE SET root = ?2, parent = ?3, session_team = ?4, \
          session_key = ?5, team = ?6, agent = ?7, path = ?8, status = ?9, title = ?10, \
          wake_at = ?11, started_at = ?12, updated_at = ?13, digest = ?14, owner = ?15, version = ?16, \
-         asks = ?17"
+         asks = ?17, begun_as = ?18"
     ))?;
     for (column, text) in texts.iter().enumerate() {
         statement.raw_bind_parameter(column + 1, text)?;
@@ -159,13 +159,29 @@ pub(super) fn write_run(connection: &Connection, run: &RunRow) -> Result<(), Fau
     let asks = asks
         .transpose()
         .map_err(|error| Fault::Damaged(format!("what run {} asks: {error}", run.run)))?;
-    let later = (run.owner.as_deref(), run.version, asks.as_deref());
+    let begun_as = run.first.map(|first| first.to_string());
+    let later = Later {
+        owner: run.owner.as_deref(),
+        version: run.version,
+        asks: asks.as_deref(),
+        begun_as: begun_as.as_deref(),
+    };
     statement.raw_bind_parameter(14, run_check(&texts, &times, later).done())?;
-    statement.raw_bind_parameter(15, later.0)?;
-    statement.raw_bind_parameter(16, later.1)?;
-    statement.raw_bind_parameter(17, later.2)?;
+    statement.raw_bind_parameter(15, later.owner)?;
+    statement.raw_bind_parameter(16, later.version)?;
+    statement.raw_bind_parameter(17, later.asks)?;
+    statement.raw_bind_parameter(18, later.begun_as)?;
     statement.raw_execute()?;
     Ok(())
+}
+
+/// The columns of a run that came in versions 3 and 5.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Later<'r> {
+    owner: Option<&'r str>,
+    version: u32,
+    asks: Option<&'r str>,
+    begun_as: Option<&'r str>,
 }
 
 /// The check of a run's row. The columns of versions 3 and 5, `later`, count where they hold something, so
@@ -173,20 +189,24 @@ pub(super) fn write_run(connection: &Connection, run: &RunRow) -> Result<(), Fau
 fn run_check(
     texts: &[Option<&str>; 10],
     times: &[Option<i64>; 3],
-    later: (Option<&str>, u32, Option<&str>),
+    later: Later<'_>,
 ) -> Check {
     let check = texts
         .iter()
         .fold(Check::of("runs"), |check, text| check.optional(*text));
     let check = times.iter().fold(check, |check, time| check.number(*time));
-    match later {
-        (None, 0, None) => check,
-        (owner, version, asks) => {
-            let check = check.optional(owner).number(Some(version.into()));
-            asks.into_iter()
-                .fold(check, |check, asks| check.optional(Some(asks)))
-        }
-    }
+    let check = match later == Later::default() {
+        true => check,
+        false => check
+            .optional(later.owner)
+            .number(Some(later.version.into())),
+    };
+    // Each by its name, so that none stands for another.
+    let named = [("asks", later.asks), ("begun_as", later.begun_as)];
+    named.into_iter().fold(check, |check, (name, value)| match value {
+        None => check,
+        value => check.optional(Some(name)).optional(value),
+    })
 }
 
 /// Reads a run from [`RUN_COLUMNS`].
@@ -197,7 +217,12 @@ pub(super) fn read_run(row: &Row<'_>) -> Result<RunRow, Fault> {
     }
     let times: [Option<i64>; 3] = [row.get(10)?, row.get(11)?, row.get(12)?];
     let name = || format!("the row of run {}", texts[0].unwrap_or_default());
-    let later = (text(row, 14)?, row.get(15)?, text(row, 16)?);
+    let later = Later {
+        owner: text(row, 14)?,
+        version: row.get(15)?,
+        asks: text(row, 16)?,
+        begun_as: text(row, 17)?,
+    };
     verify(run_check(&texts, &times, later), hash(row, 13)?, name)?;
 
     let odd = |column: &str| Fault::Damaged(format!("{} has an odd {column}", name()));
@@ -206,6 +231,7 @@ pub(super) fn read_run(row: &Row<'_>) -> Result<RunRow, Fault> {
     let time = |time: Option<i64>| time.map(|time| Timestamp(time.cast_unsigned()));
     let run = id(texts[0]).ok().flatten().ok_or_else(|| odd("id"))?;
     let mut found = RunRow::new(run, owned(texts[5])?, owned(texts[6])?);
+    found.first = id(later.begun_as).map_err(|_| odd("first id"))?;
     found.root = id(texts[1]).ok().flatten().ok_or_else(|| odd("root"))?;
     found.parent = id(texts[2]).map_err(|_| odd("parent"))?;
     found.session = texts[3].zip(texts[4]).map(|(team, key)| SessionId {
@@ -217,8 +243,8 @@ pub(super) fn read_run(row: &Row<'_>) -> Result<RunRow, Fault> {
         .and_then(RunStatus::parse)
         .ok_or_else(|| odd("status"))?;
     found.title = owned(texts[9])?;
-    (found.owner, found.version) = (later.0.map(str::to_owned), later.1);
-    found.asks = match later.2 {
+    (found.owner, found.version) = (later.owner.map(str::to_owned), later.version);
+    found.asks = match later.asks {
         Some(asks) => Some(serde_json::from_str(asks).map_err(|_| odd("list of questions"))?),
         None => None,
     };
@@ -298,8 +324,12 @@ fn state_check(scope: &str, key: &str, value: Option<&str>, version: u64) -> Che
 }
 
 /// Puts an item into a mailbox, unless its id was there before.
-pub(super) fn post(connection: &Connection, run: RunId, item: &MailboxItem) -> Result<bool, Fault> {
-    let run = run.to_string();
+pub(super) fn post(
+    connection: &Connection,
+    mailbox: &JournalId,
+    item: &MailboxItem,
+) -> Result<bool, Fault> {
+    let run = mailbox.to_string();
     let body = serde_json::to_string(&item.body)
         .map_err(|error| Fault::Damaged(format!("mailbox item {}: {error}", item.id)))?;
     let at = item.at.0.cast_signed();
@@ -312,8 +342,8 @@ pub(super) fn post(connection: &Connection, run: RunId, item: &MailboxItem) -> R
 }
 
 /// Takes an item out of a mailbox; its id stays known, so it cannot be posted again.
-pub(super) fn take(connection: &Connection, run: RunId, id: &str) -> Result<(), Fault> {
-    let run = run.to_string();
+pub(super) fn take(connection: &Connection, mailbox: &JournalId, id: &str) -> Result<(), Fault> {
+    let run = mailbox.to_string();
     let mut find = connection.prepare_cached(
         "SELECT mark, at FROM inbox WHERE run = ?1 AND id = ?2 AND body IS NOT NULL",
     )?;
@@ -328,14 +358,29 @@ pub(super) fn take(connection: &Connection, run: RunId, id: &str) -> Result<(), 
     Ok(())
 }
 
-/// Deletes a run's mailbox. A row without a run keeps the highest mark until a later one is given: if
+/// Forgets the ids of items that were posted to a mailbox before this time, and taken. The highest mark is kept, as below.
+pub(super) fn forget_taken(
+    connection: &Connection,
+    mailbox: &JournalId,
+    before: Timestamp,
+) -> Result<(), Fault> {
+    let mut delete = connection.prepare_cached(
+        "DELETE FROM inbox WHERE run = ?1 AND body IS NULL AND at < ?2 \
+         AND mark < (SELECT max(mark) FROM inbox)",
+    )?;
+    delete.execute(params![mailbox.to_string(), before.0.cast_signed()])?;
+    Ok(())
+}
+
+/// Deletes a mailbox. A row without a run keeps the highest mark until a later one is given: if
 /// a mark were reused, a reader that had read up to it would miss the new item.
-pub(super) fn delete_mailbox(connection: &Connection, run: &str) -> Result<(), Fault> {
+pub(super) fn delete_mailbox(connection: &Connection, mailbox: &JournalId) -> Result<(), Fault> {
+    let run = mailbox.to_string();
     let mut find = connection.prepare_cached(
         "SELECT mark, at FROM inbox WHERE run = ?1 AND mark = (SELECT max(mark) FROM inbox)",
     )?;
     let columns = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
-    if let Some((mark, at)) = find.query_row([run], columns).optional()? {
+    if let Some((mark, at)) = find.query_row([&run], columns).optional()? {
         let (nobody, id) = ("", mark.to_string());
         let digest = mailbox_check(nobody, &id, at, None).done();
         let mut keep = connection.prepare_cached(
@@ -346,7 +391,7 @@ pub(super) fn delete_mailbox(connection: &Connection, run: &str) -> Result<(), F
     let mut delete = connection.prepare_cached(
         "DELETE FROM inbox WHERE run IN (?1, '') AND mark < (SELECT max(mark) FROM inbox)",
     )?;
-    delete.execute([run])?;
+    delete.execute([&run])?;
     Ok(())
 }
 

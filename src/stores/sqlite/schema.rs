@@ -45,8 +45,8 @@ pub(super) fn show_as_current(connection: &Connection) -> Result<(), Fault> {
     if version < 5 {
         connection.execute_batch(
             "CREATE TEMP VIEW runs AS SELECT id, run, root, parent, session_team, session_key, team, agent, \
-             path, status, title, wake_at, started_at, updated_at, digest, owner, version, NULL AS asks \
-             FROM main.runs",
+             path, status, title, wake_at, started_at, updated_at, digest, owner, version, NULL AS asks, \
+             NULL AS begun_as FROM main.runs",
         )?;
     }
     Ok(())

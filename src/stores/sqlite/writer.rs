@@ -287,17 +287,17 @@ impl Writer {
                 .and_then(|mut insert| insert.execute(params![digest.0, &**bytes]))
                 .map_err(Fault::from)?;
         }
-        for (run, id) in &batch.taken {
-            rows::take(connection, *run, id)?;
+        for (mailbox, id) in &batch.taken {
+            rows::take(connection, mailbox, id)?;
         }
-        for (run, item) in &batch.posts {
-            rows::post(connection, *run, item)?;
+        for (mailbox, item) in &batch.posts {
+            rows::post(connection, mailbox, item)?;
         }
         Ok(committed)
     }
 
-    pub(super) fn post(&mut self, run: RunId, item: &MailboxItem) -> Result<bool, Fault> {
-        let new = rows::post(&self.connection, run, item)?;
+    pub(super) fn post(&mut self, mailbox: &JournalId, item: &MailboxItem) -> Result<bool, Fault> {
+        let new = rows::post(&self.connection, mailbox, item)?;
         self.changed |= new;
         Ok(new)
     }

@@ -317,7 +317,7 @@ impl AgentState {
     }
 
     /// Sends this agent a message after a pause.
-    fn later(&mut self, pause: Duration, message: AgentCommand) {
+    pub(super) fn later(&mut self, pause: Duration, message: AgentCommand) {
         let clock = self.services().clock.clone();
         self.beside(async move {
             clock.sleep(pause).await;

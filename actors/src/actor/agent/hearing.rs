@@ -13,8 +13,8 @@ impl AgentState {
                 self.asking(run, asked_before);
             }
             AgentCommand::Queue(turn, reply) => self.queue(*turn, reply),
-            AgentCommand::Steered(run, turn) => self.steered(run, &turn),
-            AgentCommand::Unread(run, turn) => self.unread(run, *turn),
+            AgentCommand::Posted => self.posted(),
+            AgentCommand::Unheard(turns) => self.unheard(turns),
             AgentCommand::SessionLoaded(loaded) => self.session_loaded(*loaded),
             AgentCommand::TurnRecorded(turn, result) => {
                 self.turn_recorded(*turn, result);
@@ -50,7 +50,6 @@ impl AgentState {
             AgentCommand::Recover => {
                 self.recovering = true;
                 self.load_session();
-                self.look_for_all_unread();
             }
             AgentCommand::Passivate(stirred) => {
                 self.idle_watched = false;

@@ -113,7 +113,7 @@ impl AgentState {
             session.record(Entry::TurnContinued { run, next, heard });
         }
         self.runs.insert(next, hosted);
-        self.load_from(Some(run), next, Claiming::Free);
+        self.load(next, Claiming::Free);
     }
 
     pub(super) fn forget(&mut self, run: RunId) -> Option<Box<Hosted>> {

@@ -166,7 +166,9 @@ impl AgentState {
                 }
                 self.next_turn();
                 self.answer_known();
-                self.settle_unread();
+                if open.is_none() {
+                    self.posted();
+                }
             }
             Err(error) => {
                 for (_, reply) in early {
@@ -218,7 +220,6 @@ impl AgentState {
         let Some(SessionState {
             id,
             loaded: Some((fold, claim)),
-            unread,
             ..
         }) = &self.session
         else {
@@ -235,7 +236,7 @@ impl AgentState {
         let again = (fold.entries == 0).then(|| turn.clone());
         let turn_id = turn.id.clone().unwrap_or_else(|| services.fresh_id());
         let run = RunId::of_turn(id, &turn_id);
-        let said_to = unread.get(&turn_id).map(|run| (*run, item_of(&turn_id)));
+        let item = self.steers().then(|| item_of(&turn_id));
         let now = services.clock.now();
         let start = first_start(run, &turn, &team, fold, id, now);
         let mut said = SessionTurn::new(turn_id, run, turn.message);
@@ -253,13 +254,14 @@ impl AgentState {
             }
         };
         let journal = JournalId::Session(id.clone());
+        let item = item.map(|item| (journal.clone(), item));
         let in_session = Append::new(journal, claim.entries, claim.epoch, vec![turn_started]);
         let mut batch = Batch::of(in_session);
         batch
             .appends
             .push(Append::new(run, 0, 1, vec![run_started]).row(row));
         batch.blobs.push((team.digest, team.bytes.clone()));
-        batch.taken.extend(said_to);
+        batch.taken.extend(item);
         let (ports, root) = (services.clone(), run);
         let begun = Box::new(BegunTurn {
             start,
@@ -295,24 +297,21 @@ impl AgentState {
                     session.early.push((turn, begun.reply));
                 }
                 _ => {
-                    // A turn that was said to an ended run is still in the mailbox of that run.
-                    if let Some(said_to) = session.unread.remove(&begun.turn.turn) {
-                        self.shared.wake_again(said_to, &error);
-                    }
                     let _ = begun.reply.send(Err(SystemError::Store(error)));
                 }
             }
             // Another process writes to this session, or the store failed, perhaps after the write:
             // the state in memory no longer counts, and a turn that was recorded after all goes on.
             self.reload_session();
+            // A turn that nobody waits for is still in the session's mailbox.
+            self.look_again();
             return;
         }
-        let (run, id) = (begun.turn.run, begun.turn.turn.clone());
+        let run = begun.turn.run;
         let entry = Entry::TurnStarted(Box::new(begun.turn));
         if session.record(entry).is_none() {
             return;
         }
-        session.unread.remove(&id);
         let Some(team) = self.shared.team(&session.id.team) else {
             return;
         };
@@ -388,10 +387,9 @@ impl AgentState {
         if found_ended {
             // The session's fold was made before that end, or by an earlier incarnation.
             self.reload_session();
-            self.look_for_unread(run);
             return;
         }
-        self.turn_is_over(run, Entry::TurnEnded(Box::new(end)));
+        self.turn_is_over(Entry::TurnEnded(Box::new(end)));
     }
 
     /// Releases a turn whose run is parked for crashing: the session goes on without it.
@@ -400,11 +398,11 @@ impl AgentState {
         if let Some(session) = &mut self.session {
             session.sleeping = None;
         }
-        self.turn_is_over(run, Entry::TurnQuarantined { run });
+        self.turn_is_over(Entry::TurnQuarantined { run });
     }
 
     /// Goes on to the next turn, after this entry of the last one.
-    fn turn_is_over(&mut self, run: RunId, entry: Entry) {
+    fn turn_is_over(&mut self, entry: Entry) {
         let store = self.services().store.clone();
         let Some(session) = &mut self.session else {
             return;
@@ -425,7 +423,7 @@ impl AgentState {
             });
         }
         session.turns.set_busy(false);
-        self.look_for_unread(run);
+        self.posted();
         self.next_turn();
     }
 
@@ -461,10 +459,8 @@ impl AgentState {
             && let Some((fold, _)) = &session.loaded
             && let Some(admission) = session.turns.next(fold)
         {
-            let is_unread = |id: &String| session.unread.contains_key(id);
-            if let Admission::Begin(turn, reply) = &admission
+            if let Admission::Begin(_, reply) = &admission
                 && reply.is_closed()
-                && !turn.id.as_ref().is_some_and(is_unread)
             {
                 // The turn's sender left while it waited. Nothing of the turn is recorded.
                 session.turns.set_busy(false);

@@ -1,4 +1,7 @@
-//! Turns that are said to the run that is under way.
+//! Turns that are said to the run that is under way. They stand in the session's mailbox, from which that run takes
+//! them; what it does not take begins as a turn of its own.
+
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -9,58 +12,40 @@ use crate::{
         agent_command::{AgentCommand, TurnReply},
         open_questions::is_asking,
     },
-    contract::{
-        Batch, ItemBody, MailboxItem, RunFilter, RunRow, RunStatus, StoreError, StoreHandle,
-    },
+    contract::{Batch, ItemBody, MailboxItem, RunStatus, StoreError, StoreHandle},
     definition::{WhileAsking, WhileBusy},
+    run::Command,
     session::Turn,
-    vocabulary::{Message, RunId},
+    vocabulary::{JournalId, Message},
 };
 
-/// The number of a session's latest runs that are searched for unread turns after its agent was
-/// lost.
-const LATEST: usize = 8;
+/// How long the agent waits before it looks again into a mailbox that it could not read.
+const AGAIN: Duration = Duration::from_secs(1);
 
-/// The id of a turn in a run's mailbox: a turn that is said twice is read once.
+/// The id of a turn in its session's mailbox: a turn that is said twice is read once.
 pub(super) fn item_of(turn: &str) -> String {
     format!("turn/{turn}")
 }
 
-/// The turn in an item of a run's mailbox, if the item is one.
-fn turn_of(body: ItemBody) -> Option<Turn> {
-    let ItemBody::Turn {
-        turn,
-        message,
-        owner,
-        budget,
-        deadline,
-    } = body
-    else {
-        return None;
+/// The turns in a session's mailbox.
+async fn turns_in(store: &StoreHandle, mailbox: JournalId) -> Result<Vec<Turn>, StoreError> {
+    let turn_of = |item: MailboxItem| {
+        let ItemBody::Turn {
+            turn,
+            message,
+            owner,
+            budget,
+            deadline,
+        } = item.body
+        else {
+            return None;
+        };
+        let mut said = Turn::from(message).id(turn).budget(budget);
+        (said.owner, said.deadline) = (owner, deadline);
+        Some(said)
     };
-    let mut said = Turn::from(message).id(turn).budget(budget);
-    (said.owner, said.deadline) = (owner, deadline);
-    Some(said)
-}
-
-/// Whether another message waits in the mailbox under the id of this turn. A turn that the run has read is not compared.
-async fn says_otherwise(store: &StoreHandle, run: RunId, turn: &Turn) -> bool {
-    let waiting = store.mailbox(run).await.unwrap_or_default().into_iter();
-    let mut waiting = waiting.filter_map(|item| turn_of(item.body));
-    waiting.any(|waits| waits.id == turn.id && waits.message != turn.message)
-}
-
-/// Tells the session's agent of the turns in the mailbox of a run that has ended without having read
-/// them. A mailbox that cannot be read now is read when the next process starts.
-pub(in crate::actor) async fn unread_turns(
-    store: &StoreHandle,
-    run: RunId,
-) -> Result<Vec<AgentCommand>, StoreError> {
-    let mailbox = store.mailbox(run).await?.into_iter();
-    let turns = mailbox.filter_map(|item| turn_of(item.body));
-    Ok(turns
-        .map(|turn| AgentCommand::Unread(run, Box::new(turn)))
-        .collect())
+    let items = store.mailbox(mailbox).await?.into_iter();
+    Ok(items.filter_map(turn_of).collect())
 }
 
 impl AgentState {
@@ -81,21 +66,25 @@ impl AgentState {
     /// person's answer, and the team does not let turns wait for it, the turn is queued instead:
     /// the queue handles it by the team's setting.
     pub(super) fn steer(&mut self, mut turn: Turn, reply: TurnReply) {
-        let Some(run) = self.open_run() else {
+        let (Some(run), Some(session)) = (self.open_run(), &self.session) else {
             return self.queue(turn, reply);
         };
+        let (session, mailbox) = (session.id.to_string(), session.id.clone().into());
         let (services, myself) = (self.services().clone(), self.myself.clone());
         let asks_first = self.while_asking() != WhileAsking::Wait;
-        let session = self.session.as_ref();
-        let session = session.map_or_else(String::new, |session| session.id.to_string());
         let id = turn.id.get_or_insert_with(|| services.fresh_id()).clone();
         self.loads.spawn(async move {
             let store = &services.store;
-            if asks_first
-                && let Ok(Some(row)) = store.run(run).await
-                && row.status == RunStatus::Waiting
-                && let Ok(true) = is_asking(store, row.root).await
-            {
+            let row = store.run(run).await.ok().flatten();
+            let waits = match row.map(|row| (row.status, row.root)) {
+                Some((RunStatus::Waiting, root)) if asks_first => {
+                    is_asking(store, root).await.unwrap_or(false)
+                }
+                // A run that has ended hears nothing more.
+                Some((status, _)) => status.is_ended() && status != RunStatus::Continued,
+                None => false,
+            };
+            if waits {
                 let _ = myself.cast(AgentCommand::Queue(Box::new(turn), reply));
                 return;
             }
@@ -107,20 +96,20 @@ impl AgentState {
                 deadline: turn.deadline,
             };
             let item = MailboxItem::new(item_of(&id), services.clock.now(), body);
-            let said = match services.post_to(run, item).await {
-                Ok(Some((mailbox, false))) if says_otherwise(store, mailbox, &turn).await => {
+            let said = match store.post(JournalId::clone(&mailbox), item).await {
+                Ok(false) if says_otherwise(store, mailbox, &turn).await => {
                     Err(SystemError::OtherTurn {
                         session,
                         turn: id,
                         run,
                     })
                 }
-                Ok(Some(_)) => {
-                    let _ = myself.cast(AgentCommand::Steered(run, id));
+                Ok(_) => {
+                    services.previewer.live.tell(run, Command::Mailbox);
+                    let _ = myself.cast(AgentCommand::Posted);
                     Ok(run)
                 }
-                // A run that has ended takes no message: the turn begins a run of its own.
-                Ok(None) | Err(_) => {
+                Err(_) => {
                     let _ = myself.cast(AgentCommand::Queue(Box::new(turn), reply));
                     return;
                 }
@@ -129,92 +118,86 @@ impl AgentState {
         });
     }
 
-    pub(super) fn steered(&mut self, run: RunId, id: &str) {
-        if self.open_run() != Some(run) {
-            // The run ended meanwhile.
-            self.look_for_unread(run);
-        }
-        // The turn is in this run's mailbox now, even if it was in another's before.
-        let session = self.session.as_mut();
-        let before = session.and_then(|session| session.unread.remove(id));
-        if let Some(before) = before.filter(|before| *before != run) {
-            self.strike(before, id);
-        }
-    }
-
-    fn steers(&self) -> bool {
+    pub(super) fn steers(&self) -> bool {
         self.team()
             .is_some_and(|team| team.pinned.team.while_busy == WhileBusy::Steer)
     }
 
-    /// Looks for turns that were said to a run which has ended without having read them.
-    pub(super) fn look_for_unread(&mut self, run: RunId) {
+    /// Has the open run read what was said to the session. Without an open run it is read here.
+    pub(super) fn posted(&mut self) {
         if !self.steers() {
             return;
         }
         let shared = self.shared.clone();
-        self.beside(async move { shared.unread_of(run).await });
-    }
-
-    /// Looks for unread turns in the session's latest runs, after an incarnation was lost.
-    pub(super) fn look_for_all_unread(&mut self) {
-        let Some(session) = self.session.as_ref().filter(|_| self.steers()) else {
-            return;
-        };
-        let mut filter = RunFilter::default();
-        (filter.session, filter.roots, filter.limit) = (Some(session.id.clone()), true, LATEST);
-        let shared = self.shared.clone();
-        self.beside(async move {
-            let rows = shared.services.store.runs(filter).await;
-            let rows = rows.unwrap_or_else(|error| {
-                tracing::warn!(%error, "turns that nobody read are not looked for");
-                Vec::new()
+        let Some(run) = self.open_run() else {
+            let Some(session) = &self.session else { return };
+            let mailbox = session.id.clone().into();
+            return self.beside(async move {
+                let turns = turns_in(&shared.services.store, mailbox).await;
+                match turns {
+                    Ok(turns) => (!turns.is_empty()).then_some(AgentCommand::Unheard(turns)),
+                    Err(error) => {
+                        tracing::warn!(%error, "what was said to a session is not read");
+                        shared.services.clock.sleep(AGAIN).await;
+                        Some(AgentCommand::Posted)
+                    }
+                }
             });
-            // The session may go on without a run that is parked.
-            let rested = |row: &RunRow| row.status.is_at_rest();
-            let mut unread = Vec::new();
-            for row in rows.into_iter().rev().filter(rested) {
-                unread.extend(shared.unread_of(row.run).await);
-            }
-            unread
-        });
+        };
+        if let Some(hosted) = self.runs.get(&run) {
+            hosted.route.sender.tell(Command::Mailbox);
+        } else {
+            self.loads
+                .spawn(async move { shared.wake(run, None).await });
+        }
     }
 
-    /// Makes an unread turn a turn of its own, or says it to the run that is under way.
-    pub(super) fn unread(&mut self, run: RunId, turn: Turn) {
-        let Some((session, id)) = self.session.as_mut().zip(turn.id.clone()) else {
+    /// Begins the first of the turns that no run has heard. The run that it makes hears the others.
+    pub(super) fn unheard(&mut self, turns: Vec<Turn>) {
+        let Some(session) = &mut self.session else {
             return;
         };
-        if session.unread.insert(id, run) != Some(run) {
-            // The turn's sender has the run that was to read it, and waits for nothing more.
+        let Some((fold, _)) = &session.loaded else {
+            // It is looked at again when the session has been read.
+            return self.load_session();
+        };
+        let (known, unheard): (Vec<Turn>, Vec<Turn>) = turns.into_iter().partition(|turn| {
+            let id = turn.id.as_ref();
+            id.is_some_and(|id| fold.turns.contains_key(id))
+        });
+        let mailbox = JournalId::Session(session.id.clone());
+        let is_busy = session.turns.is_busy();
+        let mut batch = Batch::default();
+        let known = known.iter().filter_map(|turn| turn.id.as_deref());
+        batch
+            .taken
+            .extend(known.map(|id| (mailbox.clone(), item_of(id))));
+        if !batch.taken.is_empty() {
+            let store = self.services().store.clone();
+            self.loads.spawn(async move {
+                if let Err(error) = store.commit(vec![batch]).await {
+                    tracing::debug!(%error, "turns that have runs stay in a session's mailbox");
+                }
+            });
+        }
+        if let Some(turn) = unheard.into_iter().next().filter(|_| !is_busy) {
+            // The turn's sender has the run that was to hear it, and waits for nothing more.
             let (reply, _) = oneshot::channel();
             self.turn(turn, reply);
         }
-        self.settle_unread();
     }
 
-    /// Strikes the turns that have a run of their own by now off the mailboxes of ended runs.
-    pub(super) fn settle_unread(&mut self) {
-        if let Some(session) = &mut self.session
-            && let Some((fold, _)) = &session.loaded
-        {
-            let has_run = |turn: &String, _: &mut RunId| fold.turns.contains_key(turn);
-            let settled: Vec<_> = session.unread.extract_if(.., has_run).collect();
-            for (turn, run) in settled {
-                self.strike(run, &turn);
-            }
+    /// Looks into the session's mailbox again after a pause.
+    pub(super) fn look_again(&mut self) {
+        if self.steers() {
+            self.later(AGAIN, AgentCommand::Posted);
         }
     }
+}
 
-    fn strike(&mut self, run: RunId, turn: &str) {
-        let mut batch = Batch::default();
-        batch.taken.push((run, item_of(turn)));
-        let store = self.services().store.clone();
-        self.loads.spawn(async move {
-            if let Err(error) = store.commit(vec![batch]).await {
-                // The next process looks at the turn once more.
-                tracing::debug!(%run, %error, "a turn stays in the mailbox of a run that ended");
-            }
-        });
-    }
+/// Whether another message waits in the mailbox under the id of this turn. A turn that a run has heard is not compared.
+async fn says_otherwise(store: &StoreHandle, mailbox: JournalId, turn: &Turn) -> bool {
+    let waiting = turns_in(store, mailbox).await.unwrap_or_default();
+    let mut waiting = waiting.into_iter();
+    waiting.any(|waits| waits.id == turn.id && waits.message != turn.message)
 }

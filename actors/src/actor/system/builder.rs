@@ -206,7 +206,6 @@ impl SystemBuilder {
             entropy,
             previewer,
             credentials: Arc::default(),
-            passing_on: Arc::default(),
         };
         let shared = Arc::new(Shared {
             services,
@@ -216,6 +215,7 @@ impl SystemBuilder {
             clock_jump: Notify::new(),
             agents: Mutex::default(),
             held: Mutex::default(),
+            beginning: Mutex::default(),
             admissions: Arc::new(Semaphore::new(limits.max_admissions.max(1))),
             root: OnceLock::new(),
             teams_supervisor: RwLock::default(),

@@ -90,18 +90,12 @@ impl Shared {
         Ok(self.services.store.runs(filter).await?.pop())
     }
 
-    /// Wakes a sleeping run of this System: its root is recovered, and reads its mailbox. `false`
-    /// when there is no such run. `place` is kept for the root, if it must not be live beyond the bound.
-    pub(crate) async fn wake(self: &Arc<Self>, run: RunId, place: Option<Place>) -> bool {
-        let woken = match self.services.store.run(run).await {
-            Ok(Some(row)) => self.wake_row(row, place).await,
-            Ok(None) => return false,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = woken {
+    /// Wakes a sleeping run of this System: its root is recovered, and reads its mailbox. `place` is kept for the root,
+    /// if it must not be live beyond the bound.
+    pub(crate) async fn wake(self: &Arc<Self>, run: RunId, place: Option<Place>) {
+        if let Err(error) = self.wake_now(run, place).await {
             self.wake_again(run, &error);
         }
-        true
     }
 
     /// Wakes a run a little later that the store did not let this process wake now: whoever posted something to it does
@@ -113,32 +107,26 @@ impl Shared {
         }
     }
 
-    async fn wake_row(
+    async fn wake_now(
         self: &Arc<Self>,
-        row: RunRow,
+        run: RunId,
         place: Option<Place>,
     ) -> Result<(), StoreError> {
-        let before = match row.status {
-            RunStatus::Continued => self.services.pass_on(row.run).await,
-            status if status.is_at_rest() => self.look_for_unread(&row).await,
-            _ => Ok(()),
+        let row = self.services.current(run).await?;
+        let moved = self.services.readdress(run, row.as_ref()).await;
+        let root = match row {
+            Some(row) => self.open_root_of(row).await?,
+            None => None,
         };
-        before.and(self.wake_root_of(row, place).await)
-    }
-
-    async fn wake_root_of(
-        self: &Arc<Self>,
-        row: RunRow,
-        place: Option<Place>,
-    ) -> Result<(), StoreError> {
-        let Some(root) = self.open_root_of(row).await? else {
+        moved?;
+        let Some(root) = root else {
             return Ok(());
         };
         if self.is_out_of_reach(&root).await? {
             return Ok(());
         }
         // A parked run waits until it is retried, but a cancellation in its mailbox is carried out.
-        if root.status == RunStatus::Parked && !self.is_to_be_cancelled(root.run).await? {
+        if root.status == RunStatus::Parked && !self.is_to_be_cancelled(&root).await? {
             return Ok(());
         }
         if let Some(session) = root.session.clone()
@@ -324,8 +312,8 @@ impl Shared {
         }
     }
 
-    async fn is_to_be_cancelled(&self, run: RunId) -> Result<bool, StoreError> {
-        let mailbox = self.services.store.mailbox(run).await?;
+    async fn is_to_be_cancelled(&self, row: &RunRow) -> Result<bool, StoreError> {
+        let mailbox = self.services.store.mailbox(row.begun_as().into()).await?;
         let cancels = |item: &MailboxItem| matches!(item.body, ItemBody::Cancel { .. });
         Ok(mailbox.iter().any(cancels))
     }

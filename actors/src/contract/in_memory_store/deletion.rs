@@ -81,11 +81,18 @@ impl Memory {
         }
         let mut deleted = Deleted::default();
         for run in self.trees.remove(&root).unwrap_or_default() {
-            let journal = self.journals.remove(&JournalId::Run(run));
+            let id = JournalId::Run(run);
+            let journal = self.journals.remove(&id);
             deleted.entries += journal.map_or(0, |journal| journal.lines.len() as u64);
             deleted.runs += 1;
-            self.runs.remove(&run);
-            self.mailbox.delete(run);
+            if let Some(indexed) = self.runs.remove(&run) {
+                let row = indexed.row;
+                row.mailboxes_deleted()
+                    .for_each(|mailbox| self.mailbox.delete(&mailbox));
+                if let Some((mailbox, before)) = row.mailbox_left() {
+                    self.mailbox.forget(&mailbox, before);
+                }
+            }
             self.deletions.add(run, at);
         }
         for scope in artifact_scopes::of_tree(root) {
@@ -108,6 +115,7 @@ impl Memory {
             return Err(StoreError::Open { run: open.run });
         }
         let mut deleted = Deleted::default();
+        self.mailbox.delete(&id);
         let journal = self.journals.remove(&id);
         deleted.entries = journal.map_or(0, |journal| journal.lines.len() as u64);
         self.checkpoints.remove(session);

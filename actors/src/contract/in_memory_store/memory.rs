@@ -61,10 +61,10 @@ pub(super) struct Versioned {
 pub(super) struct Mailbox {
     /// In the order in which they were posted; an item's mark is its place, counted from 1.
     posts: Vec<Post>,
-    by_run: HashMap<RunId, Posted>,
+    by_address: HashMap<JournalId, Posted>,
 }
 
-/// The items of one run, by their places in the order of posts.
+/// The items of one mailbox, by their places in the order of posts.
 #[derive(Default)]
 struct Posted {
     by_id: HashMap<String, usize>,
@@ -73,7 +73,8 @@ struct Posted {
 }
 
 struct Post {
-    run: RunId,
+    mailbox: JournalId,
+    at: Timestamp,
     /// `None` once a commit has taken the item.
     item: Option<MailboxItem>,
 }
@@ -184,9 +185,9 @@ impl Memory {
         }
         taken
             .iter()
-            .for_each(|(run, id)| self.mailbox.take(*run, id));
-        for (run, item) in posts {
-            self.mailbox.post(run, item);
+            .for_each(|(mailbox, id)| self.mailbox.take(mailbox, id));
+        for (mailbox, item) in posts {
+            self.mailbox.post(mailbox, item);
         }
         self.keep_within_bound();
         Ok(Committed {
@@ -281,6 +282,7 @@ impl Memory {
             }
             None => {
                 self.trees.entry(row.root).or_default().push(row.run);
+                self.mailbox.open(row.first);
                 self.runs.insert(row.run, IndexedRun { row, made });
                 false
             }
@@ -407,23 +409,35 @@ impl Memory {
 }
 
 impl Mailbox {
-    pub(super) fn post(&mut self, run: RunId, item: MailboxItem) -> bool {
+    /// Keeps a place for the mailbox of a run that goes on from another journal, which may be deleted.
+    fn open(&mut self, first: Option<RunId>) {
+        if let Some(first) = first {
+            self.by_address.entry(first.into()).or_default();
+        }
+    }
+
+    pub(super) fn has(&self, mailbox: &JournalId) -> bool {
+        self.by_address.contains_key(mailbox)
+    }
+
+    pub(super) fn post(&mut self, mailbox: JournalId, item: MailboxItem) -> bool {
         let place = self.posts.len();
-        let posted = self.by_run.entry(run).or_default();
+        let posted = self.by_address.entry(mailbox.clone()).or_default();
         match posted.by_id.entry(item.id.clone()) {
             Entry::Occupied(_) => return false,
             Entry::Vacant(id) => id.insert(place),
         };
         posted.waiting.insert(place);
         self.posts.push(Post {
-            run,
+            mailbox,
+            at: item.at,
             item: Some(item),
         });
         true
     }
 
-    fn take(&mut self, run: RunId, id: &str) {
-        let Some(posted) = self.by_run.get_mut(&run) else {
+    fn take(&mut self, mailbox: &JournalId, id: &str) {
+        let Some(posted) = self.by_address.get_mut(mailbox) else {
             return;
         };
         if let Some(place) = posted.by_id.get(id)
@@ -434,10 +448,10 @@ impl Mailbox {
         }
     }
 
-    /// The items that wait for a run and have marks after this one.
-    pub(super) fn of(&self, run: RunId, after: u64) -> Vec<(u64, MailboxItem)> {
+    /// The items that wait in a mailbox and have marks after this one.
+    pub(super) fn of(&self, mailbox: &JournalId, after: u64) -> Vec<(u64, MailboxItem)> {
         let from = usize::try_from(after).unwrap_or(usize::MAX);
-        let posted = self.by_run.get(&run).into_iter();
+        let posted = self.by_address.get(mailbox).into_iter();
         let places = posted.flat_map(|posted| posted.waiting.range(from..));
         let item = |place: &usize| {
             let item = self.posts.get(*place)?.item.clone()?;
@@ -447,36 +461,52 @@ impl Mailbox {
     }
 
     /// The ids of all items, in the order in which they were posted.
-    fn ids(&self) -> Vec<(RunId, String)> {
-        let runs = self.by_run.iter();
-        let mut ids: Vec<_> = runs
-            .flat_map(|(run, posted)| posted.by_id.iter().map(|(id, place)| (*place, *run, id)))
+    fn ids(&self) -> Vec<(JournalId, String)> {
+        let mailboxes = self.by_address.iter();
+        let mut ids: Vec<_> = mailboxes
+            .flat_map(|(mailbox, posted)| {
+                posted
+                    .by_id
+                    .iter()
+                    .map(move |(id, place)| (*place, mailbox, id))
+            })
             .collect();
         ids.sort_unstable_by_key(|(place, ..)| *place);
         ids.into_iter()
-            .map(|(_, run, id)| (run, id.clone()))
+            .map(|(_, mailbox, id)| (mailbox.clone(), id.clone()))
             .collect()
     }
 
-    /// Forgets a run's items. Their places stay in use, because marks are places.
-    pub(super) fn delete(&mut self, run: RunId) {
-        for place in self.by_run.remove(&run).unwrap_or_default().waiting {
+    /// Forgets the ids of items that were posted before this time, and taken.
+    pub(super) fn forget(&mut self, mailbox: &JournalId, before: Timestamp) {
+        let Self { posts, by_address } = self;
+        if let Some(posted) = by_address.get_mut(mailbox) {
+            posted.by_id.retain(|_, place| {
+                let post = posts.get(*place);
+                post.is_some_and(|post| post.item.is_some() || post.at >= before)
+            });
+        }
+    }
+
+    /// Forgets the items of a mailbox. Their places stay in use, because marks are places.
+    pub(super) fn delete(&mut self, mailbox: &JournalId) {
+        for place in self.by_address.remove(mailbox).unwrap_or_default().waiting {
             if let Some(post) = self.posts.get_mut(place) {
                 post.item = None;
             }
         }
     }
 
-    pub(super) fn posted(&self, after: u64) -> (u64, Vec<RunId>) {
+    pub(super) fn posted(&self, after: u64) -> (u64, Vec<JournalId>) {
         let from = usize::try_from(after).unwrap_or(usize::MAX);
-        let mut runs = Vec::new();
+        let mut mailboxes = Vec::new();
         let mut seen = HashSet::new();
         for post in self.posts.get(from..).unwrap_or_default() {
-            if post.item.is_some() && seen.insert(post.run) {
-                runs.push(post.run);
+            if post.item.is_some() && seen.insert(&post.mailbox) {
+                mailboxes.push(post.mailbox.clone());
             }
         }
-        (self.posts.len() as u64, runs)
+        (self.posts.len() as u64, mailboxes)
     }
 }
 

@@ -77,6 +77,11 @@ impl InMemoryStore {
         self.memory.lock().runs.contains_key(&run)
     }
 
+    /// Whether a run goes on with this mailbox, or items came there.
+    pub(crate) fn has_mailbox(&self, mailbox: &JournalId) -> bool {
+        self.memory.lock().mailbox.has(mailbox)
+    }
+
     /// Runs this on the memory, unless the process has ended.
     fn with<T>(
         &self,
@@ -213,19 +218,19 @@ impl State for InMemoryStore {
 }
 
 impl Mailboxes for InMemoryStore {
-    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
-        self.with(|memory| Ok(memory.mailbox.post(run, item)))
+    async fn post(&self, mailbox: JournalId, item: MailboxItem) -> Result<bool, StoreError> {
+        self.with(|memory| Ok(memory.mailbox.post(mailbox, item)))
     }
 
     async fn mailbox_after(
         &self,
-        run: RunId,
+        mailbox: JournalId,
         after: u64,
     ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
-        self.with(|memory| Ok(memory.mailbox.of(run, after)))
+        self.with(|memory| Ok(memory.mailbox.of(&mailbox, after)))
     }
 
-    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+    async fn posted(&self, after: u64) -> Result<(u64, Vec<JournalId>), StoreError> {
         self.with(|memory| Ok(memory.mailbox.posted(after)))
     }
 

@@ -1,12 +1,12 @@
 //! Mailbox items: messages, answers and results from outside.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use serde_json::Value;
 
 use super::{ActEvent, Driver, LegEnd};
 use crate::{
-    contract::{ItemBody, MailboxItem, StoreError},
+    contract::{ItemBody, MailboxItem},
     run::{
         ToolEnd, WaitFor,
         leg::Leg,
@@ -15,7 +15,7 @@ use crate::{
         words::Said,
     },
     vocabulary::{
-        Entry, ErrorKind, Family, OperationError, OperationId, OperationMap, Question,
+        Entry, ErrorKind, Family, JournalId, OperationError, OperationId, OperationMap, Question,
         QuestionKind, StopReason,
     },
 };
@@ -24,8 +24,8 @@ use crate::{
 /// and found by its receiver, however many items wait.
 #[derive(Default)]
 pub(super) struct Mailbox {
-    /// The mark of the last item that was read.
-    read: u64,
+    /// The mailboxes from which they come, each with the mark of the last item that was read there.
+    read: Vec<(JournalId, u64)>,
     /// Items that were read and not looked at.
     new: VecDeque<MailboxItem>,
     /// What people said to the run, on its way to the leg.
@@ -39,6 +39,15 @@ pub(super) struct Mailbox {
 }
 
 impl Mailbox {
+    /// What came into these mailboxes.
+    pub(super) fn of(mailboxes: &[JournalId]) -> Self {
+        let read = mailboxes.iter().map(|mailbox| (mailbox.clone(), 0));
+        Self {
+            read: read.collect(),
+            ..Self::default()
+        }
+    }
+
     /// Notes that an operation waits from now on. Its item may be here already.
     pub(super) fn awaited(&mut self, op: OperationId) {
         self.awaited.push_back(op);
@@ -53,17 +62,6 @@ impl Mailbox {
         }
         oldest
     }
-
-    /// The ids of the items that stay with the run when it goes on in another journal.
-    fn held(&self) -> impl Iterator<Item = &String> {
-        let messages = self.messages.values().flatten().map(|(id, _)| id);
-        let said = self.said.iter().map(|said| &said.item);
-        self.new
-            .iter()
-            .map(|item| &item.id)
-            .chain(messages)
-            .chain(said)
-    }
 }
 
 impl Driver {
@@ -72,44 +70,37 @@ impl Driver {
     /// # Errors
     /// It holds the run's cancellation, or cannot be read.
     pub(crate) async fn read_mailbox(&mut self) -> Result<(), LegEnd> {
-        let store = self.ports.store();
-        let items = store
-            .mailbox_after(self.journal.run(), self.mailbox.read)
-            .await;
-        for (mark, item) in items.map_err(LegEnd::Store)? {
-            self.mailbox.read = self.mailbox.read.max(mark);
-            let (turn, message) = match item.body {
-                ItemBody::Cancel { reason } => {
-                    self.journal.acknowledge(item.id);
-                    return Err(LegEnd::Cancel(StopReason::Cancelled(reason)));
-                }
-                ItemBody::Steer(message) => (None, message),
-                ItemBody::Turn { turn, message, .. } => (Some(turn), message),
-                body => {
-                    self.mailbox.new.push_back(MailboxItem { body, ..item });
+        let own = JournalId::Run(self.journal.run());
+        for (mailbox, read) in &mut self.mailbox.read {
+            let items = self.ports.store().mailbox_after(mailbox.clone(), *read);
+            for (mark, item) in items.await.map_err(LegEnd::Store)? {
+                *read = mark.max(*read);
+                if *mailbox != own && !outlasts_journal(&item.body) {
+                    // It is for another journal of the run, or for the session's agent.
                     continue;
                 }
-            };
-            self.mailbox.said.push(Said {
-                item: item.id,
-                turn,
-                message,
-            });
+                let (turn, message) = match item.body {
+                    ItemBody::Cancel { reason } => {
+                        self.journal.acknowledge(item.id);
+                        return Err(LegEnd::Cancel(StopReason::Cancelled(reason)));
+                    }
+                    ItemBody::Steer(message) => (None, message),
+                    ItemBody::Turn { turn, message, .. } => (Some(turn), message),
+                    body => {
+                        self.mailbox.new.push_back(MailboxItem { body, ..item });
+                        continue;
+                    }
+                };
+                self.mailbox.said.push(Said {
+                    item: item.id,
+                    at: item.at,
+                    turn,
+                    message,
+                });
+            }
         }
+        self.mailbox.said.sort_by_key(|said| said.at);
         Ok(())
-    }
-
-    /// The unhandled items that stay with the run when it goes on in another journal.
-    pub(crate) async fn unread(&mut self, leg: &Leg) -> Result<Vec<MailboxItem>, StoreError> {
-        let (store, run) = (self.ports.store(), self.journal.run());
-        let items = store.mailbox_after(run, 0).await?;
-        let waiting = leg.words.waiting();
-        let held: HashSet<&String> = self.mailbox.held().chain(&waiting).collect();
-        let unread = items.into_iter().filter(|(mark, item)| {
-            let unread = *mark > self.mailbox.read || held.contains(&item.id);
-            unread && outlasts_journal(&item.body)
-        });
-        Ok(unread.map(|(_, item)| item).collect())
     }
 
     /// Gives an item of the mailbox to an operation that waits for it, one at a time: the function

@@ -134,7 +134,8 @@ impl Driver {
             let places = places.map(|w| (w.scope.clone(), w.key.clone())).collect();
             (batch.writes, batch.blobs) = (changes.writes, changes.blobs);
             let posted = changes.posts.iter().map(|(run, _)| *run).collect();
-            batch.posts = changes.posts;
+            let posts = changes.posts.into_iter();
+            batch.posts = posts.map(|(run, item)| (run.into(), item)).collect();
             let committed = self.journal.commit_checked(batch).await;
             if matches!(committed, Ok(()) | Err(StoreError::Conflict { .. })) {
                 self.ports.state_changed(places);

@@ -162,7 +162,6 @@ impl Carrier {
     }
 
     pub(super) async fn continue_as(&mut self, input: Message, spent: Spent, leg: &Leg) -> Rested {
-        let unread = self.driver.unread(leg).await?;
         let next = self.run.next();
         let now = self.driver.journal.now();
         let mut start = RunStart::clone(&self.start);
@@ -185,6 +184,7 @@ impl Carrier {
         let mut row = row_of(next, &start, here.version);
         // The fork of a child has a session that its recorded start does not name.
         row.session.clone_from(&here.session);
+        row.first = Some(here.begun_as());
         let line = Line::encode(now, &Entry::RunStarted(Box::new(start)))?;
         let end = RunEnd::Continued { next, spent };
         self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
@@ -196,10 +196,6 @@ impl Carrier {
         batch
             .appends
             .push(Append::new(next, 0, 1, vec![line]).row(row));
-        let taken = unread.iter().map(|item| (self.run, item.id.clone()));
-        batch.taken.extend(taken);
-        let posts = unread.into_iter().map(|item| (next, item));
-        batch.posts.extend(posts);
         let heard = std::mem::take(&mut self.driver.heard);
         let said = heard.clone();
         self.append_to_session(&mut batch, |run| Entry::TurnContinued {

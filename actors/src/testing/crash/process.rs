@@ -219,7 +219,7 @@ async fn work(scenario: &Scenario, system: &System) -> Result<Done, SystemError>
                 Timestamp::default(),
                 body.clone(),
             );
-            system.store().post(run.id(), item).await?;
+            system.store().post(run.id().into(), item).await?;
         }
         outcomes.push(attend(scenario, system, &run).await?);
         events.push(run.events().recorded().so_far().await?);

@@ -292,7 +292,7 @@ impl StoreWrapper for SimulatedStore {
     }
 
     /// This call is made forty times a second, so it gets neither delays nor faults of other calls.
-    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+    async fn posted(&self, after: u64) -> Result<(u64, Vec<JournalId>), StoreError> {
         self.runs().await;
         if self.is_poisoned() {
             return Err(self.poisoned());

@@ -55,7 +55,7 @@ async fn plant(store: &impl Store) -> Checked {
     commit(store, both).await?;
     for number in [1, 2, 4] {
         let item = MailboxItem::new("i", Timestamp(1), ItemBody::Retry);
-        store.post(run(number), item).await?;
+        store.post(run(number).into(), item).await?;
     }
     Ok(())
 }
@@ -69,7 +69,7 @@ pub(super) async fn marks(place: &impl Place) -> Checked {
         let ended = of_tree(number, number, RunStatus::Answered);
         commit(&store, making(ended, &["a"])).await?;
         for id in ["x", "y", "z"] {
-            store.post(run(number), note(id)).await?;
+            store.post(run(number).into(), note(id)).await?;
         }
         let (mark, _) = store.posted(0).await?;
         while deletion(&store)?
@@ -79,11 +79,70 @@ pub(super) async fn marks(place: &impl Place) -> Checked {
         {}
         same!(store.posted(mark).await?.1, [], "what a deletion tells");
         let id = format!("after {number}");
-        store.post(run(9), note(&id)).await?;
+        store.post(run(9).into(), note(&id)).await?;
         same!(
             store.posted(mark).await?.1,
-            [run(9)],
+            [run(9).into()],
             "what is told of an item that came after a deletion"
+        );
+    }
+    Ok(())
+}
+
+/// Runs 1, 2 and 3 are one run in three journals, of which the last has ended.
+pub(super) async fn going_on(place: &impl Place) -> Checked {
+    let store = place.open().await?;
+    let note = |id: &str, at: u64| MailboxItem::new(id, Timestamp(at), ItemBody::Retry);
+    let closed_at = Timestamp(100);
+    for number in 1..=3 {
+        let mut journal = of_tree(number, number, RunStatus::Continued);
+        journal.updated_at = closed_at;
+        journal.first = (number > 1).then(|| run(1));
+        if number == 3 {
+            journal.status = RunStatus::Answered;
+        }
+        commit(&store, making(journal.clone(), &["a"])).await?;
+        same!(
+            store.run(run(number)).await?,
+            Some(journal),
+            "the row of a run that went on"
+        );
+        store.post(run(number).into(), note("own", 1)).await?;
+    }
+    for (id, at) in [("early", 1), ("waiting", 1), ("late", 100)] {
+        store.post(run(1).into(), note(id, at)).await?;
+    }
+    let mut batch = appending(3, 1, &["b"]);
+    batch.taken = ["early", "late"]
+        .map(|id| (run(1).into(), id.to_owned()))
+        .into();
+    commit(&store, batch).await?;
+    while store.delete_tree(run(1), NOW, 100).await?.more {}
+    while store.delete_tree(run(2), NOW, 100).await?.more {}
+    same!(
+        store.mailbox(run(1).into()).await?,
+        [note("own", 1), note("waiting", 1)],
+        "the mailbox of the run that went on"
+    );
+    same!(
+        store.mailbox(run(2).into()).await?,
+        [],
+        "the mailbox of a journal that is deleted"
+    );
+    ensure!(
+        !store.post(run(1).into(), note("late", 100)).await?,
+        "an item that was taken in the journal that is left counted again"
+    );
+    ensure!(
+        store.post(run(1).into(), note("early", 1)).await?,
+        "the id of an item from a journal that is deleted is kept for ever"
+    );
+    while store.delete_tree(run(3), NOW, 100).await?.more {}
+    for number in [1, 3] {
+        same!(
+            store.mailbox(run(number).into()).await?,
+            [],
+            "the mailbox of a run that has ended"
         );
     }
     Ok(())
@@ -145,7 +204,7 @@ async fn drop_is_seen(store: &impl Store) -> Checked {
             "entries of a deleted run"
         );
         same!(
-            store.mailbox(gone).await?,
+            store.mailbox(gone.into()).await?,
             vec![],
             "the mailbox of a deleted run"
         );
@@ -173,7 +232,7 @@ async fn drop_is_seen(store: &impl Store) -> Checked {
     let open = texts(store, run(4)).await?;
     same!(open[..6], WHOLE, "the open run beside it");
     same!(store.read_tree(run(4), 0, 100).await?.len(), 7, "its tree");
-    same!(store.mailbox(run(4)).await?.len(), 1, "its mailbox");
+    same!(store.mailbox(run(4).into()).await?.len(), 1, "its mailbox");
     same!(
         store.scope(format!("run:{}", run(4))).await?.len(),
         1,
@@ -398,6 +457,10 @@ pub(super) async fn sessions(place: &impl Place) -> Checked {
         let kept = Some(key.as_bytes().to_vec());
         store.put_checkpoint(session(key), kept).await?;
     }
+    for key in ["a", "ab"] {
+        let item = MailboxItem::new("i", Timestamp(1), ItemBody::Retry);
+        store.post(session(key).into(), item).await?;
+    }
     let mut entries = 0;
     loop {
         let deleted = deletion(&store)?.delete_session(session("a"), 2).await?;
@@ -413,6 +476,11 @@ pub(super) async fn sessions(place: &impl Place) -> Checked {
     session_is_gone(&store).await?;
     let again = deletion(&store)?.delete_session(session("a"), 2).await?;
     same!(again, Default::default(), "deleting it twice");
+    same!(
+        store.mailbox(session("ab").into()).await?.len(),
+        1,
+        "the mailbox beside it"
+    );
     // The key is free for another session, which can be deleted as well.
     for text in ["g", "h"] {
         commit(&store, in_session("a", &[text])).await?;
@@ -449,6 +517,11 @@ async fn session_is_gone(store: &impl Store) -> Checked {
     for scope in artifact_scopes::of_session(&session("a")) {
         same!(store.scope(scope).await?.len(), 0, "its state");
     }
+    same!(
+        store.mailbox(session("a").into()).await?,
+        [],
+        "the mailbox of a deleted session"
+    );
     same!(
         texts(store, session("ab")).await?,
         ["d", "e"],

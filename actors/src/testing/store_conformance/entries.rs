@@ -31,7 +31,7 @@ pub(super) async fn unknown_is_empty(place: &impl Place) -> Checked {
     same!(value, StateSlot::default(), "a value");
     same!(store.scope("scope".to_owned()).await?, [], "a scope");
     same!(store.blob(Digest::of(b"none")).await?, None, "a blob");
-    same!(store.mailbox(run(1)).await?, [], "a mailbox");
+    same!(store.mailbox(run(1).into()).await?, [], "a mailbox");
     same!(store.posted(0).await?, (0, vec![]), "the marks");
     same!(store.checkpoint(session("s")).await?, None, "a checkpoint");
     Ok(())
@@ -115,7 +115,7 @@ fn doomed() -> Batch {
         expected: Expected::Any,
     });
     batch.blobs.push((Digest::of(b"no"), Arc::from(*b"no")));
-    batch.taken.push((run(1), "item".to_owned()));
+    batch.taken.push((run(1).into(), "item".to_owned()));
     batch
 }
 
@@ -124,7 +124,7 @@ pub(super) async fn batch_is_atomic(place: &impl Place) -> Checked {
     commit(&store, making(row(1), &["a"])).await?;
     commit(&store, making(row(2), &["b"])).await?;
     let item = MailboxItem::new("item", Timestamp(1), ItemBody::Retry);
-    store.post(run(1), item.clone()).await?;
+    store.post(run(1).into(), item.clone()).await?;
 
     refused!(
         commit(&store, doomed()).await,
@@ -148,7 +148,7 @@ pub(super) async fn batch_is_atomic(place: &impl Place) -> Checked {
     let value = store.state("scope".to_owned(), "key".to_owned()).await?;
     same!(value, StateSlot::default(), "the value");
     same!(store.blob(Digest::of(b"no")).await?, None, "the blob");
-    same!(store.mailbox(run(1)).await?, [item], "the mailbox");
+    same!(store.mailbox(run(1).into()).await?, [item], "the mailbox");
     // A run that was not made has no owner.
     let other = place.open().await?;
     same!(
@@ -404,10 +404,10 @@ pub(super) async fn outlives_the_process(place: &impl Place) -> Checked {
     batch.blobs.push((Digest::of(b"blob"), Arc::from(*b"blob")));
     let position = commit(&store, batch).await?.position;
     let item = |id| MailboxItem::new(id, Timestamp(5), ItemBody::Retry);
-    store.post(run(1), item("left")).await?;
-    store.post(run(1), item("taken")).await?;
+    store.post(run(1).into(), item("left")).await?;
+    store.post(run(1).into(), item("taken")).await?;
     let mut batch = appending(1, 2, &["c"]);
-    batch.taken.push((run(1), "taken".to_owned()));
+    batch.taken.push((run(1).into(), "taken".to_owned()));
     commit(&store, batch).await?;
     place.crash(store).await;
 
@@ -425,9 +425,13 @@ pub(super) async fn outlives_the_process(place: &impl Place) -> Checked {
         same!(value, (Some(serde_json::json!([1, 2])), 1), "the value");
         let blob = store.blob(Digest::of(b"blob")).await?;
         same!(blob.as_deref(), Some(&b"blob"[..]), "the blob");
-        same!(store.mailbox(run(1)).await?, [item("left")], "the mailbox");
+        same!(
+            store.mailbox(run(1).into()).await?,
+            [item("left")],
+            "the mailbox"
+        );
         ensure!(
-            !store.post(run(1), item("taken")).await?,
+            !store.post(run(1).into(), item("taken")).await?,
             "a taken id came again"
         );
         store.close().await?;

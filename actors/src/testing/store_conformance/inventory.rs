@@ -43,14 +43,14 @@ pub(super) async fn names(place: &impl Place) -> Checked {
     }
     let item = |id: &str| MailboxItem::new(id, Timestamp(1), ItemBody::Retry);
     for (number, id) in [(2, "b"), (1, "c"), (1, "a")] {
-        store.post(run(number), item(id)).await?;
+        store.post(run(number).into(), item(id)).await?;
     }
     let bytes: &[u8] = b"bytes";
     commit(
         &store,
         Batch {
             blobs: vec![(Digest::of(bytes), bytes.into())],
-            taken: vec![(run(1), "c".to_owned())],
+            taken: vec![(run(1).into(), "c".to_owned())],
             ..Batch::default()
         },
     )
@@ -67,7 +67,8 @@ pub(super) async fn names(place: &impl Place) -> Checked {
     let values = [("gone", 2), ("kept", 2)]
         .map(|(key, version)| ("scope".to_owned(), key.to_owned(), version));
     same!(found.values, values, "values and their versions");
-    let items = [(2, "b"), (1, "c"), (1, "a")].map(|(number, id)| (run(number), id.to_owned()));
+    let items =
+        [(2, "b"), (1, "c"), (1, "a")].map(|(number, id)| (run(number).into(), id.to_owned()));
     same!(found.items, items, "items in the order of their posts");
     same!(found.blobs, [Digest::of(bytes)], "blobs");
     Ok(())

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Checked, Place, appending, claim, commit, ensure, making, refused, row, run, same};
 use crate::{
     contract::{ItemBody, Journals, MailboxItem, Mailboxes, StoreError},
-    vocabulary::{Budget, Message, OperationId, Timestamp},
+    vocabulary::{Budget, JournalId, Message, OperationId, Timestamp},
 };
 
 fn item(id: &str) -> MailboxItem {
@@ -16,12 +16,17 @@ fn item(id: &str) -> MailboxItem {
     MailboxItem::new(id, Timestamp(5), body)
 }
 
+/// The mailbox of a run.
+fn of(number: u8) -> JournalId {
+    run(number).into()
+}
+
 /// Entries that take these items.
 fn taking(number: u8, expected: u64, ids: &[&str]) -> crate::contract::Batch {
     let mut batch = appending(number, expected, &["taken"]);
     batch.taken = ids
         .iter()
-        .map(|id| (run(number), (*id).to_owned()))
+        .map(|id| (of(number), (*id).to_owned()))
         .collect();
     batch
 }
@@ -30,41 +35,41 @@ pub(super) async fn counted_once(place: &impl Place) -> Checked {
     let store = place.open().await?;
     commit(&store, making(row(1), &["a"])).await?;
     ensure!(
-        store.post(run(1), item("x")).await?,
+        store.post(of(1), item("x")).await?,
         "the first item was not new"
     );
     let mut same_id = item("x");
     same_id.body = ItemBody::Retry;
     ensure!(
-        !store.post(run(1), same_id.clone()).await?,
+        !store.post(of(1), same_id.clone()).await?,
         "an id counted twice"
     );
-    same!(store.mailbox(run(1)).await?, [item("x")], "the mailbox");
+    same!(store.mailbox(of(1)).await?, [item("x")], "the mailbox");
     commit(&store, taking(1, 1, &["x"])).await?;
-    same!(store.mailbox(run(1)).await?, [], "the mailbox after taking");
+    same!(store.mailbox(of(1)).await?, [], "the mailbox after taking");
     ensure!(
-        !store.post(run(1), same_id).await?,
+        !store.post(of(1), same_id).await?,
         "a taken id counted again"
     );
     same!(
-        store.mailbox(run(1)).await?,
+        store.mailbox(of(1)).await?,
         [],
         "the mailbox after posting a taken id"
     );
     // Each run has its own ids, and items can be posted to a run that does not exist yet.
     ensure!(
-        store.post(run(2), item("x")).await?,
+        store.post(of(2), item("x")).await?,
         "another run's item was not new"
     );
     same!(
-        store.mailbox(run(2)).await?,
+        store.mailbox(of(2)).await?,
         [item("x")],
         "the other run's mailbox"
     );
     // Taking an item that was never posted, or taken before, does no harm.
     commit(&store, taking(1, 2, &["x", "never"])).await?;
     ensure!(
-        store.post(run(1), item("never")).await?,
+        store.post(of(1), item("never")).await?,
         "an id that was never posted"
     );
     Ok(())
@@ -74,7 +79,7 @@ pub(super) async fn taken_with_batch(place: &impl Place) -> Checked {
     let store = place.open().await?;
     commit(&store, making(row(1), &["a"])).await?;
     for id in ["x", "y", "z"] {
-        store.post(run(1), item(id)).await?;
+        store.post(of(1), item(id)).await?;
     }
     refused!(
         commit(&store, taking(1, 5, &["x"])).await,
@@ -82,12 +87,12 @@ pub(super) async fn taken_with_batch(place: &impl Place) -> Checked {
         "a batch at a wrong place"
     );
     same!(
-        store.mailbox(run(1)).await?,
+        store.mailbox(of(1)).await?,
         [item("x"), item("y"), item("z")],
         "the mailbox"
     );
     commit(&store, taking(1, 1, &["x", "z"])).await?;
-    same!(store.mailbox(run(1)).await?, [item("y")], "the mailbox");
+    same!(store.mailbox(of(1)).await?, [item("y")], "the mailbox");
     let told = store
         .commit(vec![taking(1, 9, &["y"]), taking(1, 2, &[])])
         .await?;
@@ -95,7 +100,7 @@ pub(super) async fn taken_with_batch(place: &impl Place) -> Checked {
         told[0].is_err() && told[1].is_ok(),
         "the commit told {told:?}"
     );
-    same!(store.mailbox(run(1)).await?, [item("y")], "the mailbox");
+    same!(store.mailbox(of(1)).await?, [item("y")], "the mailbox");
     Ok(())
 }
 
@@ -103,7 +108,7 @@ pub(super) async fn posted_with_batch(place: &impl Place) -> Checked {
     let store = place.open().await?;
     let bringing = |expected, id: &str| {
         let mut batch = appending(1, expected, &["told"]);
-        batch.posts = vec![(run(1), item(id)), (run(2), item(id))];
+        batch.posts = vec![(of(1), item(id)), (of(2), item(id))];
         batch
     };
     commit(&store, making(row(1), &["a"])).await?;
@@ -115,7 +120,7 @@ pub(super) async fn posted_with_batch(place: &impl Place) -> Checked {
         "a batch at a wrong place"
     );
     same!(
-        store.mailbox(run(2)).await?,
+        store.mailbox(of(2)).await?,
         [],
         "the mailbox after a refusal"
     );
@@ -123,18 +128,15 @@ pub(super) async fn posted_with_batch(place: &impl Place) -> Checked {
     commit(&store, bringing(2, "x")).await?;
     for number in [1, 2] {
         same!(
-            store.mailbox(run(number)).await?,
+            store.mailbox(of(number)).await?,
             [item("x")],
             "a mailbox that was told twice of one id"
         );
     }
     let (_, mut told) = store.posted(mark).await?;
     told.sort_unstable();
-    same!(told, [run(1), run(2)], "whose mailboxes have news");
-    ensure!(
-        !store.post(run(2), item("x")).await?,
-        "the id counted again"
-    );
+    same!(told, [of(1), of(2)], "whose mailboxes have news");
+    ensure!(!store.post(of(2), item("x")).await?, "the id counted again");
     Ok(())
 }
 
@@ -182,13 +184,13 @@ pub(super) async fn order(place: &impl Place) -> Checked {
         let id = format!("{}", 9 - number);
         let item = MailboxItem::new(id, Timestamp(100 - number as u64), body);
         ensure!(
-            store.post(run(1), item.clone()).await?,
+            store.post(of(1), item.clone()).await?,
             "{item:?} was not new"
         );
-        store.post(run(2), item.clone()).await?;
+        store.post(of(2), item.clone()).await?;
         wanted.push(item);
     }
-    same!(store.mailbox(run(1)).await?, wanted, "the mailbox");
+    same!(store.mailbox(of(1)).await?, wanted, "the mailbox");
     Ok(())
 }
 
@@ -197,28 +199,28 @@ pub(super) async fn marks(place: &impl Place) -> Checked {
     commit(&store, making(row(1), &["a"])).await?;
     let (start, none) = store.posted(0).await?;
     same!(none, [], "runs with news before any");
-    store.post(run(1), item("a")).await?;
-    store.post(run(2), item("b")).await?;
-    store.post(run(1), item("c")).await?;
+    store.post(of(1), item("a")).await?;
+    store.post(of(2), item("b")).await?;
+    store.post(of(1), item("c")).await?;
     let (mark, mut runs) = store.posted(start).await?;
     runs.sort_unstable();
-    same!(runs, [run(1), run(2)], "runs with news, each once");
+    same!(runs, [of(1), of(2)], "runs with news, each once");
     ensure!(mark > start, "the mark stays at {mark}");
     same!(
         store.posted(mark).await?,
         (mark, vec![]),
         "what is new after the mark"
     );
-    store.post(run(1), item("a")).await?;
+    store.post(of(1), item("a")).await?;
     same!(
         store.posted(mark).await?,
         (mark, vec![]),
         "what a repeated id changes"
     );
 
-    store.post(run(3), item("d")).await?;
+    store.post(of(3), item("d")).await?;
     let (later, runs) = store.posted(mark).await?;
-    same!(runs, [run(3)], "runs with news after the mark");
+    same!(runs, [of(3)], "runs with news after the mark");
     // Commits of entries are no news, and neither are items that were taken.
     commit(&store, taking(1, 1, &["a", "c"])).await?;
     same!(
@@ -228,7 +230,7 @@ pub(super) async fn marks(place: &impl Place) -> Checked {
     );
     let (_, mut runs) = store.posted(start).await?;
     runs.sort_unstable();
-    same!(runs, [run(2), run(3)], "runs with news that were not taken");
+    same!(runs, [of(2), of(3)], "runs with news that were not taken");
     Ok(())
 }
 
@@ -236,10 +238,10 @@ pub(super) async fn read_on(place: &impl Place) -> Checked {
     let store = place.open().await?;
     commit(&store, making(row(1), &["a"])).await?;
     for id in ["x", "y", "z"] {
-        store.post(run(1), item(id)).await?;
-        store.post(run(2), item(id)).await?;
+        store.post(of(1), item(id)).await?;
+        store.post(of(2), item(id)).await?;
     }
-    let all = store.mailbox_after(run(1), 0).await?;
+    let all = store.mailbox_after(of(1), 0).await?;
     let ids: Vec<&str> = all.iter().map(|(_, item)| &*item.id).collect();
     same!(ids, ["x", "y", "z"], "what is read from the beginning");
     ensure!(
@@ -247,16 +249,16 @@ pub(super) async fn read_on(place: &impl Place) -> Checked {
         "the marks do not grow: {all:?}"
     );
     for (place, (mark, _)) in all.iter().enumerate() {
-        let rest = store.mailbox_after(run(1), *mark).await?;
+        let rest = store.mailbox_after(of(1), *mark).await?;
         same!(rest, all[place + 1..], "what is read after a mark");
     }
     commit(&store, taking(1, 1, &["y"])).await?;
     let first = all.first().map_or(0, |(mark, _)| *mark);
-    let rest = store.mailbox_after(run(1), first).await?;
+    let rest = store.mailbox_after(of(1), first).await?;
     same!(rest, all[2..], "what is read after one was taken");
     let last = all.last().map_or(0, |(mark, _)| *mark);
-    store.post(run(1), item("later")).await?;
-    let rest = store.mailbox_after(run(1), last).await?;
+    store.post(of(1), item("later")).await?;
+    let rest = store.mailbox_after(of(1), last).await?;
     let ids: Vec<&str> = rest.iter().map(|(_, item)| &*item.id).collect();
     same!(ids, ["later"], "what is read of what came later");
     Ok(())
@@ -268,24 +270,21 @@ pub(super) async fn from_outside(place: &impl Place) -> Checked {
     commit(&owner, making(row(1), &["a"])).await?;
     let (mark, _) = owner.posted(0).await?;
     ensure!(
-        outside.post(run(1), item("x")).await?,
+        outside.post(of(1), item("x")).await?,
         "the item was not new"
     );
-    ensure!(
-        !owner.post(run(1), item("x")).await?,
-        "the id counted twice"
-    );
-    same!(owner.posted(mark).await?.1, [run(1)], "the runs with news");
-    same!(owner.mailbox(run(1)).await?, [item("x")], "the mailbox");
+    ensure!(!owner.post(of(1), item("x")).await?, "the id counted twice");
+    same!(owner.posted(mark).await?.1, [of(1)], "the runs with news");
+    same!(owner.mailbox(of(1)).await?, [item("x")], "the mailbox");
     // Posting took nothing from the owner.
     commit(&owner, taking(1, 1, &["x"])).await?;
     same!(
-        outside.mailbox(run(1)).await?,
+        outside.mailbox(of(1)).await?,
         [],
         "the mailbox after taking"
     );
     ensure!(
-        !outside.post(run(1), item("x")).await?,
+        !outside.post(of(1), item("x")).await?,
         "a taken id counted again"
     );
     same!(

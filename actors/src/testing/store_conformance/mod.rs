@@ -194,6 +194,7 @@ promises! {
     "a mailbox is read on from after a mark" => mailbox::read_on;
     "an ended tree is deleted as a whole, and nothing else is" => deletion::whole_trees;
     "a deletion gives no mark a second time" => deletion::marks;
+    "the mailbox of a run that goes on in another journal stays until that run has ended" => deletion::going_on;
     "a tree with a run that has not ended is not deleted" => deletion::open_trees;
     "trees that may go are told, the one that ended first at the front" => deletion::expired;
     "blobs go with the last run that is pinned to them" => deletion::blobs;

@@ -240,20 +240,20 @@ impl StoreWrapper for Mutant {
         })
     }
 
-    async fn post(&self, run: RunId, item: MailboxItem) -> Result<bool, StoreError> {
+    async fn post(&self, mailbox: JournalId, item: MailboxItem) -> Result<bool, StoreError> {
         let waiting = self
             .0
-            .mailbox(run)
+            .mailbox(mailbox.clone())
             .await?
             .iter()
             .any(|old| old.id == item.id);
-        let new = self.0.post(run, item).await?;
+        let new = self.0.post(mailbox, item).await?;
         Ok(new || (self.has(Flaw::ForgetsTakenIds) && !waiting))
     }
 
     async fn mailbox_after(
         &self,
-        run: RunId,
+        mailbox: JournalId,
         after: u64,
     ) -> Result<Vec<(u64, MailboxItem)>, StoreError> {
         let after = if self.has(Flaw::ReadsAllAnew) {
@@ -261,10 +261,10 @@ impl StoreWrapper for Mutant {
         } else {
             after
         };
-        self.0.mailbox_after(run, after).await
+        self.0.mailbox_after(mailbox, after).await
     }
 
-    async fn posted(&self, after: u64) -> Result<(u64, Vec<RunId>), StoreError> {
+    async fn posted(&self, after: u64) -> Result<(u64, Vec<JournalId>), StoreError> {
         let after = if self.has(Flaw::RepeatsMarks) {
             0
         } else {
@@ -336,9 +336,10 @@ impl StoreWrapper for Mutant {
         let mut found = self.0.inventory().await?;
         if self.has(Flaw::ListsNoTakenItems) {
             let mut waiting = Vec::new();
-            for (run, id) in found.items {
-                if self.0.mailbox(run).await?.iter().any(|item| item.id == id) {
-                    waiting.push((run, id));
+            for (mailbox, id) in found.items {
+                let left = self.0.mailbox(mailbox.clone()).await?;
+                if left.iter().any(|item| item.id == id) {
+                    waiting.push((mailbox, id));
                 }
             }
             found.items = waiting;

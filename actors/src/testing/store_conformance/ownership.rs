@@ -401,7 +401,11 @@ pub(super) async fn closing(place: &impl Place) -> Checked {
     );
     refused!(claim(&store, run(1)).await, StoreError::Closed, "a claim");
     let item = MailboxItem::new("item", Timestamp(1), ItemBody::Retry);
-    refused!(store.post(run(1), item).await, StoreError::Closed, "a post");
+    refused!(
+        store.post(run(1).into(), item).await,
+        StoreError::Closed,
+        "a post"
+    );
     store.close().await?;
 
     let other = place.open().await?;
@@ -411,6 +415,6 @@ pub(super) async fn closing(place: &impl Place) -> Checked {
         "the epoch after closing"
     );
     same!(texts(&other, run(1)).await?, ["a"], "the journal");
-    same!(other.mailbox(run(1)).await?, [], "the mailbox");
+    same!(other.mailbox(run(1).into()).await?, [], "the mailbox");
     Ok(())
 }

@@ -1,2 +1,4 @@
--- What a run asks people, so that nobody reads its journal for that.
+-- What a run asks people, so that nobody reads its journal for that, and whose mailbox it reads.
 ALTER TABLE runs ADD COLUMN asks text; -- a JSON array: operations, and the sequence numbers of their entries
+-- As which run a run began that went on in another journal: that run's mailbox is its own.
+ALTER TABLE runs ADD COLUMN begun_as text COLLATE "C"; -- NULL: as itself

@@ -52,11 +52,13 @@ async fn fill(store: &InMemoryStore) {
         .push((Digest::of(b"bytes"), b"bytes"[..].into()));
     for id in ["x", "y\0"] {
         let item = MailboxItem::new(id, Timestamp(1), ItemBody::Retry);
-        batch.posts.push((RunId::from_random(1), item));
+        batch.posts.push((RunId::from_random(1).into(), item));
     }
     store.commit(vec![batch]).await.unwrap().remove(0).unwrap();
     let mut batch = Batch::default();
-    batch.taken.push((RunId::from_random(1), "x".to_owned()));
+    batch
+        .taken
+        .push((RunId::from_random(1).into(), "x".to_owned()));
     store.commit(vec![batch]).await.unwrap().remove(0).unwrap();
     for epoch in 2..=4 {
         let claim = store.claim(RunId::from_random(5).into(), true).await;

@@ -438,7 +438,7 @@ async fn how_far_each_node_is_behind_and_what_nobody_carries_is_told() {
     };
     assert!(
         other
-            .post(run(4), item("of a parked run", 1))
+            .post(run(4).into(), item("of a parked run", 1))
             .await
             .unwrap()
     );
@@ -452,7 +452,7 @@ async fn how_far_each_node_is_behind_and_what_nobody_carries_is_told() {
     // A posted item is unread until a commit takes it.
     assert!(
         other
-            .post(run(2), item("a", minute_ago - 60_000))
+            .post(run(2).into(), item("a", minute_ago - 60_000))
             .await
             .unwrap()
     );

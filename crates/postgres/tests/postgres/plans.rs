@@ -32,7 +32,7 @@ fn batch(number: u128, sequence: u64) -> Batch {
         reason: "none".to_owned(),
     };
     let item = MailboxItem::new(sequence.to_string(), AT, told);
-    batch.posts.push((run, item));
+    batch.posts.push((run.into(), item));
     batch
 }
 

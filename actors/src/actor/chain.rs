@@ -1,0 +1,121 @@
+//! Runs that go on in one journal after another, and posts to them.
+
+use super::services::Services;
+use crate::{
+    contract::{Batch, ItemBody, MailboxItem, RunRow, RunStatus, StoreError},
+    run::{Command, operations::outlasts_journal},
+    vocabulary::{JournalId, RunId},
+};
+
+/// The known state of a run's journal.
+enum Journal {
+    /// The run goes on in it, or ended in it.
+    Last(Box<RunRow>),
+    /// The run went on in the next journal, or this one was deleted.
+    Closed,
+}
+
+impl Services {
+    /// The row of the run in whose journal this one goes on now; its own row if it did not go on.
+    /// `None` when nothing is known of the run.
+    ///
+    /// The ids of later journals follow from this one, so some forty reads find the last among a
+    /// million: steps double until no journal is there, and a binary search finds the last one.
+    pub(crate) async fn current(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        let mut last = match self.journal_of(run).await? {
+            Some(Journal::Last(row)) => return Ok(Some(*row)),
+            Some(Journal::Closed) => run,
+            None => return Ok(None),
+        };
+        loop {
+            // Journals that are known to exist, that are unknown, and that are known not to exist.
+            let mut later = vec![last];
+            let (mut there, mut beyond) = (0_usize, None);
+            loop {
+                let place = match beyond {
+                    None => 2 * there + 1,
+                    Some(beyond) if beyond - there > 1 => there.midpoint(beyond),
+                    Some(_) => break,
+                };
+                while later.len() <= place {
+                    later.push(later[later.len() - 1].next());
+                }
+                match self.journal_of(later[place]).await? {
+                    Some(Journal::Last(row)) => return Ok(Some(*row)),
+                    Some(Journal::Closed) => there = place,
+                    None => beyond = Some(place),
+                }
+            }
+            if there == 0 {
+                // All journals in which the run went on were deleted.
+                return Ok(None);
+            }
+            // The run went on during the search.
+            last = later[there];
+        }
+    }
+
+    async fn journal_of(&self, run: RunId) -> Result<Option<Journal>, StoreError> {
+        match self.store.run(run).await? {
+            Some(row) if row.status == RunStatus::Continued => Ok(Some(Journal::Closed)),
+            Some(row) => Ok(Some(Journal::Last(Box::new(row)))),
+            // The closed journals of an endless run may be deleted.
+            None => Ok(self.store.deleted(run).await?.map(|_| Journal::Closed)),
+        }
+    }
+
+    /// Posts an item to a run, and wakes it. The item stands in the mailbox of the run as which it began, and is for the
+    /// run in whatever journal it goes on, unless it is for an operation of this journal. Returns the run that reads the
+    /// item, and whether the item was new there; `None` when no run is left to read it.
+    pub(crate) async fn post_to(
+        &self,
+        run: RunId,
+        item: MailboxItem,
+    ) -> Result<Option<(RunId, bool)>, StoreError> {
+        let outlasts = outlasts_journal(&item.body);
+        let row = match outlasts {
+            true => self.current(run).await?,
+            false => self.store.run(run).await?,
+        };
+        let Some(row) = row.filter(|row| !row.status.is_ended()) else {
+            return Ok(None);
+        };
+        let mailbox = if outlasts { row.begun_as() } else { run };
+        let fresh = self.store.post(mailbox.into(), item).await?;
+        self.previewer.live.tell(mailbox, Command::Mailbox);
+        Ok(Some((row.run, fresh)))
+    }
+
+    /// Moves what an older program left in the mailbox of a run whose row this is, if it has one: turns to the mailbox of
+    /// their session, where the run has ended or does not exist yet, and what the run goes on with to its present mailbox.
+    pub(crate) async fn readdress(
+        &self,
+        run: RunId,
+        row: Option<&RunRow>,
+    ) -> Result<(), StoreError> {
+        if row.is_some_and(|row| row.begun_as() == run && !row.status.is_at_rest()) {
+            return Ok(());
+        }
+        let mut batch = Batch::default();
+        for item in self.store.mailbox(run.into()).await? {
+            let to = match (&item.body, row) {
+                (ItemBody::Begin(posted), _) => Some(posted.session.clone().into()),
+                (ItemBody::Turn { .. }, Some(row)) if row.status.is_at_rest() => {
+                    row.session.clone().map(JournalId::Session)
+                }
+                (body, Some(row)) if row.begun_as() != run && outlasts_journal(body) => {
+                    Some(row.begun_as().into())
+                }
+                _ => None,
+            };
+            if let Some(to) = to {
+                batch.taken.push((run.into(), item.id.clone()));
+                batch.posts.push((to, item));
+            }
+        }
+        match batch.posts.is_empty() {
+            true => Ok(()),
+            false => self.store.commit_one(batch).await.map(drop),
+        }
+    }
+}
