@@ -2,25 +2,29 @@
 //!
 //! The SDK reads a result as a whole. Where that fails, it is read here once more, member by member.
 
-use std::{collections::BTreeSet, future::Future};
+use std::{
+    collections::BTreeSet,
+    future::{self, Future},
+};
 
 use ghostlight_actors::safety;
 use rmcp::{
     RoleClient,
     model::{
         CallToolResult, ClientJsonRpcMessage, ClientNotification, ClientRequest, ContentBlock,
-        GetPromptResult, Implementation, InitializeResult, JsonRpcMessage, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult,
-        Prompt, PromptArgument, PromptMessage, ReadResourceResult, RequestId, Resource,
-        ResourceContents, ResourceTemplate, ServerCapabilities, ServerJsonRpcMessage, ServerResult,
-        Skill, Tool,
+        ErrorData, GetPromptResult, Implementation, InitializeResult, JsonRpcMessage,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
+        ListToolsResult, Prompt, PromptArgument, PromptMessage, ReadResourceResult, RequestId,
+        Resource, ResourceContents, ResourceTemplate, ServerCapabilities, ServerJsonRpcMessage,
+        ServerResult, Skill, Tool,
     },
     transport::Transport,
 };
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
+use tokio::{sync::watch, time::sleep_until};
 
-use super::wire::is_a_request;
+use super::{overhearing::Overheard, wire::is_a_request};
 
 /// How many members that are left out a warning names.
 const NAMED: usize = 20;
@@ -32,13 +36,16 @@ const NAME: usize = 100;
 pub(super) struct Lenient<T> {
     transport: T,
     server: String,
+    /// What the process said beside the protocol since it last answered.
+    heard: watch::Sender<Option<Overheard>>,
     /// The numbers of the requests without an answer.
     open: BTreeSet<i64>,
 }
 
 impl<T> Lenient<T> {
-    pub(super) fn new(transport: T, server: &str) -> Self {
+    pub(super) fn new(transport: T, server: &str, heard: watch::Sender<Option<Overheard>>) -> Self {
         Self {
+            heard,
             transport,
             server: server.to_owned(),
             open: BTreeSet::new(),
@@ -83,6 +90,7 @@ impl<T> Lenient<T> {
         };
         if let Some(number) = answered.and_then(number) {
             self.open.remove(&number);
+            self.heard.send_replace(None);
         }
         message
     }
@@ -119,12 +127,41 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Lenient<T> {
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        let message = self.transport.receive().await?;
-        Some(self.reads(message))
+        let mut changes = self.heard.subscribe();
+        loop {
+            let open = self.open.iter().take(2).copied().collect::<Vec<_>>();
+            let heard = changes.borrow_and_update().clone();
+            // Where several requests are open, nobody knows to which one an error without a number belongs.
+            let due = match (heard, &open[..]) {
+                (Some(heard), [only]) => Some((heard, *only)),
+                _ => None,
+            };
+            let message = tokio::select! {
+                biased;
+                message = self.transport.receive() => message?,
+                _ = changes.changed() => continue,
+                (heard, only) = said_enough(due) => {
+                    let error = ErrorData::internal_error(heard.words(), None);
+                    ServerJsonRpcMessage::error(error, Some(RequestId::Number(only)))
+                }
+            };
+            return Some(self.reads(message));
+        }
     }
 
     async fn close(&mut self) -> Result<(), T::Error> {
         self.transport.close().await
+    }
+}
+
+/// Waits until the process has said nothing more after an error.
+async fn said_enough(due: Option<(Overheard, i64)>) -> (Overheard, i64) {
+    match due {
+        Some(due) => {
+            sleep_until(due.0.due).await;
+            due
+        }
+        None => future::pending().await,
     }
 }
 

@@ -23,6 +23,7 @@ use super::{
     handler::Handler,
     http,
     lenient::Lenient,
+    overhearing::Overhearing,
     pages,
     settings::Endpoint,
 };
@@ -126,9 +127,10 @@ impl Shared {
                 };
                 let started = ChildProcess::start(program, &self.stderr);
                 let (mut process, stdin, stdout) = started.map_err(|error| error.to_string())?;
+                let (stdout, heard) = Overhearing::new(stdout);
                 let transport = AsyncRwTransport::new_client(stdout, stdin)
                     .with_max_line_length(MAX_MESSAGE_BYTES);
-                let transport = Lenient::new(transport, &self.name);
+                let transport = Lenient::new(transport, &self.name, heard);
                 let serving = serve_client_with_lifecycle(handler, transport, lifecycle);
                 let service = tokio::select! {
                     service = serving => service.map_err(failed),

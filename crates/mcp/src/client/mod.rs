@@ -13,6 +13,7 @@ mod http;
 mod import;
 mod lenient;
 mod life;
+mod overhearing;
 mod pages;
 mod pins;
 mod place;

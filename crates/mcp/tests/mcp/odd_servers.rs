@@ -67,6 +67,30 @@ async fn an_error_that_names_no_request_ends_the_call_that_it_answers() {
 }
 
 #[tokio::test]
+async fn an_error_in_plain_text_ends_the_only_request_of_a_process() {
+    for (number, said) in [
+        "Traceback (most recent call last):\n  File \"s.py\", line 3\nValueError: it is too hot",
+        r#"{"error": "it is too hot"}"#,
+        r#"{"id": 3, "error": {"message": "it is too hot"}}"#,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let peer = Peer::new(&format!("plain{number}"), &[("plain", said)]);
+        let toolset = connected(peer.settings()).await;
+        let (how, error) = call_at_once(&toolset).await.unwrap_err();
+        assert_eq!(how, ToolErrorKind::Failed, "{error}");
+        assert!(error.contains("it is too hot"), "{error}");
+        toolset.disconnect().await;
+    }
+    // Who says more after that answers.
+    let peer = Peer::new("talks", &[("talks", "")]);
+    let toolset = connected(peer.settings()).await;
+    assert_eq!(call_at_once(&toolset).await.unwrap(), "done");
+    toolset.disconnect().await;
+}
+
+#[tokio::test]
 async fn an_error_that_names_no_request_ends_the_only_one_of_a_process() {
     for (number, wire) in [&[][..], &[("new_wire", "")][..]].into_iter().enumerate() {
         let peer = Peer::new(&format!("nameless{number}"), wire);

@@ -350,6 +350,14 @@ impl Running {
             "echo" if self.option("nameless").is_some() => {
                 self.refuse(&Value::Null, -32700, "it does not parse");
             }
+            "echo" if self.option("plain").is_some() => {
+                println!("{}", self.option("plain").unwrap_or_default());
+            }
+            "echo" if self.option("talks").is_some() => {
+                println!("an error: trying again");
+                thread::sleep(Duration::from_millis(500));
+                self.answer(id, text("done"));
+            }
             "echo" => self.answer(id, text(&params["arguments"]["text"].to_string())),
             // The first of two is answered after the second.
             "swap" => {
