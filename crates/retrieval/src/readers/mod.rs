@@ -8,6 +8,7 @@ mod docx;
 mod front_matter;
 mod html;
 mod pdf;
+mod pdf_fonts;
 mod table;
 mod text;
 

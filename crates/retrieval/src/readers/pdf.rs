@@ -3,18 +3,20 @@
 use std::{
     ffi::OsString,
     io::{self, Read, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     process::Stdio,
     time::Duration,
 };
 
+use pdf_extract::{Document, OutputDev, OutputError, PlainTextOutput, output_doc, output_doc_page};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     process::Command,
     time::timeout,
 };
 
-use super::{Document, MAX_TEXT_BYTES, ReadError, Reader, SourceFile, extension};
+use super::{MAX_TEXT_BYTES, ReadError, Reader, SourceFile, extension, pdf_fonts};
 use crate::chunking::Structure;
 
 /// The time limit of a document.
@@ -85,7 +87,7 @@ impl Reader for PdfReader {
         extension(name) == "pdf"
     }
 
-    async fn read(&self, file: SourceFile) -> Result<Document, ReadError> {
+    async fn read(&self, file: SourceFile) -> Result<super::Document, ReadError> {
         let answer = timeout(PATIENCE, self.ask(&file.bytes)).await;
         let answer = answer.map_err(|_| ReadError::TimedOut(PATIENCE.as_secs()))??;
         let after = |mark: &[u8]| {
@@ -99,7 +101,7 @@ impl Reader for PdfReader {
             if text.trim_ascii().is_empty() {
                 return Err(ReadError::NoText);
             }
-            return Ok(Document {
+            return Ok(super::Document {
                 title: None,
                 text: String::from_utf8_lossy(text).into_owned(),
                 structure: Structure::Text,
@@ -143,19 +145,69 @@ pub fn serve_pdf(input: impl Read, mut output: impl Write) -> io::Result<()> {
     output.flush()
 }
 
-/// The text of a PDF, read in this process. It may panic, take any memory and any time, and end the process: use it for
-/// trusted documents, and in processes that do nothing else.
+/// The text of a PDF, read in this process. It may take any memory and any time, and end the process: use it for trusted
+/// documents, and in processes that do nothing else.
+///
+/// Fonts need not be embedded. A page of which something does not read has its text up to that place, and a note.
 ///
 /// # Errors
-/// The document is encrypted or no PDF.
+/// The document is encrypted or no PDF, or no page of it reads.
 pub fn pdf_text(bytes: &[u8]) -> Result<String, ReadError> {
-    pdf_extract::extract_text_from_mem(bytes).map_err(|error| {
-        let said = error.to_string();
-        match said.to_ascii_lowercase().contains("password")
-            || said.to_ascii_lowercase().contains("crypt")
-        {
-            true => ReadError::Encrypted,
-            false => ReadError::Malformed(said),
+    let opened = reading(|| {
+        let mut pdf = Document::load_mem(bytes)?;
+        if pdf.is_encrypted() {
+            pdf.decrypt("")?;
         }
-    })
+        pdf_fonts::name_characters(&mut pdf);
+        Ok(pdf)
+    });
+    let pdf = opened.map_err(|said| match says_encrypted(&said) {
+        true => ReadError::Encrypted,
+        false => ReadError::Malformed(said),
+    })?;
+    let mut whole = String::new();
+    let fault = match read_into(&mut whole, |output| output_doc(&pdf, output)) {
+        Ok(()) => return Ok(whole),
+        Err(said) if says_encrypted(&said) => return Err(ReadError::Encrypted),
+        Err(said) => said,
+    };
+    let (mut pages, mut any) = (Vec::new(), false);
+    for number in pdf.get_pages().into_keys() {
+        let mut page = String::new();
+        let read = read_into(&mut page, |output| output_doc_page(&pdf, output, number));
+        any |= !page.trim().is_empty();
+        if read.is_err() {
+            page.push_str(&format!("\n(Page {number} does not read to its end.)\n"));
+        }
+        pages.push(page);
+    }
+    match any {
+        true => Ok(pages.concat()),
+        false => Err(ReadError::Malformed(fault)),
+    }
+}
+
+fn says_encrypted(said: &str) -> bool {
+    let said = said.to_ascii_lowercase();
+    said.contains("password") || said.contains("crypt")
+}
+
+/// Writes what is read to the text, also where reading fails halfway.
+fn read_into(
+    text: &mut String,
+    read: impl FnOnce(&mut dyn OutputDev) -> Result<(), OutputError>,
+) -> Result<(), String> {
+    reading(|| read(&mut PlainTextOutput::new(text)))
+}
+
+/// Reads with a library that panics at what it does not know.
+fn reading<T>(read: impl FnOnce() -> Result<T, OutputError>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(read) => read.map_err(|error| error.to_string()),
+        Err(panic) => {
+            let said = panic.downcast_ref::<String>().map(String::as_str);
+            let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(said.unwrap_or("something in it is not known").to_owned())
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io::Write as _, time::Instant};
 
 use ghostlight_retrieval::{
     citations::{DEFAULT_SUPPORT, Support, check},
-    readers::{PdfReader, ReadError, Readers, SourceFile, serve_pdf},
+    readers::{PdfReader, ReadError, Readers, SourceFile, pdf_text, serve_pdf},
 };
 
 use crate::readers_give_text::docx;
@@ -131,6 +131,74 @@ fn page(contents: &str, form: &str) -> Vec<u8> {
         String::from("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"),
         stream("/Type /XObject /Subtype /Form /BBox [0 0 9 9]", form),
     ])
+}
+
+/// Two pages that show these, in hexadecimal, the first with this font.
+fn pages(font: &str, first: &str, second: &str) -> Vec<u8> {
+    let stream = |said: &str| {
+        let said = format!("BT /F 12 Tf 10 100 Td <{said}> Tj ET");
+        format!("<< /Length {} >>\nstream\n{said}\nendstream", said.len())
+    };
+    let page = |contents: u32, font: u32| {
+        format!(
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 200] /Contents {contents} 0 R \
+             /Resources << /Font << /F {font} 0 R >> >> >>"
+        )
+    };
+    pdf(&[
+        String::from("<< /Type /Catalog /Pages 2 0 R >>"),
+        String::from("<< /Type /Pages /Kids [3 0 R 4 0 R] /Count 2 >>"),
+        page(5, 7),
+        page(6, 8),
+        stream(first),
+        stream(second),
+        font.to_owned(),
+        String::from("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"),
+        String::from(
+            "<< /Type /Font /Subtype /CIDFontType0 /BaseFont /Song /W [1 [500]] \
+             /CIDSystemInfo << /Registry (Adobe) /Ordering (GB1) /Supplement 2 >> /FontDescriptor 10 0 R >>",
+        ),
+        String::from("<< /Type /FontDescriptor /FontName /Song >>"),
+    ])
+}
+
+#[test]
+fn a_font_that_is_not_embedded_is_read_by_the_name_of_its_encoding() {
+    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
+    for (encoding, said, code) in [
+        (
+            "UniGB-UCS2-H",
+            "\u{4f60}\u{597d}",
+            hex(&[0x4f, 0x60, 0x59, 0x7d]),
+        ),
+        ("UniJIS-UTF16-H", "\u{65e5}", hex(&[0x65, 0xe5])),
+        ("GBK-EUC-H", "a\u{4f60}\u{597d}", hex(b"a\xc4\xe3\xba\xc3")),
+        ("90ms-RKSJ-H", "\u{65e5}b\u{ff71}", hex(b"\x93\xfab\xb1")),
+        ("ETen-B5-V", "\u{4f60}", hex(&[0xa7, 0x41])),
+        ("KSCms-UHC-H", "\u{d55c}", hex(&[0xc7, 0xd1])),
+    ] {
+        let font = format!(
+            "<< /Type /Font /Subtype /Type0 /BaseFont /Song /Encoding /{encoding} /DescendantFonts [9 0 R] >>"
+        );
+        let read = pdf_text(&pages(&font, &code, &hex(b"behind"))).unwrap();
+        assert_eq!(
+            read.split_whitespace().collect::<Vec<_>>(),
+            [said, "behind"],
+            "{encoding}"
+        );
+    }
+}
+
+#[test]
+fn a_font_that_does_not_read_costs_only_its_page() {
+    let hex = |text: &str| -> String { text.bytes().map(|byte| format!("{byte:02x}")).collect() };
+    let font = "<< /Type /Font /Subtype /Type0 /BaseFont /Song /Encoding /Klingon-H /DescendantFonts [9 0 R] >>";
+    let read = pdf_text(&pages(font, "0001", &hex("behind"))).unwrap();
+    assert!(
+        read.contains("(Page 1 does not read") && read.contains("behind"),
+        "{read}"
+    );
+    assert!(pdf_text(b"%PDF-1.4 nonsense").is_err());
 }
 
 fn answer(bytes: &[u8]) -> String {
