@@ -18,7 +18,6 @@ use crate::{
     contract::{
         ItemBody, MailboxItem, Notice, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
     },
-    definition::TeamSpec,
     run::{
         Recorded,
         operations::{self, AgentMessage, Allowance, TopicCounts},
@@ -439,16 +438,14 @@ impl Run {
             return Ok(None);
         };
         let known = shared.team(&start.team);
-        let names = |team: &TeamSpec| {
-            let received = team.received_by(&start.agent)?;
-            Some(received.into_iter().map(str::to_owned).collect())
-        };
-        Ok(
-            match known.filter(|known| known.digest == start.definition) {
-                Some(known) => names(&known.pinned.team),
-                None => names(&pinned_team(&shared.services.store, self.id).await?),
-            },
-        )
+        if let Some(known) = known.filter(|known| known.digest == start.definition) {
+            let received = known.registry.received_by(&known.pinned.team, &start.agent);
+            return Ok(received.map(Vec::from_iter));
+        }
+        let team = pinned_team(&shared.services.store, self.id).await?;
+        let received = team.received_by(&start.agent);
+        let names = received.map(|names| names.into_iter().map(str::to_owned));
+        Ok(names.map(Vec::from_iter))
     }
 
     /// Tries a parked run again, with the code of this process.

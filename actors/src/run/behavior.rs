@@ -52,6 +52,13 @@ pub trait Behavior: Send + Sync + 'static {
     fn tools(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// Whether it may [receive](RunContext::receive) messages of any name. Where it does not, as when this is left out, a
+    /// message that its agent is not said to receive ([`Agent::receives`](super::Agent::receives)) is refused to whoever
+    /// tells it, since nobody would read it. A function may.
+    fn receives_any(&self) -> bool {
+        false
+    }
 }
 
 /// A behavior of any kind. Cloning shares it.
@@ -90,6 +97,11 @@ impl BehaviorHandle {
     pub fn tools(&self) -> Vec<String> {
         self.0.tools()
     }
+
+    /// Whether it may receive messages of any name. See [`Behavior::receives_any`].
+    pub fn receives_any(&self) -> bool {
+        self.0.receives_any()
+    }
 }
 
 opaque!(BehaviorHandle);
@@ -98,6 +110,7 @@ trait ErasedBehavior: Send + Sync {
     fn run(&self, cx: RunContext) -> BoxFuture<'_, Result<Outcome, AgentError>>;
     fn check(&self, agent: &AgentSpec) -> Result<(), String>;
     fn tools(&self) -> Vec<String>;
+    fn receives_any(&self) -> bool;
 }
 
 impl<B: Behavior> ErasedBehavior for B {
@@ -112,6 +125,10 @@ impl<B: Behavior> ErasedBehavior for B {
     fn tools(&self) -> Vec<String> {
         Behavior::tools(self)
     }
+
+    fn receives_any(&self) -> bool {
+        Behavior::receives_any(self)
+    }
 }
 
 struct FromFn<F>(F);
@@ -123,5 +140,9 @@ where
 {
     fn run(&self, cx: RunContext) -> impl Future<Output = Result<Outcome, AgentError>> + Send {
         (self.0)(cx)
+    }
+
+    fn receives_any(&self) -> bool {
+        true
     }
 }

@@ -1,9 +1,12 @@
 //! A message reaches the run that it is for, and no other.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     actor::System,
+    definition::Reach,
     run::{
-        Agent, RunContext,
+        Agent, Behavior, RunContext,
         operations::{AgentMessage, Spawned, Target},
     },
     vocabulary::{AgentError, ErrorKind, Event, Outcome},
@@ -196,4 +199,47 @@ async fn whoever_tells_an_agent_what_it_does_not_receive_hears_what_it_receives(
     }
     run.tell(&word("hello")).await.unwrap();
     assert_eq!(text(&run).await, "hello");
+}
+
+/// Works for a while, and reads no message.
+struct Works;
+
+impl Behavior for Works {
+    async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
+        cx.sleep(Duration::from_secs(5)).await?;
+        Ok(Outcome::answer("done"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_tells_an_agent_that_receives_nothing_hears_it() {
+    let stage = Stage::new();
+    let works = Agent::new("works").behavior(Works);
+    let desk = Agent::from_fn("desk", |cx: RunContext| async move {
+        let child = cx.spawn("works", "go").await?;
+        let refused = cx.tell(&child, &word("lost")).await.unwrap_err();
+        cx.join(&child).await?;
+        Ok(Outcome::answer(refused.to_string()))
+    });
+    let system = stage.start(desk.agent(works)).await;
+    let said = text(&ask(&system, "desk", "go").await).await;
+    let refused = "works receives no message \"word\", so nothing was told; it receives: none";
+    assert_eq!(said, refused);
+
+    let ear = Agent::from_fn("ear", |cx: RunContext| async move {
+        Ok(Outcome::answer(heard(&cx).await?))
+    });
+    let works = |reach| {
+        Agent::new("works")
+            .behavior(Works)
+            .agent(ear.clone().reach(reach))
+    };
+    // What it may hand its conversation to may receive anything.
+    for (reach, is_taken) in [(Reach::Delegate, false), (Reach::Transfer, true)] {
+        let stage = Stage::new();
+        let system = stage.start(works(reach)).await;
+        let run = ask(&system, "works", "go").await;
+        assert_eq!(run.tell(&word("lost")).await.is_ok(), is_taken, "{reach:?}");
+        assert_eq!(text(&run).await, "done");
+    }
 }

@@ -571,6 +571,11 @@ where
             } => stopped(reason, so_far(state, branches, &self.answer)),
         })
     }
+
+    /// Its nodes are functions.
+    fn receives_any(&self) -> bool {
+        true
+    }
 }
 
 /// The partial answer of a stopped graph; with several branches, each under its name.
