@@ -37,6 +37,13 @@ pub(super) struct Layout {
     pub(super) of: Option<Digest>,
 }
 
+/// Whether a text stands in a request for what was said before: a summary, the mark of what is left out, or the calls that
+/// failed there.
+pub(crate) fn stands_for_others(text: &str) -> bool {
+    let is_summary = text.starts_with(BEGIN_OF_SUMMARY) && text.ends_with(END_OF_SUMMARY);
+    is_summary || text == LEFT_OUT || text.starts_with(FAILURES)
+}
+
 impl Layout {
     /// Whether nothing is left out.
     pub(super) fn is_whole(&self) -> bool {

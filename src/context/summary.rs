@@ -84,6 +84,13 @@ pub(super) async fn summarize(
     Ok(())
 }
 
+/// Whether a request asks for a summary of what was said before. Nothing in it is new.
+pub(crate) fn sums_up(request: &ModelRequest) -> bool {
+    let (begin, _) = INSTRUCTIONS.split_once("{words}").unwrap_or_default();
+    let is_alone = request.tools.is_empty() && request.conversation.len() == 1;
+    is_alone && request.instructions.starts_with(begin)
+}
+
 fn asked(summary: &str, said: &str) -> String {
     format!("<summary_so_far>\n{summary}\n</summary_so_far>\n\n<said_since>\n{said}</said_since>")
 }

@@ -51,13 +51,15 @@ use std::{sync::Arc, time::Duration};
 use ghostlight_actors::{
     contract::InterceptorHandle,
     run::Registry,
-    vocabulary::{Message, Role},
+    vocabulary::{Message, ModelRequest, Role},
 };
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{DeserializeOwned, Error as _},
 };
 use serde_json::{Map, Value};
+
+use crate::context::{stands_for_others, sums_up};
 
 pub use audit::Audit;
 pub use authorization::Authorization;
@@ -133,12 +135,22 @@ impl GuardDecision {
 /// How many of these messages a model was given before: all up to its last answer. Guards treat all
 /// messages in every request, but report only the new ones. This number is derived from the
 /// conversation, so that it is the same after every restart of a run.
-fn given_before(messages: &[Arc<Message>]) -> usize {
+///
+/// A request for a summary holds nothing new.
+fn given_before(request: &ModelRequest, messages: &[Arc<Message>]) -> usize {
+    if sums_up(request) {
+        return messages.len();
+    }
     let answered = |message: &Arc<Message>| message.role == Role::Assistant;
     messages
         .iter()
         .rposition(answered)
         .map_or(0, |last| last + 1)
+}
+
+/// Whether a text only retells what was said before, although it stands among new messages.
+fn is_retold(text: &str) -> bool {
+    stands_for_others(text)
 }
 
 /// Adds every kind of interceptor that a team file can set up: `audit`, `authorization`, `cache`,

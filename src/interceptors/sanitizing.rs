@@ -61,7 +61,7 @@ impl Interceptor for Sanitize {
     ) -> Result<ModelResponse, ModelError> {
         let messages = request.conversation.messages();
         let shown: Vec<Option<Message>> = messages.iter().map(|m| sanitized(m)).collect();
-        let new = shown.iter().skip(given_before(&messages));
+        let new = shown.iter().skip(given_before(&request, &messages));
         let changed = new.flatten().count();
         if changed > 0 {
             let reason = format!("messages with hidden or acting characters: {changed}");

@@ -15,7 +15,8 @@ use regex::RegexSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint, given_before};
+use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint, given_before, is_retold};
+use crate::context::sums_up;
 
 /// Refuses texts that are too long or contain a blocked pattern: the latest words of people and
 /// tools before a model reads them, a model's answer, and the arguments of tools, however their
@@ -125,18 +126,23 @@ impl Validation {
         }
     }
 
-    /// An earlier message with a note in the place of each text that was refused; `None` where there is none. Answers of
+    /// A message with a note in the place of each of these texts that was refused; `None` where there is none. Answers of
     /// the model were validated when they were given.
-    fn without_refused(&self, message: &Message) -> Option<Message> {
+    fn without_refused(
+        &self,
+        message: &Message,
+        which: impl Fn(&str) -> bool,
+        note: impl Fn(&str) -> Option<String>,
+    ) -> Option<Message> {
         if message.role == Role::Assistant {
             return None;
         }
         let mut changed: Option<Message> = None;
         for (place, part) in message.parts.iter().enumerate() {
-            let Some(fault) = text_of(part).and_then(|text| self.fault(text, false)) else {
+            let text = text_of(part).filter(|text| which(text));
+            let Some(note) = text.and_then(&note) else {
                 continue;
             };
-            let note = format!("[left out: {fault}]");
             match &mut changed.get_or_insert_with(|| message.clone()).parts[place] {
                 Part::Text(text) => *text = note,
                 Part::ToolResult(result) => result.text = note,
@@ -144,6 +150,28 @@ impl Validation {
             }
         }
         changed
+    }
+
+    /// A note in the place of a text that was refused.
+    fn note(&self, text: &str) -> Option<String> {
+        let fault = self.fault(text, false)?;
+        Some(format!("[left out: {fault}]"))
+    }
+
+    /// What retells many texts, with a note in the place of each line that holds what may not pass, or of the whole where
+    /// that takes several lines.
+    fn retold(&self, text: &str) -> Option<String> {
+        let whole = self.blocked(text, false)?;
+        let left_out = |fault: String| format!("[left out: {fault}]");
+        let lines = text.lines().map(|line| match self.blocked(line, false) {
+            Some(fault) => left_out(fault),
+            None => line.to_owned(),
+        });
+        let kept = lines.collect::<Vec<_>>().join("\n");
+        Some(match self.blocked(&kept, false) {
+            Some(_) => left_out(whole),
+            None => kept,
+        })
     }
 
     /// Why arguments may not pass: as they were written, as JSON without needless escapes and
@@ -226,23 +254,26 @@ impl Interceptor for Validation {
             ModelError::new(ErrorKind::InvalidInput, fault)
         };
         let messages = request.conversation.messages();
-        let before = given_before(&messages);
+        let before = given_before(&request, &messages);
+        let sums_up = sums_up(&request);
         let new = messages
             .iter()
             .skip(before)
-            .flat_map(|message| texts(message));
+            .flat_map(|message| texts(message))
+            .filter(|text| !is_retold(text));
         if let Some(fault) = new.into_iter().find_map(|text| self.fault(text, false)) {
             return Err(refuse(GuardedPoint::Input, fault));
         }
-        let earlier = messages.iter().take(before);
-        let kept: Vec<_> = earlier
-            .map(|message| self.without_refused(message))
-            .collect();
+        let kept = messages.iter().enumerate().map(|(place, message)| {
+            let which = |text: &str| place < before || is_retold(text);
+            match sums_up {
+                true => self.without_refused(message, which, |text| self.retold(text)),
+                false => self.without_refused(message, which, |text| self.note(text)),
+            }
+        });
+        let kept: Vec<_> = kept.collect();
         if kept.iter().any(Option::is_some) {
-            let kept = kept
-                .into_iter()
-                .chain(std::iter::repeat(None))
-                .zip(messages);
+            let kept = kept.into_iter().zip(messages);
             let kept = kept.map(|(changed, as_said)| changed.map_or(as_said, Arc::new));
             request.conversation = kept.collect::<Transcript>();
         }

@@ -123,14 +123,15 @@ const TOPICS: [(&str, May); 29] = [
     ("evals", May::Name(&[])),
     ("files", May::Name(&[])),
     ("instructions", May::Name(&[])),
-    ("interceptors", May::Name(&["files", "models"])),
+    // What a summary retells was guarded when it was said.
+    ("interceptors", May::Name(&["context", "files", "models"])),
     // Teams over this protocol stand beside the other endpoints of a server; what its servers are given may be in a file.
     ("mcp", May::Name(&["environment", "files", "server"])),
     ("memory", May::Name(&[])),
     // A server that does not tell what it consumed has it estimated by a context's counter.
     (
         "models",
-        May::Name(&["context", "environment", "retrieval"]),
+        May::Name(&["context", "environment", "files", "retrieval"]),
     ),
     ("one_agent", May::NameAny),
     ("open", May::NameAny),

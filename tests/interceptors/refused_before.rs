@@ -3,6 +3,7 @@
 use ghostlight::{
     actor::System,
     contract::{Tool, ToolContext, ToolError, ToolOutput},
+    definition::{ContextSpec, ContextStrategy, Summarize},
     interceptors::{PersonalAction, PersonalDataGuard, Validation},
     run::{Agent, Intercept},
     testing::{InMemoryStore, ScriptedModel},
@@ -41,7 +42,14 @@ async fn turns(guard: Intercept, model: ScriptedModel, said: &[&str]) -> (Vec<bo
     let mut ends = Vec::new();
     for text in said {
         // Each turn in a process of its own, which reads the conversation from the store.
-        let team = Agent::new("desk").tool(Leaks).into_team().unwrap();
+        let summarize = Summarize {
+            keep_recent: 1,
+            max_summary_tokens: 100,
+            ..Summarize::default()
+        };
+        let context = ContextSpec::new(400).strategy(ContextStrategy::Summarize(summarize));
+        let desk = Agent::new("desk").tool(Leaks).context(context);
+        let team = desk.into_team().unwrap();
         let team = team.intercept(guard.clone());
         let system = System::builder(store.another_process())
             .registry(ghostlight::builtin())
@@ -94,5 +102,42 @@ async fn a_refused_result_of_a_tool_is_not_sent_with_later_turns_and_refuses_non
         let (ends, sent) = turns(guard, answers(), &said).await;
         assert_eq!(ends, [false, true, true], "{name}");
         assert!(!sent.contains("eve@example.org"), "{name}: {sent}");
+    }
+}
+
+/// A model that answers at length, and sums up by repeating what it reads.
+fn retells() -> ScriptedModel {
+    ScriptedModel::from_fn(|request, _| {
+        let last = request.conversation.last().unwrap().content();
+        if request.instructions.starts_with("You keep the memory") {
+            let lines = last.lines().filter(|line| line.starts_with("user"));
+            let told: Vec<&str> = lines.collect();
+            return Ok(ModelResponse::text(format!("told: {}", told.join(" "))));
+        }
+        Ok(ModelResponse::text("quite a lot to say ".repeat(20)))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_refused_is_in_no_summary_and_hinders_none() {
+    for (name, guard) in guards() {
+        let said = [
+            "hello",
+            SECRET,
+            "hello again",
+            "and again",
+            "once more",
+            "the end",
+        ];
+        let (ends, sent) = turns(guard, retells(), &said).await;
+        assert_eq!(ends, [true, false, true, true, true, true], "{name}");
+        assert!(!sent.contains("eve@example.org"), "{name}: {sent}");
+        assert!(
+            sent.contains("<said_since>"),
+            "{name}: nothing is summed up: {sent}"
+        );
+        let summary = "[Summary of earlier parts";
+        let is_left_out = sent.contains("[left out: the input has more than 40");
+        assert!(sent.contains(summary) || is_left_out, "{name}: {sent}");
     }
 }

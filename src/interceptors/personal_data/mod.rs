@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::stream::Stream;
-use super::{GUARDED, GuardAction, GuardDecision, given_before};
+use super::{GUARDED, GuardAction, GuardDecision, given_before, is_retold};
 use crate::models::Secret;
 
 /// Why hashing requires a secret.
@@ -281,7 +281,7 @@ impl Treatment {
     }
 
     /// The message after treatment; `None` if nothing changed.
-    fn message(&self, message: &Message, found: &mut Found) -> Option<Message> {
+    fn message(&self, message: &Message, known: &mut Found, found: &mut Found) -> Option<Message> {
         let mut changed: Option<Message> = None;
         for (place, part) in message.parts.iter().enumerate() {
             let text = match part {
@@ -292,7 +292,7 @@ impl Treatment {
                 _ => continue,
             };
             let (shown, here) = self.text(text);
-            add(found, here);
+            add(if is_retold(text) { known } else { found }, here);
             let Cow::Owned(shown) = shown else { continue };
             let changed = changed.get_or_insert_with(|| message.clone());
             match &mut changed.parts[place] {
@@ -399,15 +399,16 @@ impl Interceptor for PersonalDataGuard {
             let (mut known, mut found) = (Found::new(), Found::new());
             let messages = request.conversation.messages();
             // What was refused before stays in the session. Masked, it refuses nothing later.
-            let before = given_before(&messages);
+            let before = given_before(&request, &messages);
             let guarded = |(place, message): (usize, &Arc<Message>)| match message.role {
                 Role::User | Role::Tool => {
-                    let found = if place < before {
-                        &mut known
+                    let guarded = if place < before {
+                        let mut earlier = Found::new();
+                        treatment.message(message, &mut known, &mut earlier)
                     } else {
-                        &mut found
+                        treatment.message(message, &mut known, &mut found)
                     };
-                    treatment.message(message, found).map(Arc::new)
+                    guarded.map(Arc::new)
                 }
                 _ => None,
             };
@@ -443,7 +444,7 @@ impl Interceptor for PersonalDataGuard {
             cx.delta(Delta::Text(text));
         }
         let mut found = Found::new();
-        let guarded = treatment.message(&answer.message, &mut found);
+        let guarded = treatment.message(&answer.message, &mut Found::new(), &mut found);
         let at = (GuardedPoint::Output, &*call);
         treatment.judge(&found, at, tell).map_err(refuse)?;
         if let Some(guarded) = guarded {
