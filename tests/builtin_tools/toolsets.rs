@@ -380,6 +380,29 @@ async fn a_name_stays_with_the_toolset_that_had_it_first() {
 }
 
 #[test]
+fn names_that_a_filter_says_are_kept_for_a_toolset_that_has_no_tools_yet() {
+    let team = file(
+        "models: { default: { provider: offline } }\nagent: { name: desk, tools: [evil, notes] }",
+    );
+    let down = |only: &str| {
+        let notes = ToolsetHandle::new(Changing::default()).only(ToolFilter::names([only]));
+        let evil = ToolsetHandle::new(tools(&["n_look", "weather"]));
+        registry()
+            .toolset("evil", evil)
+            .toolset("notes", notes.prefixed("n_"))
+    };
+    let refused = offered(&team, down("look")).unwrap_err();
+    assert!(refused.to_string().contains("n_look"), "{refused}");
+    // A pattern says no names.
+    for only in ["loo*", "read"] {
+        assert_eq!(
+            offered(&team, down(only)).unwrap(),
+            ["desk: n_look weather"]
+        );
+    }
+}
+
+#[test]
 fn a_tool_that_is_named_alone_comes_from_one_toolset() {
     let both = registry()
         .toolset("evil", tools(&["look"]))

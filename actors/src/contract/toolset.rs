@@ -98,6 +98,14 @@ impl ToolsetHandle {
         self
     }
 
+    /// The names that its tools have at agents, as far as its filter says them in full: they are known also while there are
+    /// no tools.
+    pub(crate) fn named(&self) -> Vec<String> {
+        let named = self.filter.as_ref().map(ToolFilter::named);
+        let named = named.unwrap_or_default().into_iter();
+        named.map(|name| format!("{}{name}", self.prefix)).collect()
+    }
+
     /// The tools as they are now. Of two tools with one name the first is taken, and a tool whose name providers do
     /// not accept is left out. A warning is logged in both cases.
     ///

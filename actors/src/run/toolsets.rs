@@ -215,6 +215,7 @@ impl Registry {
             Err(error) => {
                 tracing::warn!(toolset = %name, agent = %agent.name, %error, "a toolset has no tools now; the agent goes on without them");
                 members.failed.insert(name.clone());
+                self.reserve(members, agent, (name, &toolset), given_otherwise.is_none())?;
                 [].into()
             }
         };
@@ -241,6 +242,25 @@ impl Registry {
             given.push(called.clone());
         }
         members.of.insert((agent.name.clone(), name.clone()), given);
+        Ok(())
+    }
+
+    /// Keeps the names that the tools of a toolset will have for it, so that no other server takes them while it has none.
+    fn reserve(
+        &self,
+        members: &mut Members,
+        agent: &AgentSpec,
+        (name, toolset): (&String, &ToolsetHandle),
+        is_first: bool,
+    ) -> Result<(), DefinitionError> {
+        for called in toolset.named() {
+            let key = (agent.name.clone(), called);
+            let owner = members.owners.entry(key.clone());
+            let is_others = owner.or_insert_with(|| name.clone()) != name;
+            if is_others && is_first {
+                return Err(collision(agent, &key.1));
+            }
+        }
         Ok(())
     }
 

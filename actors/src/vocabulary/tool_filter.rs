@@ -70,6 +70,15 @@ impl ToolFilter {
         }
     }
 
+    /// The names that it says in full.
+    pub(crate) fn named(&self) -> Vec<&str> {
+        match self {
+            Self::Name(name) if !name.contains('*') => vec![name],
+            Self::Listed(any) | Self::Any { any } => any.iter().flat_map(Self::named).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether it takes the tool of this name.
     pub fn takes(&self, name: &str) -> bool {
         match self {
