@@ -4,6 +4,7 @@
 
 mod anthropic;
 mod attached;
+mod caching;
 #[path = "../openai/fake.rs"]
 #[allow(dead_code)]
 mod fake;

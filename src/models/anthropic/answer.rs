@@ -18,7 +18,7 @@ const PAUSED: &str = "pause_turn";
 
 /// An answer in the making.
 #[derive(Default)]
-pub(super) struct Answer {
+pub(in crate::models) struct Answer {
     json: JsonReader,
     /// The blocks in the order in which they began.
     blocks: Vec<Block>,
@@ -49,7 +49,7 @@ struct Counts {
 
 impl Answer {
     /// Takes an answer that came in one piece.
-    pub(super) fn take_whole(&mut self, whole: Value) -> Result<(), Failure> {
+    pub(in crate::models) fn take_whole(&mut self, whole: Value) -> Result<(), Failure> {
         if whole["type"] != "message" {
             let what = "it is no message of the Messages API";
             return Err(Failure::Malformed(what.to_owned()));
@@ -67,7 +67,7 @@ impl Answer {
 
     /// Takes an event of a stream, and shows what is new in it. Events and pieces of kinds that are
     /// not known are left out: the provider says that new ones may come.
-    pub(super) fn take(
+    pub(in crate::models) fn take(
         &mut self,
         event: &ServerEvent,
         mut show: impl FnMut(Delta),
@@ -107,7 +107,7 @@ impl Answer {
     }
 
     /// Whether the server said why it stopped: then nothing of the answer is missing.
-    pub(super) fn is_finished(&self) -> bool {
+    pub(in crate::models) fn is_finished(&self) -> bool {
         self.stop.is_some()
     }
 
@@ -230,7 +230,10 @@ impl Answer {
     }
 
     /// The whole answer, as the next message of this conversation.
-    pub(super) fn complete(self, conversation: &Transcript) -> Result<ModelResponse, Failure> {
+    pub(in crate::models) fn complete(
+        self,
+        conversation: &Transcript,
+    ) -> Result<ModelResponse, Failure> {
         let Some(stop) = self.stop.clone() else {
             return Err(Failure::Cut);
         };
@@ -292,14 +295,14 @@ impl Answer {
     }
 
     /// What an answer that failed has consumed, and what it said; `None` if it had not begun.
-    pub(super) fn spent(&self) -> Option<(Usage, String)> {
+    pub(in crate::models) fn spent(&self) -> Option<(Usage, String)> {
         let said: String = self.blocks.iter().map(Block::said).collect();
         let has_begun = self.has_begun || self.usage_before != Usage::default();
         has_begun.then(|| (self.told(), said))
     }
 
     /// What the provider told of the tokens.
-    pub(super) fn told(&self) -> Usage {
+    pub(in crate::models) fn told(&self) -> Usage {
         let mut usage = self.usage_before;
         usage += self.usage.usage();
         usage

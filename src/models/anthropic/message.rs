@@ -10,8 +10,18 @@ use crate::models::http::{CallIds, GO_ON, OwnBlocks, in_words, legal};
 /// The key under which a signature of this provider is kept.
 pub(super) const OWN: &str = "anthropic";
 
-/// The conversation as the provider reads it. An answer that was paused stands at its end and goes on.
-pub(super) fn messages(request: &ModelRequest, cache: bool, is_paused: bool) -> Vec<Value> {
+/// How many turns of the user are marked for the provider's cache: this request's last one, up to which the next request
+/// finds it, and the one before, which was the last one of the request before. The provider looks for another place only
+/// among the 20 blocks before a mark, and many calls at once have more.
+const MARKED: usize = 2;
+
+/// The conversation as the provider reads it, with marks for its cache. An answer that was paused stands at its end and goes
+/// on.
+pub(super) fn messages(
+    request: &ModelRequest,
+    mark: Option<&Value>,
+    is_paused: bool,
+) -> Vec<Value> {
     let mut turns: Vec<(&'static str, Vec<Value>)> = Vec::new();
     for message in legal(&request.conversation, CallIds::ANTHROPIC, OWN) {
         let role = match message.role {
@@ -40,11 +50,12 @@ pub(super) fn messages(request: &ModelRequest, cache: bool, is_paused: bool) -> 
             blocks.sort_by_key(|block| block["type"] != "tool_result");
         }
     }
-    let mut of_user = turns.iter_mut().rev().filter(|(role, _)| *role == "user");
-    if let Some(last) = of_user.next().and_then(|(_, blocks)| blocks.last_mut())
-        && cache
-    {
-        last["cache_control"] = json!({"type": "ephemeral"});
+    let of_user = turns.iter_mut().rev().filter(|(role, _)| *role == "user");
+    let last = of_user
+        .take(MARKED)
+        .filter_map(|(_, blocks)| blocks.last_mut());
+    for (block, mark) in last.zip(mark.into_iter().cycle()) {
+        block["cache_control"] = mark.clone();
     }
     let to_message = |(role, content)| json!({"role": role, "content": content});
     turns.into_iter().map(to_message).collect()

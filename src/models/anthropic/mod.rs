@@ -13,8 +13,8 @@ use ghostlight_actors::{
     vocabulary::{ErrorKind, ModelRequest, ModelResponse},
 };
 
-pub use self::settings::{AnthropicSpec, Thinking};
-use self::{answer::Answer, request::Body};
+pub use self::settings::{AnthropicSpec, HourCache, Thinking};
+pub(in crate::models) use self::{answer::Answer, request::Body};
 use super::{
     Secret,
     http::{

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     message,
-    settings::{AnthropicSpec, Thinking},
+    settings::{AnthropicSpec, HourCache, Thinking},
 };
 use crate::models::http::{is_offered, offered, tools_called, with_further};
 
@@ -30,16 +30,16 @@ const NOT_TAKEN: [&str; 11] = [
 ];
 
 /// A request, with the settings of its model.
-pub(super) struct Body<'a> {
-    pub(super) request: &'a ModelRequest,
-    pub(super) settings: &'a AnthropicSpec,
+pub(in crate::models) struct Body<'a> {
+    pub(in crate::models) request: &'a ModelRequest,
+    pub(in crate::models) settings: &'a AnthropicSpec,
     /// Whether the conversation ends with an answer that was paused and goes on.
-    pub(super) is_paused: bool,
+    pub(in crate::models) is_paused: bool,
 }
 
 impl Body<'_> {
     /// The body as the provider reads it.
-    pub(super) fn to_json(&self) -> Value {
+    pub(in crate::models) fn to_json(&self) -> Value {
         let Self {
             request, settings, ..
         } = self;
@@ -101,7 +101,7 @@ impl Body<'_> {
         if let Some(container) = message::container(request) {
             put("container", container);
         }
-        let messages = message::messages(request, settings.cache, self.is_paused);
+        let messages = message::messages(request, self.mark().as_ref(), self.is_paused);
         put("messages", Value::Array(messages));
         // The tools of the request itself win over those of the settings, and either stand beside the agent's own.
         let further = sampling.extra.get("tools").or(settings.extra.get("tools"));
@@ -153,9 +153,15 @@ impl Body<'_> {
         }
         let mut block = json!({"type": "text", "text": text});
         if self.settings.cache {
-            block["cache_control"] = json!({"type": "ephemeral"});
+            block["cache_control"] = mark(self.settings.hour_cache != HourCache::Nothing);
         }
         Some(json!([block]))
+    }
+
+    /// The mark of the conversation for the provider's cache.
+    fn mark(&self) -> Option<Value> {
+        let stays = self.settings.hour_cache == HourCache::Everything;
+        self.settings.cache.then(|| mark(stays))
     }
 
     /// Whether the settings name tools beside the agent's own.
@@ -220,6 +226,14 @@ impl Body<'_> {
                 json!(true);
         }
         Some((json!(tools), choice))
+    }
+}
+
+/// What stands before the end of a block is kept in the provider's cache: for an hour, or for five minutes.
+fn mark(for_an_hour: bool) -> Value {
+    match for_an_hour {
+        true => json!({"type": "ephemeral", "ttl": "1h"}),
+        false => json!({"type": "ephemeral"}),
     }
 }
 

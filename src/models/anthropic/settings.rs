@@ -31,6 +31,9 @@ pub struct AnthropicSpec {
     pub thinking: Thinking,
     /// Whether tools, instructions and conversation are marked for the provider's cache.
     pub cache: bool,
+    /// What stays in the cache for an hour after its last use, and not for five minutes. Writing it costs more: give that
+    /// price as `cache_write`.
+    pub hour_cache: HourCache,
     /// The time limits of an attempt.
     pub timeouts: Timeouts,
     /// What the model costs; without prices the cost of its answers is 0.
@@ -66,6 +69,20 @@ pub enum Thinking {
     Budget(u32),
 }
 
+/// What stays in the provider's cache for an hour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum HourCache {
+    /// Nothing: all stays for five minutes.
+    #[default]
+    Nothing,
+    /// Tools and instructions, which all conversations share. For agents that are asked from time to time.
+    Instructions,
+    /// The conversation, too. For people who answer after a while.
+    Everything,
+}
+
 impl AnthropicSpec {
     /// Anthropic's own server.
     pub const ANTHROPIC: &str = "https://api.anthropic.com/v1";
@@ -79,6 +96,7 @@ impl AnthropicSpec {
             max_tokens: 16_384,
             thinking: Thinking::default(),
             cache: true,
+            hour_cache: HourCache::default(),
             timeouts: Timeouts::default(),
             prices: None,
             extra: BTreeMap::new(),
