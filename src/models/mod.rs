@@ -4,6 +4,7 @@
 pub mod anthropic;
 #[cfg(feature = "http")]
 pub(crate) mod client;
+mod credential;
 mod embedder;
 mod fallback;
 #[cfg(feature = "gemini")]
@@ -21,6 +22,7 @@ mod secret;
 
 #[cfg(feature = "anthropic")]
 pub use anthropic::{Anthropic, AnthropicSpec};
+pub use credential::{CredentialError, CredentialSource, FreshCredential};
 pub use embedder::EmbedderSpec;
 #[cfg(feature = "retrieval")]
 pub use embedder::LocalEmbedderSpec;

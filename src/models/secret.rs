@@ -1,16 +1,25 @@
 //! Keys that are used but never shown.
 
-use std::{borrow::Cow, fmt, str::FromStr};
+use std::{borrow::Cow, fmt, path::PathBuf, str::FromStr};
 
 #[cfg(feature = "a2a")]
 use ghostlight_actors::contract::Credential;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::Value;
 
+use super::credential::{Changing, ChangingSpec, CredentialSource};
 use crate::environment;
 
-/// A key or password: the name of the environment variable that holds it, or the value itself.
+/// A key or password: the name of the environment variable that holds it, or the value itself; or a program or file that
+/// gives it, if it changes.
+///
+/// ```yaml
+/// api_key: ${OPENAI_API_KEY}
+/// api_key: { command: [gcloud, auth, print-access-token], lasts_s: 3000 }
+/// api_key: { file: /var/run/secrets/token }
+/// ```
 ///
 /// It is printed and serialised as its reference (`${NAME}`); a value given in code is printed as
 /// `***`. From text it is read only as a reference, so that no team file, journal or graph ever
@@ -22,6 +31,7 @@ pub struct Secret(Source);
 enum Source {
     Variable(String),
     Value(SecretString),
+    Changing(Changing),
 }
 
 /// Why a secret is not available. No message contains the value.
@@ -46,6 +56,14 @@ pub enum SecretError {
          name in its place, such as ${{TOKEN}} or Bearer ${{TOKEN}}"
     )]
     InClear(String),
+    /// A key that changes stands where one is read once.
+    #[error(
+        "a key of a `command` or a `file` is the `api_key` of a model; give an environment variable here, such as ${{TOKEN}}"
+    )]
+    Changes,
+    /// A key that changes has settings that do not fit.
+    #[error("{0}")]
+    Setting(String),
     /// The variable is not set, is empty, or is not text.
     #[error("the environment variable {0} is not set; set it to the secret that it stands for")]
     NotSet(String),
@@ -63,12 +81,53 @@ impl Secret {
         Self(Source::Value(SecretString::from(value.into())))
     }
 
+    /// What this source gives, asked anew before it ends and when a server refuses it: for the keys of models. It is
+    /// serialised as `***`, which cannot be read back.
+    pub fn changing(source: impl CredentialSource) -> Self {
+        Self(Source::Changing(Changing::of(source)))
+    }
+
+    /// What this program prints as its first line, asked anew every five minutes and when a server refuses it.
+    pub fn command(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::of_spec(ChangingSpec {
+            command: command.into_iter().map(Into::into).collect(),
+            file: None,
+            lasts_s: None,
+        })
+    }
+
+    /// What this file holds, read anew every five minutes and when a server refuses it.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self::of_spec(ChangingSpec {
+            command: Vec::new(),
+            file: Some(path.into()),
+            lasts_s: None,
+        })
+    }
+
+    fn of_spec(spec: ChangingSpec) -> Self {
+        Self(Source::Changing(Changing::of_spec(spec)))
+    }
+
+    /// The key that changes, if it is one.
+    #[cfg_attr(
+        not(any(feature = "anthropic", feature = "gemini", feature = "openai")),
+        allow(dead_code)
+    )]
+    pub(crate) fn as_changing(&self) -> Option<&Changing> {
+        match &self.0 {
+            Source::Changing(changing) => Some(changing),
+            _ => None,
+        }
+    }
+
     /// The value, for the one place that sends it.
     ///
     /// # Errors
     /// [`SecretError::NotSet`] where the variable has no value.
     pub(crate) fn reveal(&self) -> Result<SecretString, SecretError> {
         match &self.0 {
+            Source::Changing(_) => Err(SecretError::Changes),
             Source::Value(value) => Ok(value.clone()),
             Source::Variable(name) => match environment::variable(name) {
                 Some(value) if !value.trim().is_empty() => Ok(SecretString::from(value.trim())),
@@ -175,6 +234,19 @@ impl fmt::Display for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Source::Variable(name) => write!(f, "${{{name}}}"),
+            Source::Changing(changing) => match changing.spec() {
+                Some(spec) => match (&spec.file, spec.command.first()) {
+                    (Some(file), _) => write!(f, "the key in {}", file.display()),
+                    (None, program) => {
+                        write!(
+                            f,
+                            "the key of {}",
+                            program.map_or("a program", String::as_str)
+                        )
+                    }
+                },
+                None => f.write_str("***"),
+            },
             Source::Value(_) => f.write_str("***"),
         }
     }
@@ -192,6 +264,7 @@ impl PartialEq for Secret {
         match (&self.0, &other.0) {
             (Source::Variable(one), Source::Variable(two)) => one == two,
             (Source::Value(one), Source::Value(two)) => one.expose_secret() == two.expose_secret(),
+            (Source::Changing(one), Source::Changing(two)) => one.is(two),
             _ => false,
         }
     }
@@ -214,14 +287,27 @@ impl FromStr for Secret {
 
 impl Serialize for Secret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        match &self.0 {
+            Source::Changing(changing) if changing.spec().is_some() => {
+                changing.spec().serialize(serializer)
+            }
+            _ => serializer.collect_str(self),
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        match Value::deserialize(deserializer)? {
+            Value::Object(fields) => {
+                let spec: ChangingSpec =
+                    serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)?;
+                spec.check().map_err(D::Error::custom)?;
+                Ok(Self::of_spec(spec))
+            }
+            Value::String(text) => text.parse().map_err(D::Error::custom),
+            _ => Err(D::Error::custom(SecretError::NotAReference)),
+        }
     }
 }
 
@@ -230,11 +316,14 @@ impl JsonSchema for Secret {
         Cow::Borrowed("Secret")
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let changing = generator.subschema_for::<ChangingSpec>();
         json_schema!({
-            "type": "string",
-            "pattern": r"^\$\{[A-Za-z0-9_]+\}$",
-            "description": "A reference to an environment variable, such as ${OPENAI_API_KEY}.",
+            "description": "A reference to an environment variable, such as ${OPENAI_API_KEY}; or a program or file that gives a key.",
+            "anyOf": [
+                { "type": "string", "pattern": r"^\$\{[A-Za-z0-9_]+\}$" },
+                changing,
+            ],
         })
     }
 }
@@ -270,6 +359,33 @@ mod tests {
                 .to_string();
             assert!(error.contains("environment variable"), "{error}");
             assert!(!error.contains("1234"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_changes_is_written_as_it_was_read() {
+        for (written, shown) in [
+            (
+                r#"{"command":["gcloud","auth","print-access-token"],"lasts_s":3000}"#,
+                "the key of gcloud",
+            ),
+            (r#"{"file":"/run/token"}"#, "the key in /run/token"),
+        ] {
+            let secret: Secret = serde_json::from_str(written).unwrap();
+            assert_eq!(serde_json::to_string(&secret).unwrap(), written);
+            assert_eq!(secret.to_string(), shown);
+            assert_eq!(secret.reveal().unwrap_err(), SecretError::Changes);
+            assert_eq!(secret, serde_json::from_str(written).unwrap());
+        }
+        for wrong in [
+            "{}",
+            r#"{"command":[]}"#,
+            r#"{"command":["a"],"file":"b"}"#,
+            r#"{"file":"b","lasts_s":0}"#,
+            r#"{"path":"b"}"#,
+            "[]",
+        ] {
+            assert!(serde_json::from_str::<Secret>(wrong).is_err(), "{wrong}");
         }
     }
 

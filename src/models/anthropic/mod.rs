@@ -154,8 +154,16 @@ impl Anthropic {
         let http = endpoint.http.clone();
         let attempt = || {
             let http = http.clone();
-            Attempt::new(http, &settings.timeouts, settings.max_response_bytes)
-                .paced(&endpoint.pace)
+            Attempt::new(http, &settings.timeouts, settings.max_response_bytes).at(endpoint)
+        };
+        let is_vertex = vertex::is_at(&settings.base_url, PUBLISHER);
+        let url = match (is_vertex, request.stream) {
+            (false, _) => format!("{}/messages", endpoint.base),
+            (true, false) => format!("{}/models/{}:rawPredict", endpoint.base, settings.model),
+            (true, true) => format!(
+                "{}/models/{}:streamRawPredict",
+                endpoint.base, settings.model
+            ),
         };
         let url = format!("{}/messages", endpoint.base);
         let mut asked = request.clone();

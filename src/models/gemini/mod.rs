@@ -145,7 +145,7 @@ impl Gemini {
             &settings.timeouts,
             settings.max_response_bytes,
         )
-        .paced(&endpoint.pace);
+        .at(endpoint);
         let how = match request.stream {
             true => "streamGenerateContent?alt=sse",
             false => "generateContent",

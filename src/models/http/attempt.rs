@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    EventParser, Failure, Pace, Phase, ServerEvent, Timeouts,
+    ChangingKey, Endpoint, EventParser, Failure, Pace, Phase, ServerEvent, Timeouts,
     plain_body::PlainBody,
     read_json,
     report::{Report, retry_after},
@@ -29,6 +29,7 @@ pub(in crate::models) struct Attempt {
     idle: Duration,
     max_bytes: u64,
     pace: Option<Arc<Pace>>,
+    key: Option<Arc<ChangingKey>>,
 }
 
 impl Attempt {
@@ -43,21 +44,23 @@ impl Attempt {
             idle: timeouts.idle(),
             max_bytes,
             pace: None,
+            key: None,
         }
     }
 
-    /// The same attempt, which tells this pace what is left of the quota.
-    pub(in crate::models) fn paced(mut self, pace: &Arc<Pace>) -> Self {
-        self.pace = Some(pace.clone());
+    /// The same attempt, with the key of this endpoint where it changes, and which tells its pace what is left of the quota.
+    pub(in crate::models) fn at(mut self, endpoint: &Endpoint) -> Self {
+        self.pace = Some(endpoint.pace.clone());
+        self.key.clone_from(&endpoint.changing);
         self
     }
 
     /// Sends a request and gives the body of a good answer.
     pub(in crate::models) async fn send(&self, request: reqwest::Request) -> Result<Body, Failure> {
-        let sent = timeout_at(self.first_byte, self.http.execute(request)).await;
-        let response = sent
-            .map_err(|_| Failure::Timeout(Phase::FirstByte))?
-            .map_err(|error| Failure::transport(&error))?;
+        let response = match &self.key {
+            None => self.execute(request).await?,
+            Some(key) => self.with_key(key, request).await?,
+        };
         if let Some(pace) = &self.pace {
             pace.read(response.headers());
         }
@@ -74,6 +77,35 @@ impl Attempt {
             retry_after: pause.or(report.retry_delay()),
             report,
         })
+    }
+
+    async fn execute(&self, request: reqwest::Request) -> Result<reqwest::Response, Failure> {
+        let sent = timeout_at(self.first_byte, self.http.execute(request)).await;
+        sent.map_err(|_| Failure::Timeout(Phase::FirstByte))?
+            .map_err(|error| Failure::transport(&error))
+    }
+
+    /// Sends a request with a key that changes. One that the server refuses is replaced once.
+    async fn with_key(
+        &self,
+        key: &ChangingKey,
+        mut request: reqwest::Request,
+    ) -> Result<reqwest::Response, Failure> {
+        let again = request.try_clone();
+        let sent = key.put_into(&mut request, None).await;
+        let sent = sent.map_err(Failure::Credential)?;
+        let response = self.execute(request).await?;
+        if response.status() != http::StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        let Some(mut again) = again else {
+            return Ok(response);
+        };
+        match key.put_into(&mut again, Some(&sent)).await {
+            Ok(_) => self.execute(again).await,
+            // The server's refusal says more.
+            Err(_) => Ok(response),
+        }
     }
 
     /// Sends a body as JSON. The answer to a request for a stream may still come whole.

@@ -9,8 +9,9 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::{Pace, ServerKind, Timeouts};
 use crate::models::{
-    Secret, SecretError, SecretText,
+    CredentialError, Secret, SecretError, SecretText,
     client::{client, invalid, is_local},
+    credential::Changing,
 };
 
 /// The address, headers and client that attempts share. Cloning it is cheap.
@@ -27,6 +28,8 @@ pub(in crate::models) struct Endpoint {
     pub(in crate::models) kind: ServerKind,
     /// The pace at which its model is asked.
     pub(in crate::models) pace: Arc<Pace>,
+    /// The key, if it changes. It is not among the headers.
+    pub(in crate::models) changing: Option<Arc<ChangingKey>>,
 }
 
 /// How a server is reached, as a provider's settings say it.
@@ -47,6 +50,32 @@ pub(in crate::models) enum Key {
     Bearer(Secret),
     /// In a header of this name, alone.
     Header(&'static str, Secret),
+}
+
+/// A key that changes, and how a header carries it.
+pub(in crate::models) struct ChangingKey {
+    name: HeaderName,
+    /// What stands before the key.
+    scheme: &'static str,
+    key: Changing,
+}
+
+impl ChangingKey {
+    /// Puts the key as it is now into a request, and returns it. One that the server has refused is not given again.
+    pub(in crate::models) async fn put_into(
+        &self,
+        request: &mut reqwest::Request,
+        refused: Option<&SecretString>,
+    ) -> Result<SecretString, CredentialError> {
+        let key = self.key.key(refused).await?;
+        let text = SecretString::from(format!("{}{}", self.scheme, key.expose_secret()));
+        let mut value = HeaderValue::try_from(text.expose_secret()).map_err(|_| {
+            CredentialError::new("the key holds characters that a header cannot carry")
+        })?;
+        value.set_sensitive(true);
+        request.headers_mut().insert(&self.name, value);
+        Ok(key)
+    }
 }
 
 impl Endpoint {
@@ -73,7 +102,8 @@ impl Endpoint {
             )));
         }
         let mut headers = HeaderMap::new();
-        if let Some(key) = key {
+        let changing = key.as_ref().and_then(Key::changing).map(Arc::new);
+        if let Some(key) = key.filter(|_| changing.is_none()) {
             let (name, value) = key.header()?;
             headers.insert(name, value);
         }
@@ -88,11 +118,21 @@ impl Endpoint {
             pace: Pace::of(&host, reaching.model),
             host,
             kind: reaching.kind,
+            changing,
         })
     }
 }
 
 impl Key {
+    fn changing(&self) -> Option<ChangingKey> {
+        let (name, scheme, key) = match self {
+            Self::Bearer(key) => (AUTHORIZATION, "Bearer ", key),
+            Self::Header(name, key) => (HeaderName::from_static(name), "", key),
+        };
+        let key = key.as_changing()?.clone();
+        Some(ChangingKey { name, scheme, key })
+    }
+
     fn header(self) -> Result<(HeaderName, HeaderValue), ModelError> {
         let (name, text) = match self {
             Self::Bearer(key) => {

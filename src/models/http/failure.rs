@@ -9,6 +9,7 @@ use ghostlight_actors::{contract::ModelError, vocabulary::ErrorKind};
 use serde_json::Value;
 
 use super::{report::Report, scrub::Scrub};
+use crate::models::CredentialError;
 
 /// Why an attempt failed, before it is reported: it may contain words of the server.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub(in crate::models) enum Failure {
     InBand(Box<Report>),
     /// The request could not be built.
     Request,
+    /// There is no key, for this reason.
+    Credential(CredentialError),
 }
 
 /// The kind of server, in words for people.
@@ -196,6 +199,8 @@ impl Failure {
                 false,
                 format!("no request to {host} could be made; check base_url, api_key and headers"),
             ),
+            // A program that prints a key may fail for a moment.
+            Self::Credential(error) => (ErrorKind::Authentication, true, error.to_string()),
             Self::Cut | Self::Rejected { .. } | Self::InBand(_) => (
                 ErrorKind::Model,
                 true,

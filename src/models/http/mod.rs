@@ -34,7 +34,9 @@ use tokio::time::timeout;
 pub(super) use attempt::{Attempt, Body, Received, is_events};
 pub(super) use connection::{Connection, Reach, key_for};
 pub(crate) use endpoint::parse_address;
-pub(super) use endpoint::{Endpoint, Key, Reaching, display_host, is_loopback, true_host};
+pub(super) use endpoint::{
+    ChangingKey, Endpoint, Key, Reaching, display_host, is_loopback, true_host,
+};
 pub(super) use failure::{Failure, Phase, ServerKind};
 pub(super) use inputs::Inputs;
 pub(super) use json::{JsonReader, read_json};

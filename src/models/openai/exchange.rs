@@ -27,7 +27,7 @@ use super::{
     settings::OpenAiSpec,
     sse::{EventGate, as_events, check, values},
 };
-use crate::models::http::{Attempt, Body, Failure, Pace, is_events};
+use crate::models::http::{Attempt, Body, Endpoint, Failure, is_events};
 
 /// The most pieces of a stream that may wait unread before reading pauses. The pieces of one read
 /// may exceed it.
@@ -88,9 +88,9 @@ impl Exchange {
         }
     }
 
-    /// The same exchange, which tells this pace what is left of the quota.
-    pub(super) fn paced(mut self, pace: &Arc<Pace>) -> Self {
-        self.attempt = self.attempt.paced(pace);
+    /// The same exchange with this endpoint, whose pace it tells what is left of the quota.
+    pub(super) fn at(mut self, endpoint: &Endpoint) -> Self {
+        self.attempt = self.attempt.at(endpoint);
         self
     }
 

@@ -181,8 +181,7 @@ impl OpenAi {
     ) -> Result<ModelResponse, Failed> {
         let settings = self.connection.settings();
         let http = &endpoint.server.http;
-        let exchange =
-            Exchange::new(http.clone(), settings, request.stream).paced(&endpoint.server.pace);
+        let exchange = Exchange::new(http.clone(), settings, request.stream).at(&endpoint.server);
         let address = Address::of(endpoint);
         let client = Client::build(http.clone(), address).with_http_service(exchange.clone());
         let body = Body {

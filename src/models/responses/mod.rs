@@ -145,12 +145,24 @@ impl OpenAiResponses {
             &settings.timeouts,
             settings.max_response_bytes,
         )
-        .paced(&server.pace);
-        let body = Body {
-            request,
-            settings,
-            server: name,
-            is_openai: endpoint.is_openai,
+        .at(server);
+        let body = |server| {
+            let body = Body {
+                request,
+                settings,
+                server,
+                is_openai: endpoint.is_openai,
+            };
+            body.to_json()
+        };
+        let (url, sent) = (endpoint.url.clone(), body(name));
+        let received = match attempt.post(url.clone(), &server.headers, &sent).await {
+            Err(failure) if failure.has_lost_response() && sent.get(PREVIOUS).is_some() => {
+                tracing::debug!(model = %settings.model, "the server has lost a response; it is told the whole conversation");
+                // As to a server that knows none of it.
+                attempt.post(url, &server.headers, &body("")).await?
+            }
+            received => received?,
         };
         let url = endpoint.url.clone();
         match attempt.post(url, &server.headers, &body.to_json()).await? {
