@@ -13,6 +13,7 @@ mod fallback_streams;
 mod gemini;
 mod legal;
 mod live;
+mod lost_responses;
 mod oddities;
 mod own;
 mod responses;

@@ -18,7 +18,7 @@ use crate::{
     respond, stream,
 };
 
-fn model(fake: &Fake) -> OpenAiResponses {
+pub(crate) fn model(fake: &Fake) -> OpenAiResponses {
     OpenAiResponses::new("gpt-5")
         .base_url(fake.model().settings().base_url.clone())
         .api_key(Secret::value("sk-hunter2"))
@@ -33,18 +33,18 @@ fn response(output: Value) -> Value {
             "output_tokens": 40, "output_tokens_details": {"reasoning_tokens": 30}}})
 }
 
-fn reasoning(id: &str) -> Value {
+pub(crate) fn reasoning(id: &str) -> Value {
     json!({"type": "reasoning", "id": id, "status": null, "encrypted_content": "gAAA-secret",
         "summary": [{"type": "summary_text", "text": "Let me see."},
             {"type": "summary_text", "text": "Twice."}]})
 }
 
-fn text(id: &str, text: &str) -> Value {
+pub(crate) fn text(id: &str, text: &str) -> Value {
     json!({"type": "message", "id": id, "status": "completed", "role": "assistant", "phase": "final_answer",
         "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}]})
 }
 
-fn call(id: &str) -> Value {
+pub(crate) fn call(id: &str) -> Value {
     json!({"type": "function_call", "id": format!("fc_{id}"), "call_id": id, "name": "double",
         "arguments": "{\"n\": 7}", "status": "completed"})
 }
@@ -54,7 +54,7 @@ fn search() -> Value {
         "action": {"type": "search", "query": "seven"}})
 }
 
-fn answer(output: Value) -> Vec<Act> {
+pub(crate) fn answer(output: Value) -> Vec<Act> {
     vec![whole(200, &response(output).to_string())]
 }
 

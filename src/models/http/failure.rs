@@ -116,6 +116,21 @@ impl Failure {
         matches!(self, Self::Cut | Self::Timeout(Phase::Idle))
     }
 
+    /// Whether the server does not have the response that the request follows, any more.
+    #[cfg(feature = "openai")]
+    pub(in crate::models) fn has_lost_response(&self) -> bool {
+        const SIGNS: [&str; 2] = ["previous_response_not_found", "previous response"];
+        match self {
+            Self::Rejected {
+                status: 400 | 404,
+                report,
+                ..
+            } => report.says(&SIGNS),
+            Self::InBand(report) => report.says(&SIGNS),
+            _ => false,
+        }
+    }
+
     /// The pause that the server asks for, if it refuses because it is asked too often; without one it leaves it open.
     pub(super) fn asks_to_wait(&self) -> Option<Option<Duration>> {
         match self {

@@ -14,7 +14,10 @@ use ghostlight_actors::{
 use serde_json::Value;
 
 pub use self::settings::{History, OpenAiResponsesSpec};
-use self::{answer::Answer, request::Body};
+use self::{
+    answer::Answer,
+    request::{Body, PREVIOUS},
+};
 use super::{
     Secret,
     http::{
@@ -164,8 +167,7 @@ impl OpenAiResponses {
             }
             received => received?,
         };
-        let url = endpoint.url.clone();
-        match attempt.post(url, &server.headers, &body.to_json()).await? {
+        match received {
             Received::Whole(whole) => answer.take_whole(whole)?,
             Received::Events(mut events) => {
                 while !answer.is_over() {

@@ -13,6 +13,8 @@ use super::{
 };
 use crate::models::http::{CallIds, in_words, is_offered, legal, offered, with_further};
 
+/// The field with the stored response that a request follows.
+pub(super) const PREVIOUS: &str = "previous_response_id";
 /// Fields of the body that `extra` cannot replace.
 const FIXED: [&str; 2] = ["input", "stream"];
 /// The names of OpenAI's models that do not reason begin so.
@@ -45,7 +47,7 @@ impl Body<'_> {
         put("input", input);
         put("stream", json!(request.stream));
         put("store", json!(settings.history == History::Stored));
-        put("previous_response_id", json!(previous));
+        put(PREVIOUS, json!(previous));
         if !request.instructions.is_empty() {
             put("instructions", json!(*request.instructions));
         }

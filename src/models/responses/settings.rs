@@ -63,7 +63,7 @@ pub enum History {
     #[default]
     Whole,
     /// What came after the model's last answer, which the server has stored. Where it is gone there (after 30 days), the
-    /// request fails.
+    /// server is told the whole conversation once more, without the reasoning that it had.
     Stored,
 }
 
