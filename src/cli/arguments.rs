@@ -10,7 +10,7 @@ use super::nouns::ProtocolCommand;
 use super::{
     default_model::ModelArguments,
     more_arguments::{Chat, Doctor, State, Steer},
-    nouns::{ListCommand, RecordingCommand, ShellCommand, StoreCommand, TeamCommand},
+    nouns::{ListCommand, PricesCommand, RecordingCommand, ShellCommand, StoreCommand, TeamCommand},
     retention_arguments::RetentionArguments,
     session_arguments::Session,
     style::Style,
@@ -113,6 +113,9 @@ pub(super) enum Command {
     /// What a team file may name: tools, behaviors, policies, interceptors, providers of models
     #[command(subcommand)]
     List(ListCommand),
+    /// What models cost: show the table in use, or replace it
+    #[command(subcommand)]
+    Prices(PricesCommand),
     /// API keys of `serve --listen`: add, list, revoke
     #[cfg(feature = "server")]
     Key(super::server_arguments::Key),

@@ -156,6 +156,7 @@ fn set_up(style: &Style) -> Result<(), Failure> {
     style::choose(style.clone());
     logging::begin(style)?;
     user_config::load()?;
+    commands::prices::load()?;
     if let Some(told) = env_file::load(style.env_file.as_ref())? {
         say(&told);
     }

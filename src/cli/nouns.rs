@@ -1,9 +1,11 @@
 //! The verbs that stand behind a noun, and where those of earlier versions are.
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
 
 use super::{
-    arguments::{Export, Replay, StoreArguments},
+    arguments::{Export, Replay, ShowArguments, StoreArguments},
     more_arguments::{Catalogue, Check, Completions, Copy, Draw, Init, Man, Migrate, Nodes},
     retention_arguments::Prune,
 };
@@ -43,6 +45,17 @@ pub(super) enum TeamCommand {
     Draw(Draw),
     /// Print the JSON Schema of team files
     Schema,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum PricesCommand {
+    /// Say what models cost by the table in use, and where its figures are from
+    Show(ShowArguments),
+    /// Go by this table from now on (JSON, as `prices show --json` prints it); `-` for the one of this version
+    Update {
+        /// The file
+        file: PathBuf,
+    },
 }
 
 #[derive(Debug, Subcommand)]

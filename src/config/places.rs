@@ -16,6 +16,10 @@ pub(super) fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
             Some(found.unwrap_or(notifications).place)
         }
         DefinitionError::Percent { .. } => team.get("budget_warnings").map(|node| node.place),
+        DefinitionError::Unpriced { agent, .. } => {
+            let own = agent_named(team, agent).and_then(|agent| agent.get("budget"));
+            own.or_else(|| team.get("budget")).map(|node| node.place)
+        }
         DefinitionError::Reserved { name } | DefinitionError::TooDeep { name } => {
             names_of_agents(team, name).next().map(|node| node.place)
         }

@@ -30,4 +30,8 @@ impl Interceptor for Pricing {
         }
         Ok(response)
     }
+
+    fn prices_models(&self) -> bool {
+        true
+    }
 }

@@ -97,6 +97,10 @@ impl Model for Fallback {
         }
     }
 
+    fn is_priced(&self) -> bool {
+        self.models.iter().all(ModelHandle::is_priced)
+    }
+
     fn description(&self) -> String {
         let names = self.models.iter().map(ModelHandle::description);
         names.collect::<Vec<_>>().join(", else ")

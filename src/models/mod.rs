@@ -16,6 +16,11 @@ pub(crate) mod http;
 pub mod offline;
 #[cfg(feature = "openai")]
 pub mod openai;
+#[cfg_attr(
+    not(any(feature = "anthropic", feature = "gemini", feature = "openai")),
+    allow(dead_code)
+)]
+mod prices;
 #[cfg(feature = "openai")]
 pub mod responses;
 mod secret;
@@ -34,6 +39,7 @@ pub use http::Timeouts;
 pub use offline::OfflineModel;
 #[cfg(feature = "openai")]
 pub use openai::{OpenAi, OpenAiEmbedder, OpenAiEmbedderSpec, OpenAiSpec};
+pub use prices::PriceTable;
 #[cfg(feature = "openai")]
 pub use responses::{OpenAiResponses, OpenAiResponsesSpec};
 #[cfg(any(

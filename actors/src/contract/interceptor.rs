@@ -71,6 +71,11 @@ pub trait Interceptor: Send + Sync + 'static {
     fn unattempted(&self, call: &Unattempted<'_>) {
         let _ = call;
     }
+
+    /// Whether it sets what the calls of models cost, for a model that does not say it.
+    fn prices_models(&self) -> bool {
+        false
+    }
 }
 
 /// A tool call that got its result without an attempt.
@@ -96,6 +101,11 @@ pub struct Unattempted<'a> {
 pub struct InterceptorHandle(Arc<dyn ErasedInterceptor>);
 
 impl InterceptorHandle {
+    /// Whether it sets what the calls of models cost. See [`Interceptor::prices_models`].
+    pub fn prices_models(&self) -> bool {
+        self.0.prices_models()
+    }
+
     /// Keeps an interceptor.
     pub fn new(interceptor: impl Interceptor) -> Self {
         Self(Arc::new(interceptor))
@@ -134,6 +144,7 @@ trait ErasedInterceptor: Send + Sync {
         next: NextTool<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
     fn unattempted(&self, call: &Unattempted<'_>);
+    fn prices_models(&self) -> bool;
 }
 
 impl<I: Interceptor> ErasedInterceptor for I {
@@ -157,6 +168,10 @@ impl<I: Interceptor> ErasedInterceptor for I {
 
     fn unattempted(&self, call: &Unattempted<'_>) {
         Interceptor::unattempted(self, call);
+    }
+
+    fn prices_models(&self) -> bool {
+        Interceptor::prices_models(self)
     }
 }
 

@@ -34,6 +34,12 @@ pub trait Model: Send + Sync + 'static {
     fn description(&self) -> String {
         String::from("a model")
     }
+
+    /// Whether its answers say what they cost, or it costs nothing. Where it does not, a budget in money over it would never
+    /// be used up, so a team with both is refused.
+    fn is_priced(&self) -> bool {
+        true
+    }
 }
 
 /// A model of any kind. Cloning shares it.
@@ -58,6 +64,11 @@ impl ModelHandle {
     /// The model's name for people.
     pub fn description(&self) -> String {
         self.0.description()
+    }
+
+    /// Whether its answers say what they cost. See [`Model::is_priced`].
+    pub fn is_priced(&self) -> bool {
+        self.0.is_priced()
     }
 
     /// Whether both are the same model, with one state.
@@ -90,6 +101,7 @@ trait ErasedModel: Send + Sync {
         cx: ModelContext,
     ) -> BoxFuture<'_, Result<ModelResponse, ModelError>>;
     fn description(&self) -> String;
+    fn is_priced(&self) -> bool;
 }
 
 impl<M: Model> ErasedModel for M {
@@ -103,6 +115,10 @@ impl<M: Model> ErasedModel for M {
 
     fn description(&self) -> String {
         Model::description(self)
+    }
+
+    fn is_priced(&self) -> bool {
+        Model::is_priced(self)
     }
 }
 

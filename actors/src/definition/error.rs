@@ -99,6 +99,19 @@ pub enum DefinitionError {
         /// What is wrong.
         reason: String,
     },
+    /// A budget in money stands over a model of which nobody knows what it costs.
+    #[error(
+        "agent {agent:?} has a budget in money (`cost_micros`), and nobody knows what its model {model:?} ({description}) costs, so that it \
+         would never be used up: give the model `prices`, put the interceptor `prices` around it, or bound `tokens`"
+    )]
+    Unpriced {
+        /// The agent.
+        agent: String,
+        /// The registered name of the model.
+        model: String,
+        /// The model, for people.
+        description: String,
+    },
     /// A share for a warning is not from 1 to 100 percent.
     #[error("`budget_warnings` holds {percent}: a share of a bound is 1 to 100 percent")]
     Percent {

@@ -26,6 +26,7 @@ mod operation_log;
 pub mod operations;
 mod policy;
 mod ports;
+mod pricing;
 mod receiving;
 mod recorded_result;
 mod recording;

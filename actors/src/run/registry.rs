@@ -340,6 +340,7 @@ impl Registry {
         self.ask_toolsets(team, false)?;
         self.check_names(team)?;
         self.define_interceptors(team)?;
+        self.check_prices(team)?;
         Ok(self)
     }
 

@@ -27,6 +27,7 @@ mod names;
 mod nodes;
 #[cfg(feature = "server")]
 mod open;
+pub(super) mod prices;
 mod prune;
 mod reloading;
 mod replay;
@@ -65,7 +66,7 @@ use super::{
     follow::Follow,
     interrupt::Interrupt,
     keeping::{self, Keeping},
-    nouns::{ListCommand, RecordingCommand, ShellCommand, StoreCommand, TeamCommand},
+    nouns::{ListCommand, PricesCommand, RecordingCommand, ShellCommand, StoreCommand, TeamCommand},
     plain_text, say,
 };
 use crate::files;
@@ -125,6 +126,8 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
             ListCommand::Interceptors(arguments) => catalogue::interceptors(&arguments, &registry),
             ListCommand::Providers(arguments) => catalogue::providers(&arguments, &registry),
         },
+        Command::Prices(PricesCommand::Show(arguments)) => prices::show(&arguments),
+        Command::Prices(PricesCommand::Update { file }) => prices::update(&file),
         Command::Shell(ShellCommand::Completions(arguments)) => shell::completions(&arguments),
         Command::Shell(ShellCommand::Man(arguments)) => shell::man(&arguments),
     }

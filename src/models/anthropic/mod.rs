@@ -19,7 +19,7 @@ use super::{
     Secret,
     http::{
         Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
-        ServerKind, display_host, key_for, timed,
+        ServerKind, display_host, is_priced, key_for, timed,
     },
 };
 use crate::environment;
@@ -209,8 +209,18 @@ impl Model for Anthropic {
         let endpoint = self.connection.endpoint()?;
         let request = Inputs::of(TAKEN).fitted(&request, || self.description())?;
         let attempt = self.attempt(endpoint, &request, &cx);
-        let (total, prices) = (settings.timeouts.total(), settings.prices.as_ref());
+        let total = settings.timeouts.total();
+        let prices = (settings.prices.as_ref(), settings.model.as_str());
         timed(endpoint, total, prices, &request, attempt).await
+    }
+
+    fn is_priced(&self) -> bool {
+        let settings = self.connection.settings();
+        is_priced(
+            settings.prices.as_ref(),
+            &settings.base_url,
+            &settings.model,
+        )
     }
 
     fn description(&self) -> String {

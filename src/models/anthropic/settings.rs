@@ -36,7 +36,8 @@ pub struct AnthropicSpec {
     pub hour_cache: HourCache,
     /// The time limits of an attempt.
     pub timeouts: Timeouts,
-    /// What the model costs; without prices the cost of its answers is 0.
+    /// What the model costs. Without it the [table of prices](crate::models::PriceTable) says it, for the provider's own server;
+    /// what it does not know costs 0, and a budget in money over it is refused.
     pub prices: Option<Prices>,
     /// Further fields of each request body. They replace the request's own fields; `null` removes
     /// one. Tools in `tools`, such as the provider's own, stand beside the agent's. The further fields of a single request win over these. A credential does not belong

@@ -31,6 +31,8 @@ use ghostlight_actors::{
 };
 use tokio::time::timeout;
 
+use super::prices::{cost_micros, is_known};
+
 pub(super) use attempt::{Attempt, Body, Received, is_events};
 pub(super) use connection::{Connection, Reach, key_for};
 pub(crate) use endpoint::parse_address;
@@ -74,6 +76,11 @@ pub(super) fn tools_called(request: &ModelRequest) -> BTreeSet<String> {
         .collect()
 }
 
+/// Whether it is known what a model costs: by its settings, by the table of prices, or because it runs on this machine.
+pub(super) fn is_priced(prices: Option<&Prices>, base_url: &str, model: &str) -> bool {
+    prices.is_some() || is_loopback(base_url) || is_known(&true_host(base_url), model)
+}
+
 /// The failure of an attempt.
 pub(super) struct Failed {
     failure: Failure,
@@ -97,7 +104,7 @@ impl From<Failure> for Failed {
 pub(super) async fn timed(
     endpoint: &Endpoint,
     total: Duration,
-    prices: Option<&Prices>,
+    (prices, model): (Option<&Prices>, &str),
     request: &ModelRequest,
     attempt: impl Future<Output = Result<ModelResponse, Failed>>,
 ) -> Result<ModelResponse, ModelError> {
@@ -113,14 +120,14 @@ pub(super) async fn timed(
         let mut usage = spent.map_or_else(Usage::default, |(told, said)| {
             usage::of_failed(told, request, &Message::assistant(said))
         });
-        if let Some(prices) = prices {
-            usage.cost_micros = prices.cost_micros(&usage);
+        if let Some(cost) = cost_micros(prices, (&endpoint.host, model), &usage) {
+            usage.cost_micros = cost;
         }
         error.usage(usage)
     })?;
     response.usage = usage::estimated(response.usage, request, &response.message);
-    if let Some(prices) = prices {
-        response.usage.cost_micros = prices.cost_micros(&response.usage);
+    if let Some(cost) = cost_micros(prices, (&endpoint.host, model), &response.usage) {
+        response.usage.cost_micros = cost;
     }
     response.latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     Ok(response)

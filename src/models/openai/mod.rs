@@ -37,7 +37,7 @@ use self::{
 };
 use super::{
     Secret,
-    http::{Connection, Failed, Failure, display_host, is_loopback, timed},
+    http::{Connection, Failed, Failure, display_host, is_loopback, is_priced, timed},
 };
 
 pub(super) use self::azure::v1 as azure_v1;
@@ -234,8 +234,18 @@ impl Model for OpenAi {
         let mut request = profile.inputs().fitted(&request, || self.description())?;
         profile.fit(&mut request, || self.description())?;
         let attempt = self.attempt(endpoint, &request, &cx);
-        let (total, prices) = (settings.timeouts.total(), settings.prices.as_ref());
+        let total = settings.timeouts.total();
+        let prices = (settings.prices.as_ref(), settings.model.as_str());
         timed(&endpoint.server, total, prices, &request, attempt).await
+    }
+
+    fn is_priced(&self) -> bool {
+        let settings = self.connection.settings();
+        is_priced(
+            settings.prices.as_ref(),
+            &settings.address(),
+            &settings.model,
+        )
     }
 
     fn description(&self) -> String {

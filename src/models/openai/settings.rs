@@ -29,7 +29,8 @@ pub struct OpenAiSpec {
     pub api_key: Option<Secret>,
     /// The time limits of an attempt.
     pub timeouts: Timeouts,
-    /// What the model costs; without prices the cost of its answers is 0.
+    /// What the model costs. Without it the [table of prices](crate::models::PriceTable) says it, for the provider's own server;
+    /// what it does not know costs 0, and a budget in money over it is refused.
     pub prices: Option<Prices>,
     /// Further fields of each request body. They replace the request's own fields, except
     /// `messages` and `stream`; `null` removes a field that a server does not accept. Tools in

@@ -39,7 +39,8 @@ pub struct OpenAiResponsesSpec {
     pub tools: Vec<Value>,
     /// The time limits of an attempt.
     pub timeouts: Timeouts,
-    /// What the model costs; without prices the cost of its answers is 0.
+    /// What the model costs. Without it the [table of prices](crate::models::PriceTable) says it, for the provider's own server;
+    /// what it does not know costs 0, and a budget in money over it is refused.
     pub prices: Option<Prices>,
     /// Further fields of each request body. They replace the request's own fields, except `input` and `stream`; `null`
     /// removes one. The further fields of a single request win over these. A credential does not belong here.

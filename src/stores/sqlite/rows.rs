@@ -186,11 +186,7 @@ struct Later<'r> {
 
 /// The check of a run's row. The columns of versions 3 and 5, `later`, count where they hold something, so
 /// that the checks of older rows stay as they are.
-fn run_check(
-    texts: &[Option<&str>; 10],
-    times: &[Option<i64>; 3],
-    later: Later<'_>,
-) -> Check {
+fn run_check(texts: &[Option<&str>; 10], times: &[Option<i64>; 3], later: Later<'_>) -> Check {
     let check = texts
         .iter()
         .fold(Check::of("runs"), |check, text| check.optional(*text));
@@ -203,10 +199,12 @@ fn run_check(
     };
     // Each by its name, so that none stands for another.
     let named = [("asks", later.asks), ("begun_as", later.begun_as)];
-    named.into_iter().fold(check, |check, (name, value)| match value {
-        None => check,
-        value => check.optional(Some(name)).optional(value),
-    })
+    named
+        .into_iter()
+        .fold(check, |check, (name, value)| match value {
+            None => check,
+            value => check.optional(Some(name)).optional(value),
+        })
 }
 
 /// Reads a run from [`RUN_COLUMNS`].

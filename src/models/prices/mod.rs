@@ -1,0 +1,272 @@
+//! What models cost, where their settings do not say it: a dated table, which can be replaced.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
+
+use ghostlight_actors::vocabulary::{Prices, Usage};
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+
+/// The table of this version.
+const OWN: &str = include_str!("table.json");
+
+static IN_USE: LazyLock<RwLock<Arc<PriceTable>>> = LazyLock::new(|| {
+    let own = PriceTable::read(OWN).unwrap_or_default();
+    RwLock::new(Arc::new(own))
+});
+
+/// What models cost at their providers' own servers, in US dollars per million tokens.
+///
+/// A model whose settings have no `prices` has those of the table that is in use: that of this version, or the one that was
+/// [put into use](Self::put_into_use) last. The command does that with the file of `ghostlight providers update`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriceTable {
+    /// The day of its latest figures, such as `2026-10-24`.
+    pub dated: String,
+    /// Always `USD`.
+    pub currency: String,
+    providers: BTreeMap<String, ProviderPrices>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProviderPrices {
+    /// Where the figures are from, and of which day they are.
+    source: String,
+    dated: String,
+    /// The servers that charge them.
+    hosts: Vec<String>,
+    models: BTreeMap<String, ModelPrices>,
+}
+
+/// What one model costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::models) struct ModelPrices {
+    input: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cached_input: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cache_write: Option<f64>,
+    output: f64,
+    /// The prices of requests with more tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    long: Option<LongPrices>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LongPrices {
+    above: u64,
+    input: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cached_input: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cache_write: Option<f64>,
+    output: f64,
+}
+
+impl ModelPrices {
+    /// The prices of a request with so many tokens.
+    fn of(&self, tokens: u64) -> Prices {
+        match self.long.filter(|long| tokens > long.above) {
+            Some(long) => Prices {
+                input: long.input,
+                cached_input: long.cached_input,
+                cache_write: long.cache_write,
+                output: long.output,
+            },
+            None => Prices {
+                input: self.input,
+                cached_input: self.cached_input,
+                cache_write: self.cache_write,
+                output: self.output,
+            },
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        [Some(0), self.long.map(|long| long.above + 1)]
+            .into_iter()
+            .flatten()
+            .map(|tokens| self.of(tokens))
+            .all(|prices| {
+                let figures = [Some(prices.input), prices.cached_input, prices.cache_write];
+                let mut figures = figures.into_iter().flatten().chain([prices.output]);
+                figures.all(|figure| figure.is_finite() && figure >= 0.0)
+            })
+    }
+}
+
+impl PriceTable {
+    /// Reads a table from JSON.
+    ///
+    /// # Errors
+    /// What is wrong with it, with its place.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let table: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if table.currency != "USD" {
+            return Err(format!(
+                "its currency is {:?}: give prices in USD",
+                table.currency
+            ));
+        }
+        for (provider, of) in &table.providers {
+            if let Some((model, _)) = of.models.iter().find(|(_, prices)| !prices.is_sound()) {
+                return Err(format!("the prices of {provider}'s {model} are no prices"));
+            }
+        }
+        match table.providers.values().all(|of| of.models.is_empty()) {
+            true => Err("it has no prices".to_owned()),
+            false => Ok(table),
+        }
+    }
+
+    /// The table of this version.
+    pub fn of_this_version() -> Self {
+        Self::read(OWN).unwrap_or_default()
+    }
+
+    /// The table in use.
+    pub fn in_use() -> Arc<Self> {
+        IN_USE.read().clone()
+    }
+
+    /// Has all models of this process go by the table from now on.
+    pub fn put_into_use(self) {
+        *IN_USE.write() = Arc::new(self);
+    }
+
+    /// Each model with its provider, in alphabetical order, and what it costs.
+    pub fn models(&self) -> impl Iterator<Item = (&str, &str, Prices)> {
+        self.providers.iter().flat_map(|(provider, of)| {
+            let models = of.models.iter();
+            models.map(|(model, prices)| (provider.as_str(), model.as_str(), prices.of(0)))
+        })
+    }
+
+    /// Where the figures of each provider are from, and of which day they are.
+    pub fn sources(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        let each = self.providers.iter();
+        each.map(|(name, of)| (name.as_str(), of.source.as_str(), of.dated.as_str()))
+    }
+
+    /// What a model costs at this server, by its name there; a version of it costs what it does.
+    fn of(&self, host: &str, model: &str) -> Option<&ModelPrices> {
+        let mut providers = self.providers.values();
+        let of = providers.find(|of| of.hosts.iter().any(|known| known == host))?;
+        let exact = of.models.get(model);
+        exact.or_else(|| {
+            let versions = of.models.iter().filter(|(known, _)| {
+                let version = model.strip_prefix(known.as_str());
+                version.is_some_and(is_version)
+            });
+            versions
+                .max_by_key(|(known, _)| known.len())
+                .map(|(_, of)| of)
+        })
+    }
+}
+
+/// Whether the end of a model's name tells its version only: `-2025-08-07`, `-20250929`, `-latest`, `-preview-09-2025`.
+fn is_version(end: &str) -> bool {
+    let Some(end) = end.strip_prefix('-') else {
+        return false;
+    };
+    let is_date = |part: &str| part.len() >= 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+    end.split('-')
+        .all(|part| is_date(part) || matches!(part, "latest" | "preview"))
+}
+
+/// Whether the table in use has a price for a model at this server.
+pub(in crate::models) fn is_known(host: &str, model: &str) -> bool {
+    IN_USE.read().of(host, model).is_some()
+}
+
+/// What was consumed costs, by the model's own prices, or else by the table in use; `None` where neither says it.
+pub(in crate::models) fn cost_micros(
+    given: Option<&Prices>,
+    (host, model): (&str, &str),
+    usage: &Usage,
+) -> Option<u64> {
+    if let Some(given) = given {
+        return Some(given.cost_micros(usage));
+    }
+    let table = IN_USE.read();
+    let prices = table.of(host, model)?.of(usage.input_tokens);
+    Some(prices.cost_micros(usage))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_this_version_reads_and_says_where_it_is_from() {
+        let table = PriceTable::read(OWN).unwrap();
+        assert!(table.models().count() > 20);
+        for (provider, source, dated) in table.sources() {
+            assert!(source.starts_with("https://"), "{provider}");
+            assert!(dated <= table.dated.as_str(), "{provider}");
+        }
+        let text = serde_json::to_string(&table).unwrap();
+        assert_eq!(PriceTable::read(&text).unwrap(), table);
+    }
+
+    #[test]
+    fn a_version_of_a_model_costs_what_it_does_and_another_model_does_not() {
+        let table = PriceTable::read(OWN).unwrap();
+        let input = |host: &str, model: &str| Some(table.of(host, model)?.of(0).input);
+        let openai = "api.openai.com";
+        for (model, price) in [
+            ("gpt-5", Some(1.25)),
+            ("gpt-5-2025-08-07", Some(1.25)),
+            ("gpt-5-mini-2025-08-07", Some(0.25)),
+            ("gpt-5-turbo", None),
+            ("gpt-55", None),
+        ] {
+            assert_eq!(input(openai, model), price, "{model}");
+        }
+        let anthropic = "api.anthropic.com";
+        assert_eq!(input(anthropic, "claude-opus-4-20250514"), Some(15.0));
+        assert_eq!(input(anthropic, "claude-opus-4-5-20251101"), Some(5.0));
+        // One digit is a version of its own.
+        assert_eq!(input(anthropic, "claude-opus-4-9"), None);
+        assert_eq!(input("127.0.0.1:9", "gpt-5"), None);
+    }
+
+    #[test]
+    fn long_requests_have_their_own_price() {
+        let table = PriceTable::read(OWN).unwrap();
+        let prices = table.of("generativelanguage.googleapis.com", "gemini-2.5-pro");
+        let prices = prices.unwrap();
+        assert_eq!(
+            (prices.of(200_000).input, prices.of(200_001).input),
+            (1.25, 2.5)
+        );
+    }
+
+    #[test]
+    fn a_table_with_faults_is_refused() {
+        let of = |models: &str| {
+            format!(
+                r#"{{"dated": "2026-01-01", "currency": "USD", "providers": {{"a": {{"source": "s", "dated": "d",
+                "hosts": ["h"], "models": {models}}}}}}}"#
+            )
+        };
+        PriceTable::read(&of(r#"{"m": {"input": 1, "output": 2}}"#)).unwrap();
+        for wrong in [
+            "{}",
+            r#"{"m": {"input": -1, "output": 2}}"#,
+            r#"{"m": {"inptu": 1}}"#,
+        ] {
+            assert!(PriceTable::read(&of(wrong)).is_err(), "{wrong}");
+        }
+        let euros = of(r#"{"m": {"input": 1, "output": 2}}"#).replace("USD", "EUR");
+        assert!(PriceTable::read(&euros).unwrap_err().contains("USD"));
+    }
+}
