@@ -5,6 +5,8 @@ use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "openai")]
+use super::EmbeddingForm;
 #[cfg(any(feature = "openai", feature = "retrieval"))]
 use crate::retrieval::CachedEmbedder;
 use crate::retrieval::LexicalEmbedder;
@@ -38,6 +40,18 @@ pub enum EmbedderSpec {
     /// A model of OpenAI, or of a server that speaks its embeddings.
     #[cfg(feature = "openai")]
     Openai(Box<super::OpenAiEmbedderSpec>),
+    /// A model of Cohere, with the key in `CO_API_KEY`.
+    #[cfg(feature = "openai")]
+    Cohere(Box<super::OpenAiEmbedderSpec>),
+    /// A model of Google's, with the key in `GEMINI_API_KEY`.
+    #[cfg(feature = "openai")]
+    Gemini(Box<super::OpenAiEmbedderSpec>),
+    /// A model of Mistral, with the key in `MISTRAL_API_KEY`.
+    #[cfg(feature = "openai")]
+    Mistral(Box<super::OpenAiEmbedderSpec>),
+    /// A model of Voyage, with the key in `VOYAGE_API_KEY`.
+    #[cfg(feature = "openai")]
+    Voyage(Box<super::OpenAiEmbedderSpec>),
 }
 
 /// A sentence encoder in a folder. See [`SentenceEncoder`](crate::retrieval::SentenceEncoder).
@@ -55,6 +69,20 @@ pub struct LocalEmbedderSpec {
     /// The prefix of a text to be found, such as `passage: `.
     #[serde(default)]
     pub document_prefix: String,
+}
+
+#[cfg(feature = "openai")]
+fn of_server(
+    form: EmbeddingForm,
+    settings: &super::OpenAiEmbedderSpec,
+) -> Result<EmbedderHandle, String> {
+    if settings.dimension == 0 {
+        return Err(String::from(
+            "the dimension must be that of the model's vectors, such as 768",
+        ));
+    }
+    let embedder = super::OpenAiEmbedder::of(form, settings.clone());
+    Ok(EmbedderHandle::new(CachedEmbedder::new(embedder, CACHED)))
 }
 
 fn default_dimension() -> usize {
@@ -106,14 +134,15 @@ impl EmbedderSpec {
                 Ok(EmbedderHandle::new(CachedEmbedder::new(encoder, CACHED)))
             }
             #[cfg(feature = "openai")]
-            Self::Openai(settings) if settings.dimension == 0 => Err(String::from(
-                "the dimension must be that of the model's vectors, such as 768",
-            )),
+            Self::Openai(settings) => of_server(EmbeddingForm::Openai, settings),
             #[cfg(feature = "openai")]
-            Self::Openai(settings) => {
-                let embedder = super::OpenAiEmbedder::from((**settings).clone());
-                Ok(EmbedderHandle::new(CachedEmbedder::new(embedder, CACHED)))
-            }
+            Self::Cohere(settings) => of_server(EmbeddingForm::Cohere, settings),
+            #[cfg(feature = "openai")]
+            Self::Gemini(settings) => of_server(EmbeddingForm::Gemini, settings),
+            #[cfg(feature = "openai")]
+            Self::Mistral(settings) => of_server(EmbeddingForm::Mistral, settings),
+            #[cfg(feature = "openai")]
+            Self::Voyage(settings) => of_server(EmbeddingForm::Voyage, settings),
         }
     }
 

@@ -38,7 +38,7 @@ pub use gemini::{Gemini, GeminiSpec};
 pub use http::Timeouts;
 pub use offline::OfflineModel;
 #[cfg(feature = "openai")]
-pub use openai::{OpenAi, OpenAiEmbedder, OpenAiEmbedderSpec, OpenAiSpec};
+pub use openai::{EmbeddingForm, OpenAi, OpenAiEmbedder, OpenAiEmbedderSpec, OpenAiSpec};
 pub use prices::PriceTable;
 #[cfg(feature = "openai")]
 pub use responses::{OpenAiResponses, OpenAiResponsesSpec};

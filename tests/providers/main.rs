@@ -5,6 +5,7 @@
 mod anthropic;
 mod attached;
 mod caching;
+mod embeddings;
 #[path = "../openai/fake.rs"]
 #[allow(dead_code)]
 mod fake;

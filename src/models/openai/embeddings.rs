@@ -13,16 +13,16 @@ use ghostlight_actors::{
 use http::header::CONTENT_TYPE;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{OpenAiSpec, endpoint::OpenAiEndpoint};
+use super::{OpenAiSpec, embedding_forms::EmbeddingForm, endpoint::OpenAiEndpoint};
 use crate::models::{
     Secret, Timeouts,
     client::install_provider,
     http::{
-        Attempt, Failure, MAX_RESPONSE_BYTES, Phase, Scrub, address, display_host, no_credentials,
-        without_credentials,
+        Attempt, Endpoint, Failure, MAX_RESPONSE_BYTES, Phase, Reaching, Scrub, ServerKind,
+        address, display_host, no_credentials, without_credentials,
     },
 };
 
@@ -91,7 +91,8 @@ fn default_batch() -> usize {
 #[derive(Clone)]
 pub struct OpenAiEmbedder {
     settings: Arc<OpenAiEmbedderSpec>,
-    endpoint: Arc<OnceLock<OpenAiEndpoint>>,
+    form: EmbeddingForm,
+    endpoint: Arc<OnceLock<Arc<Endpoint>>>,
 }
 
 impl OpenAiEmbedder {
@@ -112,6 +113,30 @@ impl OpenAiEmbedder {
             headers: BTreeMap::new(),
             allow_plain_http: false,
         })
+    }
+
+    /// The model of this name at the provider whose form this is, with this number of dimensions and the key in the provider's
+    /// variable (`CO_API_KEY`, `GEMINI_API_KEY`, `MISTRAL_API_KEY`, `VOYAGE_API_KEY`).
+    pub fn at(form: EmbeddingForm, model: impl Into<String>, dimension: usize) -> Self {
+        let settings = Self::new(model, dimension).settings().clone();
+        Self::of(form, settings)
+    }
+
+    /// With these settings in this form. The address of OpenAI's own server stands for that of the form's.
+    pub(in crate::models) fn of(form: EmbeddingForm, mut settings: OpenAiEmbedderSpec) -> Self {
+        if settings.base_url == OpenAiSpec::OPENAI {
+            form.base_url().clone_into(&mut settings.base_url);
+        }
+        Self {
+            form,
+            ..Self::from(settings)
+        }
+    }
+
+    /// Asks for vectors of the dimension, which only some models can shorten to.
+    #[must_use]
+    pub fn shortened(self) -> Self {
+        self.with(|settings| settings.send_dimension = true)
     }
 
     /// Sets the address up to and without `/embeddings`.
@@ -158,90 +183,59 @@ impl OpenAiEmbedder {
         self
     }
 
-    fn endpoint(&self) -> Result<&OpenAiEndpoint, ModelError> {
+    fn endpoint(&self) -> Result<&Endpoint, ModelError> {
         if let Some(endpoint) = self.endpoint.get() {
             return Ok(endpoint);
         }
         let settings = &self.settings;
-        let mut reached = OpenAiSpec::new(&settings.model);
-        reached.base_url.clone_from(&settings.base_url);
-        reached.api_key.clone_from(&settings.api_key);
-        reached.timeouts = settings.timeouts;
-        reached.headers.clone_from(&settings.headers);
-        reached.allow_plain_http = settings.allow_plain_http;
         // Two concurrent first requests may both open an endpoint; one of the two is kept.
-        let endpoint = OpenAiEndpoint::open(&reached)?;
+        let endpoint = match self.form {
+            EmbeddingForm::Openai => {
+                let mut reached = OpenAiSpec::new(&settings.model);
+                reached.base_url.clone_from(&settings.base_url);
+                reached.api_key.clone_from(&settings.api_key);
+                reached.timeouts = settings.timeouts;
+                reached.headers.clone_from(&settings.headers);
+                reached.allow_plain_http = settings.allow_plain_http;
+                OpenAiEndpoint::open(&reached)?.server
+            }
+            form => Arc::new(Endpoint::open(Reaching {
+                base_url: &settings.base_url,
+                model: &settings.model,
+                key: form.key(&settings.base_url, settings.api_key.as_ref()),
+                headers: &settings.headers,
+                allow_plain_http: settings.allow_plain_http,
+                timeouts: &settings.timeouts,
+                kind: ServerKind {
+                    name: "a server of embeddings",
+                    place: "check the model's name, and that base_url ends where the provider's interface begins",
+                },
+            })?),
+        };
         Ok(self.endpoint.get_or_init(|| endpoint))
     }
 
     async fn attempt(
         &self,
-        endpoint: &OpenAiEndpoint,
+        server: &Endpoint,
         inputs: &[String],
+        purpose: EmbeddingPurpose,
     ) -> Result<Vec<Embedding>, Failure> {
-        let settings = &self.settings;
-        let mut body = Map::new();
-        body.insert("model".into(), json!(settings.model));
-        body.insert("encoding_format".into(), json!("float"));
-        if settings.send_dimension {
-            body.insert("dimensions".into(), json!(settings.dimension));
-        }
-        body.extend(settings.extra.clone());
-        body.insert("input".into(), json!(inputs));
+        let (settings, form) = (&self.settings, self.form);
+        let body = form.body(settings, inputs, purpose);
         let body = serde_json::to_vec(&body).map_err(|_| Failure::Request)?;
-        let server = &endpoint.server;
         let request = server
             .http
-            .post(format!("{}/embeddings", server.base))
+            .post(format!("{}{}", server.base, form.path(&settings.model)))
             .headers(server.headers.clone())
             .header(CONTENT_TYPE, "application/json")
             .body(body);
         let request = request.build().map_err(|_| Failure::Request)?;
         let attempt = Attempt::new(server.http.clone(), &settings.timeouts, MAX_RESPONSE_BYTES);
+        let attempt = attempt.at(server);
         let answer = attempt.send(request).await?.read_all().await?;
-        vectors(&answer, inputs.len())
+        form.vectors(&answer, inputs.len())
     }
-}
-
-/// An answer with a vector for each input, each with the input's index.
-#[derive(Deserialize)]
-struct Answer {
-    data: Vec<Item>,
-}
-
-#[derive(Deserialize)]
-struct Item {
-    #[serde(default)]
-    index: Option<usize>,
-    embedding: Embedding,
-}
-
-/// The vectors of an answer, in the order of the inputs.
-fn vectors(answer: &[u8], inputs: usize) -> Result<Vec<Embedding>, Failure> {
-    let malformed = |what: String| Failure::Malformed(what);
-    let answer: Answer = match serde_json::from_slice(answer) {
-        Ok(answer) => answer,
-        Err(error) => {
-            // A server may report an error with a good status.
-            let told = serde_json::from_slice::<Value>(answer).ok();
-            let told = told.as_ref().and_then(Failure::in_answer);
-            return Err(told.unwrap_or_else(|| Failure::unreadable(&error)));
-        }
-    };
-    let mut vectors = vec![None; inputs];
-    for (place, item) in answer.data.into_iter().enumerate() {
-        let place = item.index.unwrap_or(place);
-        match vectors.get_mut(place) {
-            Some(slot @ None) => *slot = Some(item.embedding),
-            _ => {
-                return Err(malformed(format!(
-                    "there is no input {place}, or it has two vectors"
-                )));
-            }
-        }
-    }
-    let vectors: Option<Vec<Embedding>> = vectors.into_iter().collect();
-    vectors.ok_or_else(|| malformed(String::from("an input has no vector")))
 }
 
 impl Embedder for OpenAiEmbedder {
@@ -253,7 +247,8 @@ impl Embedder for OpenAiEmbedder {
             ..
         } = &**settings;
         let mut name = format!(
-            "openai {} at {}",
+            "{} {} at {}",
+            self.form.name(),
             settings.model,
             display_host(&settings.base_url)
         );
@@ -281,14 +276,13 @@ impl Embedder for OpenAiEmbedder {
         let endpoint = self.endpoint()?;
         let outcome = timeout(
             self.settings.timeouts.total(),
-            self.attempt(endpoint, &inputs),
+            self.attempt(endpoint, &inputs, purpose),
         )
         .await;
         let outcome = outcome.unwrap_or(Err(Failure::Timeout(Phase::Total)));
         outcome.map_err(|failure| {
             let sent = ModelRequest::new(Transcript::from_iter(inputs.iter().map(Message::user)));
-            let server = &endpoint.server;
-            failure.into_error(&server.host, server.kind, &Scrub::new(&sent))
+            failure.into_error(&endpoint.host, endpoint.kind, &Scrub::new(&sent))
         })
     }
 
@@ -302,6 +296,7 @@ impl From<OpenAiEmbedderSpec> for OpenAiEmbedder {
         install_provider();
         Self {
             settings: Arc::new(settings),
+            form: EmbeddingForm::default(),
             endpoint: Arc::default(),
         }
     }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod azure;
+mod embedding_forms;
 mod embeddings;
 mod encoded_tools;
 mod endpoint;
@@ -45,6 +46,7 @@ pub(super) use self::azure::v1 as azure_v1;
 pub use ghostlight_actors::vocabulary::Prices;
 
 pub use self::{
+    embedding_forms::EmbeddingForm,
     embeddings::{OpenAiEmbedder, OpenAiEmbedderSpec},
     profile::{Answers, Caching, CallIdRule, Profile, ThinkingField},
     profile_choice::ProfileChoice,
