@@ -58,6 +58,11 @@ fn fault(name: &str, body: &Value) -> Option<String> {
     let refused: &[&str] = match name {
         "mistral" => &["seed", "stream_options", "max_completion_tokens"],
         "openai" | "azure" | "cerebras" | "groq" | "xai" => &["max_tokens"],
+        "cohere" => &[
+            "max_completion_tokens",
+            "random_seed",
+            "parallel_tool_calls",
+        ],
         _ => &["max_completion_tokens", "random_seed"],
     };
     if let Some(field) = refused.iter().find(|field| fields.contains(**field)) {
@@ -66,13 +71,13 @@ fn fault(name: &str, body: &Value) -> Option<String> {
     let format = body["response_format"]["type"].as_str();
     match (name, format) {
         ("deepseek" | "moonshot", Some("json_schema")) => return Some("no json_schema".into()),
-        ("groq", Some(_)) => return Some("no response_format beside tools".into()),
+        ("groq" | "cohere", Some(_)) => return Some("no response_format beside tools".into()),
         _ => {}
     }
     let thinking: &[&str] = match name {
         "groq" | "cerebras" => &["reasoning"],
         "deepseek" | "moonshot" | "xai" => &["reasoning_content"],
-        "mistral" | "openai" | "azure" => &[],
+        "cohere" | "mistral" | "openai" | "azure" => &[],
         _ => &["reasoning", "reasoning_content"],
     };
     for message in body["messages"].as_array()? {

@@ -4,8 +4,10 @@ use super::profile::{Answers, Caching, CallIdRule, Profile, ThinkingField};
 use crate::models::http::{is_loopback, parse_address, true_host};
 
 /// The ending of the addresses of each server.
-const HOSTS: [(&str, &str); 15] = [
+const HOSTS: [(&str, &str); 17] = [
     ("api.cerebras.ai", "cerebras"),
+    ("api.cohere.ai", "cohere"),
+    ("api.cohere.com", "cohere"),
     ("api.deepseek.com", "deepseek"),
     ("api.groq.com", "groq"),
     ("api.mistral.ai", "mistral"),
@@ -122,6 +124,17 @@ pub(super) fn all() -> Vec<Profile> {
             caching: Caching::Automatic,
             fields: fields(COMPLETION_TOKENS),
             ..hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY")
+        },
+        Profile {
+            // It holds answers to schemas, and not beside tools.
+            answers_beside_tools: false,
+            thinking: ThinkingField::None,
+            fields: fields([("parallel_tool_calls", None)]),
+            ..hosted(
+                "cohere",
+                "https://api.cohere.ai/compatibility/v1",
+                "CO_API_KEY",
+            )
         },
         Profile {
             images: false,
