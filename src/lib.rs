@@ -151,6 +151,7 @@
 //! | `server` | `ghostlight::server`: teams over HTTP, and a page that shows them |
 //! | `a2a`, `acp`, `anp` | the protocols Agent2Agent, Agent Client Protocol and Agent Network Protocol |
 //! | `postgres` | `stores::PostgresStore`: one store for the processes of several machines |
+//! | `vertex` | `models::GoogleCloud`: tokens of Google Cloud, for models in Vertex AI |
 //! | `tiktoken` | `context::Vocabulary`: tokens counted by OpenAI's vocabularies, which add 9 MB to a program |
 //!
 //! A library takes only what it needs. Without any feature the engine, the behaviors and the offline model are there,

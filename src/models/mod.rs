@@ -9,6 +9,8 @@ mod embedder;
 mod fallback;
 #[cfg(feature = "gemini")]
 pub mod gemini;
+#[cfg(feature = "vertex")]
+mod google;
 // Some of it is used by OpenAI's provider only.
 #[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
 #[cfg_attr(not(feature = "openai"), allow(dead_code, unused_imports))]
@@ -24,6 +26,8 @@ mod prices;
 #[cfg(feature = "openai")]
 pub mod responses;
 mod secret;
+#[cfg(any(feature = "anthropic", feature = "gemini"))]
+mod vertex;
 
 #[cfg(feature = "anthropic")]
 pub use anthropic::{Anthropic, AnthropicSpec};
@@ -34,6 +38,8 @@ pub use embedder::LocalEmbedderSpec;
 pub use fallback::Fallback;
 #[cfg(feature = "gemini")]
 pub use gemini::{Gemini, GeminiSpec};
+#[cfg(feature = "vertex")]
+pub use google::GoogleCloud;
 #[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
 pub use http::Timeouts;
 pub use offline::OfflineModel;

@@ -344,12 +344,12 @@ fn shells_complete_and_man_has_a_page_for_each_command() {
 #[test]
 fn a_table_of_prices_is_shown_replaced_and_given_back() {
     let desk = desk();
-    let shown = || desk.shipped(&["list", "providers", "prices"]).exits(0).out;
+    let shown = || desk.shipped(&["prices", "show"]).exits(0).out;
     let own = shown();
     assert!(own.contains("anthropic claude-sonnet-4-6: 3 in"), "{own}");
     assert!(own.contains("https://"), "{own}");
     let json = desk
-        .shipped(&["list", "providers", "prices", "--json"])
+        .shipped(&["prices", "show", "--json"])
         .exits(0)
         .out;
     desk.write(
@@ -357,19 +357,19 @@ fn a_table_of_prices_is_shown_replaced_and_given_back() {
         &json.replace("claude-sonnet-4-6", "claude-opus-9"),
     );
     let updated = desk
-        .shipped(&["list", "providers", "update", "prices.json"])
+        .shipped(&["prices", "update", "prices.json"])
         .exits(0);
     assert!(updated.err.contains("are in use"), "{}", updated.err);
     assert!(shown().contains("claude-opus-9: 3 in"));
     desk.write("broken.json", &json.replace("USD", "EUR"));
     let refused = desk
-        .shipped(&["list", "providers", "update", "broken.json"])
+        .shipped(&["prices", "update", "broken.json"])
         .exits(2);
     assert!(refused.err.contains("USD"), "{}", refused.err);
     assert!(
         shown().contains("claude-opus-9: 3 in"),
         "the former one stays"
     );
-    desk.shipped(&["list", "providers", "update", "-"]).exits(0);
+    desk.shipped(&["prices", "update", "-"]).exits(0);
     assert_eq!(shown(), own);
 }

@@ -12,6 +12,7 @@ mod fake;
 mod fallback;
 mod fallback_streams;
 mod gemini;
+mod keys;
 mod legal;
 mod live;
 mod lost_responses;

@@ -1,4 +1,4 @@
-//! `ghostlight providers prices` and `update`: what models cost.
+//! `ghostlight prices`: what models cost.
 
 use std::{fs, io, path::PathBuf};
 

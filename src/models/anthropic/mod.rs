@@ -21,11 +21,15 @@ use super::{
         Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
         ServerKind, display_host, is_priced, key_for, timed,
     },
+    vertex,
 };
 use crate::environment;
 
 /// The version of the interface that is spoken.
 const VERSION: &str = "2023-06-01";
+/// The same in Vertex AI, and its name for who makes the models.
+const VERTEX_VERSION: &str = "vertex-2023-10-16";
+const PUBLISHER: &str = "anthropic";
 /// How often an answer goes on after a pause. The provider pauses when its own tools were used several times.
 const MAX_PAUSES: u32 = 32;
 
@@ -165,7 +169,6 @@ impl Anthropic {
                 endpoint.base, settings.model
             ),
         };
-        let url = format!("{}/messages", endpoint.base);
         let mut asked = request.clone();
         for pause in 0..=MAX_PAUSES {
             let body = Body {
@@ -173,7 +176,12 @@ impl Anthropic {
                 settings,
                 is_paused: pause > 0,
             };
-            let (attempt, body) = (attempt(), body.to_json());
+            let (attempt, mut body) = (attempt(), body.to_json());
+            if is_vertex && let Some(fields) = body.as_object_mut() {
+                // There the address names the model, and the body the version.
+                fields.remove("model");
+                fields.insert("anthropic_version".to_owned(), VERTEX_VERSION.into());
+            }
             match attempt.post(url.clone(), &endpoint.headers, &body).await? {
                 Received::Whole(whole) => answer.take_whole(whole)?,
                 Received::Events(mut events) => {
@@ -234,12 +242,19 @@ impl Reach for AnthropicSpec {
     type Endpoint = Endpoint;
 
     fn open(&self) -> Result<Endpoint, ModelError> {
-        let key = key_for(
-            &self.base_url,
-            "api.anthropic.com",
-            self.api_key.as_ref(),
-            "ANTHROPIC_API_KEY",
-        );
+        let own = || {
+            let key = key_for(
+                &self.base_url,
+                "api.anthropic.com",
+                self.api_key.as_ref(),
+                "ANTHROPIC_API_KEY",
+            );
+            key.map(|key| Key::Header("x-api-key", key))
+        };
+        let key = match vertex::is_at(&self.base_url, PUBLISHER) {
+            true => vertex::key(&self.base_url, self.api_key.as_ref()),
+            false => own(),
+        };
         let mut headers = self.headers.clone();
         headers
             .entry("anthropic-version".to_owned())
@@ -247,7 +262,7 @@ impl Reach for AnthropicSpec {
         Endpoint::open(Reaching {
             base_url: &self.base_url,
             model: &self.model,
-            key: key.map(|key| Key::Header("x-api-key", key)),
+            key,
             headers: &headers,
             allow_plain_http: self.allow_plain_http,
             timeouts: &self.timeouts,

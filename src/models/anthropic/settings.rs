@@ -19,11 +19,13 @@ use crate::models::{
 pub struct AnthropicSpec {
     /// The provider's name of the model.
     pub model: String,
-    /// The address up to and without `/messages`. It holds no name, password or query.
+    /// The address up to and without `/messages`. It holds no name, password or query. In Vertex AI it is
+    /// `https://LOCATION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/LOCATION/publishers/anthropic`.
     #[serde(deserialize_with = "address")]
     pub base_url: String,
     /// The key, as a reference to an environment variable. If it is left out, Anthropic's own
-    /// server gets the key in `ANTHROPIC_API_KEY`, and any other server gets none.
+    /// server gets the key in `ANTHROPIC_API_KEY`, Vertex AI the machine's token
+    /// ([`GoogleCloud`](crate::models::GoogleCloud), feature `vertex`), and any other server none.
     pub api_key: Option<Secret>,
     /// The most tokens of an answer if the request sets no bound. A thinking budget is added to it.
     pub max_tokens: u32,

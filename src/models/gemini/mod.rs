@@ -20,6 +20,7 @@ use super::{
         Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
         ServerKind, display_host, is_priced, key_for, timed,
     },
+    vertex,
 };
 use crate::environment;
 
@@ -204,16 +205,23 @@ impl Reach for GeminiSpec {
     type Endpoint = Endpoint;
 
     fn open(&self) -> Result<Endpoint, ModelError> {
-        let key = key_for(
-            &self.base_url,
-            "generativelanguage.googleapis.com",
-            self.api_key.as_ref(),
-            "GEMINI_API_KEY",
-        );
+        let own = || {
+            let key = key_for(
+                &self.base_url,
+                "generativelanguage.googleapis.com",
+                self.api_key.as_ref(),
+                "GEMINI_API_KEY",
+            );
+            key.map(|key| Key::Header("x-goog-api-key", key))
+        };
+        let key = match vertex::is_at(&self.base_url, "google") {
+            true => vertex::key(&self.base_url, self.api_key.as_ref()),
+            false => own(),
+        };
         Endpoint::open(Reaching {
             base_url: &self.base_url,
             model: &self.model,
-            key: key.map(|key| Key::Header("x-goog-api-key", key)),
+            key,
             headers: &self.headers,
             allow_plain_http: self.allow_plain_http,
             timeouts: &self.timeouts,

@@ -19,11 +19,13 @@ use crate::models::{
 pub struct GeminiSpec {
     /// The provider's name of the model.
     pub model: String,
-    /// The address up to and without `/models`. It holds no name, password or query.
+    /// The address up to and without `/models`. It holds no name, password or query. In Vertex AI it is
+    /// `https://LOCATION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/LOCATION/publishers/google`.
     #[serde(deserialize_with = "address")]
     pub base_url: String,
     /// The key, as a reference to an environment variable. If it is left out, Google's own server
-    /// gets the key in `GEMINI_API_KEY`, and any other server gets none.
+    /// gets the key in `GEMINI_API_KEY`, Vertex AI the machine's token
+    /// ([`GoogleCloud`](crate::models::GoogleCloud), feature `vertex`), and any other server none.
     pub api_key: Option<Secret>,
     /// The thinking budget in tokens, for models that accept one; 0 turns thinking off.
     pub thinking_budget: Option<u32>,
