@@ -10,7 +10,9 @@ use super::nouns::ProtocolCommand;
 use super::{
     default_model::ModelArguments,
     more_arguments::{Chat, Doctor, State, Steer},
-    nouns::{ListCommand, PricesCommand, RecordingCommand, ShellCommand, StoreCommand, TeamCommand},
+    nouns::{
+        ListCommand, PricesCommand, RecordingCommand, ShellCommand, StoreCommand, TeamCommand,
+    },
     retention_arguments::RetentionArguments,
     session_arguments::Session,
     style::Style,

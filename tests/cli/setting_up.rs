@@ -348,23 +348,16 @@ fn a_table_of_prices_is_shown_replaced_and_given_back() {
     let own = shown();
     assert!(own.contains("anthropic claude-sonnet-4-6: 3 in"), "{own}");
     assert!(own.contains("https://"), "{own}");
-    let json = desk
-        .shipped(&["prices", "show", "--json"])
-        .exits(0)
-        .out;
+    let json = desk.shipped(&["prices", "show", "--json"]).exits(0).out;
     desk.write(
         "prices.json",
         &json.replace("claude-sonnet-4-6", "claude-opus-9"),
     );
-    let updated = desk
-        .shipped(&["prices", "update", "prices.json"])
-        .exits(0);
+    let updated = desk.shipped(&["prices", "update", "prices.json"]).exits(0);
     assert!(updated.err.contains("are in use"), "{}", updated.err);
     assert!(shown().contains("claude-opus-9: 3 in"));
     desk.write("broken.json", &json.replace("USD", "EUR"));
-    let refused = desk
-        .shipped(&["prices", "update", "broken.json"])
-        .exits(2);
+    let refused = desk.shipped(&["prices", "update", "broken.json"]).exits(2);
     assert!(refused.err.contains("USD"), "{}", refused.err);
     assert!(
         shown().contains("claude-opus-9: 3 in"),

@@ -66,7 +66,9 @@ use super::{
     follow::Follow,
     interrupt::Interrupt,
     keeping::{self, Keeping},
-    nouns::{ListCommand, PricesCommand, RecordingCommand, ShellCommand, StoreCommand, TeamCommand},
+    nouns::{
+        ListCommand, PricesCommand, RecordingCommand, ShellCommand, StoreCommand, TeamCommand,
+    },
     plain_text, say,
 };
 use crate::files;
