@@ -8,6 +8,7 @@ use ghostlight_actors::vocabulary::{Budget, OperationId};
 #[cfg(any(feature = "acp", feature = "mcp"))]
 use super::nouns::ProtocolCommand;
 use super::{
+    approval_arguments::ApprovalArguments,
     default_model::ModelArguments,
     more_arguments::{Chat, Doctor, State, Steer},
     nouns::{
@@ -177,6 +178,8 @@ pub(super) struct Run {
     pub(super) memory: bool,
     #[command(flatten)]
     pub(super) show: ShowArguments,
+    #[command(flatten)]
+    pub(super) approval: ApprovalArguments,
     /// Approve whatever the run asks approval or confirmation for
     #[arg(long)]
     pub(super) yes: bool,

@@ -9,6 +9,7 @@ use ghostlight_actors::{
 };
 
 use super::{
+    approval_arguments::ApprovalArguments,
     default_model::{self, ModelArguments},
     exit::Failure,
 };
@@ -27,11 +28,12 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// The team of this file, or the assistant, with the model that the arguments name.
+    /// The team of this file, or the assistant, with the model and the approvals that the arguments name.
     pub(super) fn new(
         file: Option<&Path>,
         registry: &Registry,
         model: &ModelArguments,
+        approval: &ApprovalArguments,
     ) -> Result<Self, Failure> {
         let mut file = file.map(config::load).transpose()?;
         let mut team = match &mut file {
@@ -39,6 +41,7 @@ impl Chosen {
             None => assistant(registry),
         };
         default_model::define(&mut team, registry, model)?;
+        approval.force(&mut team)?;
         if let Some(file) = &mut file {
             *file.spec_mut() = team.clone();
         }

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod approval_arguments;
 mod arguments;
 mod asking;
 mod assistant;

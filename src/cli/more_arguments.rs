@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 use clap_complete::Shell;
 
 use super::{
+    approval_arguments::ApprovalArguments,
     arguments::{ShowArguments, StoreArguments},
     default_model::ModelArguments,
 };
@@ -55,6 +56,8 @@ pub(super) struct Chat {
     /// Keep the conversation in memory only: nothing is left when the process ends
     #[arg(long, conflicts_with_all = ["store", "session", "continue"])]
     pub(super) memory: bool,
+    #[command(flatten)]
+    pub(super) approval: ApprovalArguments,
     /// Approve whatever a turn asks approval or confirmation for
     #[arg(long)]
     pub(super) yes: bool,

@@ -3,6 +3,7 @@
 use std::{fs, time::Duration};
 
 use ghostlight::{
+    definition::ApprovalRule,
     prelude::*,
     testing::{CrashOptions, Scenario, crash_everywhere},
     tools::{Files, FilesSpec},
@@ -81,7 +82,8 @@ async fn a_run_that_is_killed_anywhere_changes_a_file_once() {
             Ok(Outcome::answer(format!("{} {}", said.content(), read[0].text)))
         })
         .tool(begin)
-        .toolset("files", files);
+        .toolset("files", files)
+        .approval("files", ApprovalRule::not_needed());
         builder
             .model("default", ScriptedModel::turns(["Done:"]))
             .team(keeper.into_team().unwrap())

@@ -1,6 +1,7 @@
 //! Toolsets, and the built-in tools as teams use them.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod approvals;
 #[cfg(all(feature = "code", feature = "cli", target_os = "linux"))]
 mod code;
 mod each_tool;

@@ -24,7 +24,12 @@ use crate::{
 
 pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result<Exit, Failure> {
     let (team_file, text) = team_and_text(arguments.words);
-    let chosen = Chosen::new(team_file.as_deref(), &registry, &arguments.model)?;
+    let chosen = Chosen::new(
+        team_file.as_deref(),
+        &registry,
+        &arguments.model,
+        &arguments.approval,
+    )?;
     let text = match text {
         Some(text) if text != "-" => text,
         _ => read_task()?,

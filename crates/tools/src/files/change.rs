@@ -89,13 +89,17 @@ pub(super) fn diff_tool(folder: &Arc<Folder>) -> ToolHandle {
 }
 
 pub(super) fn tools(folder: &Arc<Folder>) -> Vec<ToolHandle> {
-    let idempotent = |name, about| ToolDefinition::new(name, about).effect(Effect::Idempotent);
+    let asking = |name, about, prompt| {
+        let definition = ToolDefinition::new(name, about).effect(Effect::Idempotent);
+        definition.approval(prompt)
+    };
     let [of_write, of_edit, of_patch, of_undo] = [(); 4].map(|()| folder.clone());
     vec![
         typed(
-            idempotent(
+            asking(
                 "write_file",
                 "Writes a whole file. Use `edit_file` to change a part of one.",
+                "Write the file {path}?",
             ),
             move |wanted: Write, cx: ToolContext| {
                 let folder = of_write.clone();
@@ -103,16 +107,21 @@ pub(super) fn tools(folder: &Arc<Folder>) -> Vec<ToolHandle> {
             },
         ),
         typed(
-            idempotent("edit_file", "Replaces one text in a file by another."),
+            asking(
+                "edit_file",
+                "Replaces one text in a file by another.",
+                "Change a text in {path}?",
+            ),
             move |wanted: Edit, cx: ToolContext| {
                 let folder = of_edit.clone();
                 async move { blocking(move || folder.edit(&wanted, &cx)).await }
             },
         ),
         typed(
-            idempotent(
+            asking(
                 "patch_files",
                 "Applies a unified diff to one file or several.",
+                "Apply this patch to files?",
             ),
             move |wanted: Patch, cx: ToolContext| {
                 let folder = of_patch.clone();
@@ -120,9 +129,10 @@ pub(super) fn tools(folder: &Arc<Folder>) -> Vec<ToolHandle> {
             },
         ),
         typed(
-            idempotent(
+            asking(
                 "undo_file",
                 "Takes back the last change of a file that these tools made.",
+                "Take back the last change of {path}?",
             ),
             move |wanted: Undo, cx: ToolContext| {
                 let folder = of_undo.clone();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ghostlight_actors::{
     safety,
-    vocabulary::{Effect, ToolDefinition},
+    vocabulary::{Approval, Effect, ToolDefinition},
 };
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -163,7 +163,7 @@ impl<'d> Operations<'d> {
             "put" | "delete" => Effect::Idempotent,
             _ => Effect::Once,
         });
-        let definition = ToolDefinition::new(name, description(place))
+        let mut definition = ToolDefinition::new(name, description(place))
             .effect(effect)
             .parameters(json!({
                 "type": "object",
@@ -171,6 +171,9 @@ impl<'d> Operations<'d> {
                 "required": required,
                 "additionalProperties": false,
             }));
+        if effect != Effect::Read {
+            definition.approval = Approval::Required { prompt: None };
+        }
         let security = operation
             .get("security")
             .or_else(|| self.document.root().get("security"));

@@ -125,7 +125,8 @@ pub(super) fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
     let [of_start, of_read, of_write, of_stop] = [(); 4].map(|()| shared.clone());
     let about = "Starts a program that goes on while you do other things, under the same rules as `run_command`. \
                  It ends when the program that you run in ends.";
-    let start = ToolDefinition::new("start_process", about);
+    let start = ToolDefinition::new("start_process", about)
+        .approval("Start {command} {args} in the folder {dir}?");
     let read = ToolDefinition::new(
         "read_process",
         "Reads the output of a started process, and says whether it has ended.",

@@ -240,7 +240,7 @@ fn request_tool(shared: &Arc<Shared>) -> ToolHandle {
         format!("Sends a request to a server of the web and gives its answer. Methods: {methods}.");
     let shared = shared.clone();
     typed(
-        ToolDefinition::new("web_request", about),
+        ToolDefinition::new("web_request", about).approval("Send {method} to {url}?"),
         move |wanted: Request, cx: ToolContext| {
             let shared = shared.clone();
             async move { shared.request(wanted, &cx).await }

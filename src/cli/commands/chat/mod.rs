@@ -31,7 +31,12 @@ use crate::{
 
 /// Talks with a person until the person leaves.
 pub(super) async fn chat(arguments: Arguments, registry: Registry) -> Result<Exit, Failure> {
-    let chosen = Chosen::new(arguments.team_file.as_deref(), &registry, &arguments.model)?;
+    let chosen = Chosen::new(
+        arguments.team_file.as_deref(),
+        &registry,
+        &arguments.model,
+        &arguments.approval,
+    )?;
     let team = chosen.team().clone();
     let resolved = chosen.resolve(registry.clone())?;
     let keeping = match arguments.memory {
