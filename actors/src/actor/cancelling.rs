@@ -7,7 +7,7 @@ use super::{Run, SystemError, acting::Use, poll_interval::PollInterval, recordin
 use crate::{
     contract::{ItemBody, RunStatus, StoreError},
     run::{is_error, read_end},
-    vocabulary::{Entry, ErrorKind, OperationId, RunId},
+    vocabulary::{Entry, ErrorKind, OperationId, RunId, StopReason},
 };
 
 /// A run's end, and the calls of it that still run in this process.
@@ -41,8 +41,18 @@ impl Run {
     /// [`SystemError::Foreign`]; what the store fails with.
     pub async fn cancel(&self, reason: impl Into<String>) -> Result<bool, SystemError> {
         self.check(Use::Act).await?;
-        let reason = reason.into();
-        self.post_if_open("cancel".to_owned(), ItemBody::Cancel { reason })
+        let (reason, stop) = (reason.into(), None);
+        self.post_if_open("cancel".to_owned(), ItemBody::Cancel { reason, stop })
+            .await
+    }
+
+    /// Ends the run and everything below it as failed, because nothing was recorded for so many seconds. `false` when
+    /// there is no such run or it has ended.
+    pub(super) async fn expire(&self, silent_s: u64) -> Result<bool, SystemError> {
+        self.check(Use::Act).await?;
+        let stop = StopReason::Expired(silent_s);
+        let (reason, stop) = (stop.to_string(), Some(stop));
+        self.post_if_open("cancel".to_owned(), ItemBody::Cancel { reason, stop })
             .await
     }
 

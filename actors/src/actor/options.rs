@@ -51,6 +51,10 @@ pub struct SystemOptions {
     /// Which ended runs and idle sessions are kept; all, when nothing is set. A System that recovers
     /// runs by itself deletes the others at its start and then at least hourly.
     pub retention: Retention,
+    /// After what silence a run that no timer will wake ends as failed, with
+    /// [`ErrorKind::Expired`](crate::vocabulary::ErrorKind::Expired); never, when nothing is set. A run that waits
+    /// for a person is silent, too. A System that recovers runs by itself looks at its start and then at least hourly.
+    pub expire_silent: Option<Duration>,
     /// The settings of model calls.
     pub gateway: GatewayOptions,
     /// The settings of tool calls.
@@ -73,6 +77,7 @@ impl Default for SystemOptions {
             run_restarts: Intensity::new(10, Duration::from_secs(60)),
             run_backoff: Backoff::exponential(Duration::from_millis(50), Duration::from_secs(5)),
             retention: Retention::default(),
+            expire_silent: None,
             gateway: GatewayOptions::default(),
             executor: ExecutorOptions::default(),
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::vocabulary::{
-    Budget, Message, OperationId, RunId, SessionId, Timestamp, ToolDefinition,
+    Budget, Message, OperationId, RunId, SessionId, StopReason, Timestamp, ToolDefinition,
 };
 
 /// An item of a mailbox. A mailbox has the id of a session, or of a run: of the run as which it began
@@ -87,6 +87,9 @@ pub enum ItemBody {
     Cancel {
         /// Why.
         reason: String,
+        /// The reason to stop where nobody cancelled, such as a run that expired.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stop: Option<StopReason>,
     },
     /// One call is to be cancelled while the run goes on.
     CancelCall {

@@ -255,6 +255,9 @@ pub enum StopReason {
     Deadline,
     /// Somebody cancelled the run, for this reason.
     Cancelled(String),
+    /// Nothing was recorded for so many seconds, and a run that is silent for so long is given up. The run ends as
+    /// failed, with [`ErrorKind::Expired`](super::ErrorKind::Expired).
+    Expired(u64),
     /// An agent handed the problem to its parent.
     Escalated(String),
     /// The conversation was transferred too often without an answer.
@@ -281,6 +284,7 @@ impl fmt::Display for StopReason {
             Self::NoToolCalls => f.write_str("the model did not call the finishing tool"),
             Self::Deadline => f.write_str("the deadline passed"),
             Self::Cancelled(reason) => write!(f, "cancelled: {reason}"),
+            Self::Expired(silent) => write!(f, "expired: nothing was recorded for {silent} s"),
             Self::Escalated(reason) => write!(f, "escalated: {reason}"),
             Self::TransferLimit(bound) => write!(f, "more than {bound} transfers in one run"),
             Self::GaveUp(reason) => write!(f, "gave up: {reason}"),

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
+    actor::Run,
     contract::{Append, Batch, DynStore, RunRow, RunStatus},
     run::{Agent, RunContext},
     session::Turn,
-    vocabulary::{Outcome, RunId, StopReason},
+    vocabulary::{Outcome, RunId},
 };
 use serde_json::json;
 
@@ -56,11 +57,7 @@ async fn open_runs_are_counted_with_their_ages_and_what_is_silent_too_long_expir
     );
 
     assert_eq!(system.expire_open(HOUR).await.unwrap(), [old.id()]);
-    let outcome = old.outcome().await.unwrap();
-    let Some(StopReason::Cancelled(reason)) = outcome.stop_reason() else {
-        panic!("{outcome:?}");
-    };
-    assert!(reason.contains("3600 s"), "{reason}");
+    assert_failed_as_expired(&old).await;
     // The others are as they were: one has a timer, one was heard of a moment ago.
     let (operation, _) = {
         let open = young.questions().await.unwrap().remove(0);
@@ -71,6 +68,52 @@ async fn open_runs_are_counted_with_their_ages_and_what_is_silent_too_long_expir
     let status = sleeping.status().await.unwrap().status;
     assert_eq!(status, RunStatus::Waiting);
     assert!(system.expire_open(HOUR).await.unwrap().is_empty());
+}
+
+async fn assert_failed_as_expired(run: &Run) {
+    let error = run.outcome().await.unwrap_err();
+    assert!(error.to_string().contains("3600 s"), "{error}");
+    let row = run.status().await.unwrap();
+    assert_eq!(row.status, RunStatus::Failed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_that_nobody_goes_on_with_end_as_failed_by_themselves() {
+    for crashes in [false, true] {
+        let mut stage = Stage::alone();
+        stage.limits.expire_silent = Some(HOUR);
+        let system = stage.start(agent()).await;
+        let session = system.session("a", "1");
+        let asked = session.send(Turn::text("ask")).await.unwrap().id();
+        let sleeping = system.session("a", "2");
+        let sleeping = sleeping.send(Turn::text("sleep")).await.unwrap().id();
+        pause(1_000).await;
+        let system = match crashes {
+            true => {
+                stage.crash(&system).await;
+                pause(2 * 3_600_000).await;
+                stage.start(agent()).await
+            }
+            false => {
+                pause(3 * 3_600_000).await;
+                system
+            }
+        };
+        assert_failed_as_expired(&system.run(asked)).await;
+        let status = system.run(sleeping).status().await.unwrap().status;
+        assert_eq!(status, RunStatus::Waiting, "a timer wakes it");
+        assert!(system.open_questions().await.unwrap().is_empty());
+        // The session goes on.
+        let session = system.session("a", "1");
+        let next = session.send(Turn::text("ask")).await.unwrap();
+        next.wait().await.unwrap();
+        let (operation, _) = {
+            let open = next.questions().await.unwrap().remove(0);
+            (open.1, open.2)
+        };
+        next.answer(operation, json!("yes")).await.unwrap();
+        assert_eq!(next.outcome().await.unwrap().text(), "done");
+    }
 }
 
 #[tokio::test]

@@ -102,6 +102,7 @@ async fn all_go_on_whatever_became_of_some_of_them() {
     // While nobody carries them, one is cancelled, and a process that lives takes another one.
     let body = ItemBody::Cancel {
         reason: "enough".into(),
+        stop: None,
     };
     let item = MailboxItem::new("cancel", Timestamp::default(), body);
     stage

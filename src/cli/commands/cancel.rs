@@ -83,15 +83,18 @@ async fn cancel_silent(
     let mut interrupt = Interrupt::new()?;
     let system = super::start_to_post(keeping).await?;
     let result = async {
-        let expired = system.expire_open(time).await?;
-        for run in &expired {
+        let silent = system.open_runs(time).await?.expired;
+        for run in &silent {
+            if !system.run(*run).cancel(arguments.reason.clone()).await? {
+                continue;
+            }
             if arguments.show.json {
                 print_json(&json!({ "run": run }))?;
             }
             let carried = super::is_carried(keeping, *run).await?;
             super::say_when(keeping, *run, carried, "told to cancel");
         }
-        if expired.is_empty() {
+        if silent.is_empty() {
             super::note("no open run is silent for so long");
         }
         Ok(Exit::Done)

@@ -141,9 +141,9 @@ impl AgentState {
             }
             WhileAsking::Cancel => {
                 let services = self.services().clone();
-                let reason = NEXT_TURN.to_owned();
+                let (reason, stop) = (NEXT_TURN.to_owned(), None);
                 let now = services.clock.now();
-                let item = MailboxItem::new("cancel", now, ItemBody::Cancel { reason });
+                let item = MailboxItem::new("cancel", now, ItemBody::Cancel { reason, stop });
                 self.beside(async move {
                     if let Err(error) = services.post(run, item).await {
                         tracing::warn!(%run, %error, "the run that asks was not cancelled");

@@ -93,17 +93,17 @@ impl System {
         Ok(stand(trees, self.0.services.clock.now(), silent))
     }
 
-    /// Cancels the trees that recorded nothing for `silent` and that no timer will wake, and
+    /// Ends the trees as failed that recorded nothing for `silent` and that no timer will wake, and
     /// returns their roots, so that the runs of an interrupted process do not stay open for ever.
-    /// Trees of other processes are cancelled too.
+    /// Trees of other processes expire too, and whoever carries a tree, or takes it up, closes it. With
+    /// [`SystemOptions::expire_silent`](crate::actor::SystemOptions) a System does so by itself.
     ///
     /// # Errors
     /// What the store fails with.
     pub async fn expire_open(&self, silent: Duration) -> Result<Vec<RunId>, SystemError> {
         let mut expired = Vec::new();
         for run in self.open_runs(silent).await?.expired {
-            let reason = format!("expired: nothing was recorded for {} s", silent.as_secs());
-            if self.run(run).cancel(reason).await? {
+            if self.run(run).expire(silent.as_secs()).await? {
                 expired.push(run);
             }
         }

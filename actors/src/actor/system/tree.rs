@@ -6,7 +6,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{pruning::keep_pruning, recovery::keep_recovering, schedules::keep_time};
+use super::{pruning::keep_tidy, recovery::keep_recovering, schedules::keep_time};
 use crate::actor::{
     call_table::{CallKeeper, CallTable},
     journal::JournalActor,
@@ -102,8 +102,9 @@ impl Shared {
             let book = book.clone();
             async move { attend(&shared, &mut *book.lock().await).await }
         }));
-        if self.recovers && self.limits.retention.deletes() {
-            children.push(background("retention", &self, keep_pruning));
+        let tidies = self.limits.retention.deletes() || self.limits.expire_silent.is_some();
+        if self.recovers && tidies {
+            children.push(background("retention", &self, keep_tidy));
         }
         if self.recovers {
             children.push(background("recovery", &self, keep_recovering));

@@ -80,9 +80,10 @@ impl Driver {
                     continue;
                 }
                 let (turn, message) = match item.body {
-                    ItemBody::Cancel { reason } => {
+                    ItemBody::Cancel { reason, stop } => {
                         self.journal.acknowledge(item.id);
-                        return Err(LegEnd::Cancel(StopReason::Cancelled(reason)));
+                        let stop = stop.unwrap_or(StopReason::Cancelled(reason));
+                        return Err(LegEnd::Cancel(stop));
                     }
                     ItemBody::Steer(message) => (None, message),
                     ItemBody::Turn { turn, message, .. } => (Some(turn), message),

@@ -17,8 +17,8 @@ use crate::{
         },
     },
     vocabulary::{
-        Begun, Effect, ErrorKind, Family, OperationError, OperationId, RunId, Spent, StopReason,
-        ToolResult, ToolStatus,
+        AgentError, Begun, Effect, ErrorKind, Family, OperationError, OperationId, RunId, Spent,
+        StopReason, ToolResult, ToolStatus,
     },
 };
 
@@ -93,8 +93,14 @@ impl Carrier {
         self.driver.settle_background(leg).await?;
         self.undo(leg).await?;
         let messages = self.broken_off(leg, &stop.to_string()).await?;
-        let outcome = self.closed(leg, stop).await?;
-        self.end(leg, Ok(outcome), messages).await
+        let returned = match stop {
+            StopReason::Expired(_) => {
+                let expired = OperationError::new(ErrorKind::Expired, stop.to_string());
+                Err(AgentError::Operation(expired))
+            }
+            stop => Ok(self.closed(leg, stop).await?),
+        };
+        self.end(leg, returned, messages).await
     }
 
     /// Cancels the children that outlive this run's end, but not its cancellation. They are trees
@@ -108,8 +114,8 @@ impl Carrier {
         // A child whose record is not durable yet has no mailbox.
         self.driver.journal.settle().await?;
         for run in continuing {
-            let reason = reason.to_owned();
-            let body = ItemBody::Cancel { reason };
+            let (reason, stop) = (reason.to_owned(), None);
+            let body = ItemBody::Cancel { reason, stop };
             let item = MailboxItem::new("cancel", self.driver.journal.now(), body);
             // A child that has ended is not there any more. If the store fails, this run does not
             // end either, and its next incarnation tells the child again.

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Checked, Place, appending, claim, commit, ensure, making, refused, row, run, same};
 use crate::{
     contract::{ItemBody, Journals, MailboxItem, Mailboxes, StoreError},
-    vocabulary::{Budget, JournalId, Message, OperationId, Timestamp},
+    vocabulary::{Budget, JournalId, Message, OperationId, StopReason, Timestamp},
 };
 
 fn item(id: &str) -> MailboxItem {
@@ -174,6 +174,11 @@ pub(super) async fn order(place: &impl Place) -> Checked {
         },
         ItemBody::Cancel {
             reason: String::new(),
+            stop: None,
+        },
+        ItemBody::Cancel {
+            reason: "expired".to_owned(),
+            stop: Some(StopReason::Expired(60)),
         },
         ItemBody::CancelCall { operation },
         ItemBody::Retry,

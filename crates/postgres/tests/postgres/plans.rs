@@ -30,6 +30,7 @@ fn batch(number: u128, sequence: u64) -> Batch {
     });
     let told = ItemBody::Cancel {
         reason: "none".to_owned(),
+        stop: None,
     };
     let item = MailboxItem::new(sequence.to_string(), AT, told);
     batch.posts.push((run.into(), item));
