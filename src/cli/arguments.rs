@@ -205,13 +205,16 @@ fn budget(text: &str) -> Result<Budget, String> {
 
 #[derive(Debug, Args)]
 pub(super) struct Serve {
-    /// The team file (YAML); its `schedules` are kept
+    /// The team file (YAML), or a folder of them; their `schedules` are kept
     pub(super) team_file: PathBuf,
     #[cfg(feature = "server")]
     #[command(flatten)]
     pub(super) http: super::server_arguments::HttpArguments,
     #[command(flatten)]
     pub(super) retention: RetentionArguments,
+    /// End open runs as failed that recorded nothing for this time and that no timer wakes, such as 30d
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(super) expire_silent: Option<Duration>,
     /// Carry at most so many runs at once; others wait, or go on in other processes
     #[arg(long, value_name = "NUMBER")]
     pub(super) live_runs: Option<usize>,

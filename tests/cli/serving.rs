@@ -136,3 +136,57 @@ fn a_changed_file_is_taken_for_new_runs_and_a_broken_one_is_refused_with_its_pla
     assert!(done.err.contains("woken.yaml:2:1"), "{}", done.err);
     assert_eq!(last(&desk), Some(json!("the new, and longer")));
 }
+
+#[test]
+fn all_team_files_of_a_folder_are_served_by_one_process() {
+    let desk = Desk::new("says", json!({}));
+    std::fs::create_dir(desk.path("teams")).unwrap();
+    let team = |name: &str, text: &str| {
+        json!({
+            "name": name,
+            "agent": { "name": name, "behavior": { "name": "says", "text": text } },
+            "schedules": [{ "name": "pulse", "every_ms": 50, "say": "Look around." }],
+        })
+        .to_string()
+    };
+    desk.write("teams/one.yaml", &team("one", "said by one"));
+    desk.write("teams/two.yml", &team("two", "said by two"));
+    desk.write("teams/notes.txt", "no team");
+    let serving = desk.start(&["serve", "teams"]);
+    let says = |desk: &Desk, team: &str| {
+        let session = format!("{team}/pulse");
+        let log = desk
+            .shipped(&["session", "show", &session, "--json"])
+            .json();
+        let turns = log
+            .first()
+            .map(|log| log["turns"].clone())
+            .unwrap_or_default();
+        turns.to_string().contains(&format!("said by {team}"))
+    };
+    desk.until("turns of both", |desk| {
+        says(desk, "one") && says(desk, "two")
+    });
+    // Each file is watched by itself.
+    desk.write("teams/two.yml", &team("two", "said by two, anew"));
+    desk.until("a new turn", |desk| {
+        let log = desk
+            .shipped(&["session", "show", "two/pulse", "--json"])
+            .out;
+        log.contains("said by two, anew")
+    });
+    serving.signal("INT");
+    let done = serving.ends().exits(0);
+    assert!(
+        done.err.contains("team one, model") && done.err.contains("team two, model"),
+        "{}",
+        done.err
+    );
+    std::fs::create_dir(desk.path("empty")).unwrap();
+    let none = desk.shipped(&["serve", "empty"]).exits(2);
+    assert!(
+        none.err.contains("a folder without team files"),
+        "{}",
+        none.err
+    );
+}

@@ -1,6 +1,6 @@
 //! `ghostlight serve --listen`: the HTTP server beside the team.
 
-use std::{io, net::SocketAddr, path::Path, slice, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 #[cfg(feature = "postgres")]
 use futures_util::StreamExt as _;
@@ -70,7 +70,7 @@ impl Served {
         arguments: HttpArguments,
         store: &StoreArguments,
         registry: &Registry,
-        team: &TeamSpec,
+        teams: &[TeamSpec],
     ) -> Result<Self, Failure> {
         let mut keys = None;
         if let Some(address) = arguments.listen {
@@ -78,7 +78,7 @@ impl Served {
             keys = file.filter(|file| arguments.keys.is_some() || file.path().exists());
             let has_keys = keys.is_some() || arguments.issuer.is_some();
             let has_identities = has_identities(&arguments);
-            let callers = Callers::new(has_keys, has_identities, slice::from_ref(team));
+            let callers = Callers::new(has_keys, has_identities, teams);
             check_effects(&arguments, store, callers)?;
             if !has_keys && !has_identities && !address.ip().is_loopback() {
                 return Err(Failure::Usage(format!(

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -9,6 +10,7 @@ use futures_util::future::OptionFuture;
 use ghostlight_actors::{
     actor::{System, SystemError, SystemOptions},
     contract::{Notice, RunFilter, RunRow, RunStatus, StoreError},
+    definition::{DefinitionError, TeamSpec},
     run::{Registry, Team},
     vocabulary::{RunId, Timestamp},
 };
@@ -29,7 +31,7 @@ use crate::{
         telemetry::Exporter,
         when,
     },
-    config,
+    config::{self, TeamFile},
 };
 
 /// How often the states of the runs are checked.
@@ -40,45 +42,53 @@ const RECOVER: Duration = Duration::from_secs(2);
 const LATEST: usize = 256;
 
 pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, Failure> {
-    let mut file = config::load(&arguments.team_file)?;
-    default_model::define(file.spec_mut(), &registry, &arguments.model)?;
-    let team = file.spec().clone();
+    let mut files = Vec::new();
+    for path in team_files(&arguments.team_file)? {
+        let mut file = config::load(&path)?;
+        default_model::define(file.spec_mut(), &registry, &arguments.model)?;
+        files.push((path, file));
+    }
+    let teams: Vec<TeamSpec> = files.iter().map(|(_, file)| file.spec().clone()).collect();
     #[cfg(feature = "server")]
-    let served = Served::new(arguments.http, &arguments.store, &registry, &team)?;
+    let served = Served::new(arguments.http, &arguments.store, &registry, &teams)?;
     let keeping = Keeping::open(&arguments.store).await?;
-    let model = default_model::describe(&team, &registry);
     let mut interrupt = Interrupt::new()?;
     // The earlier states are no news, except for runs that continue.
-    let mut watch = Watch::new(team.name.clone(), arguments.show.json);
+    let names = teams.iter().map(|team| team.name.clone()).collect();
+    let mut watch = Watch::new(names, arguments.show.json);
     for row in watch.rows(&keeping).await? {
         watch.seen.insert(row.run, row.status);
     }
-    let spec = team.clone();
-    let mut watched = Watched::new(
-        arguments.team_file,
-        spec.clone(),
-        arguments.model,
-        registry.clone(),
-    );
+    let watched = files.iter().zip(&teams).map(|((path, _), team)| {
+        let model = arguments.model.clone();
+        Watched::new(path.clone(), team.clone(), model, registry.clone())
+    });
+    let mut watched: Vec<Watched> = watched.collect();
     #[cfg(feature = "server")]
     let listener = listening::take_address(&served).await?;
-    let team = Team { spec, registry };
     let mut limits = SystemOptions::default();
     limits.retention = arguments.retention.retention();
+    limits.expire_silent = arguments.expire_silent;
     limits.max_live_runs = arguments.live_runs.unwrap_or(limits.max_live_runs);
-    let system = System::builder(keeping.store.clone())
-        .options(limits)
-        .team(team);
-    let system = system.start().await.map_err(|error| match error {
-        SystemError::Definition(error) => Failure::Config(file.locate(&error)),
+    let builder = System::builder(keeping.store.clone()).options(limits);
+    let builder = teams.iter().cloned().fold(builder, |builder, spec| {
+        let registry = registry.clone();
+        builder.team(Team { spec, registry })
+    });
+    let system = builder.start().await.map_err(|error| match error {
+        SystemError::Definition(error) => of_file(&error, &files, &registry),
         error => error.into(),
     })?;
     let system = system.as_operator();
     let exporter = Exporter::begin(&system).await?;
     let at_work = watch.seen.values().filter(|status| status.is_under_way());
+    let told = teams.iter().map(|team| {
+        let model = default_model::describe(team, &registry);
+        format!("team {}, model {model}", team.name)
+    });
     super::note(&format!(
-        "team {}, model {model}, {} at work, in {}; Ctrl-C ends it, and all goes on with the next start",
-        watch.team,
+        "{}, {} at work, in {}; Ctrl-C ends it, and all goes on with the next start",
+        told.collect::<Vec<_>>().join("; "),
         super::counted(at_work.count() as u64, "run"),
         keeping.store.description(),
     ));
@@ -86,7 +96,7 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
     let mut listening = Listening::begin(&system, &served, listener)?;
     #[cfg(not(feature = "server"))]
     let mut listening = ();
-    let watching = (&mut watch, &mut watched);
+    let watching = (&mut watch, &mut watched[..]);
     let result = keep(&system, &keeping, watching, &mut listening, &mut interrupt).await;
     #[cfg(feature = "server")]
     let result = match listening {
@@ -101,16 +111,54 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
     super::stop(&system, &mut interrupt, result).await
 }
 
+/// The team file, or all those of a folder, by their names.
+fn team_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let path = entry?.path();
+        let is_yaml = path
+            .extension()
+            .is_some_and(|end| end == "yaml" || end == "yml");
+        if is_yaml && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    match files.is_empty() {
+        true => Err(Failure::Usage(format!(
+            "{} is a folder without team files: name a file, or a folder with files that end in .yaml",
+            path.display()
+        ))),
+        false => Ok(files),
+    }
+}
+
+/// A fault of a definition, at its place in the file that it is of.
+fn of_file(error: &DefinitionError, files: &[(PathBuf, TeamFile)], registry: &Registry) -> Failure {
+    let of = |(_, file): &(PathBuf, TeamFile)| file.resolve(registry.clone()).err();
+    match (files, files.iter().find_map(of)) {
+        ([(_, file)], _) => Failure::Config(file.locate(error)),
+        (_, Some(fault)) => Failure::Config(fault),
+        (_, None) => Failure::Usage(error.to_string()),
+    }
+}
+
 /// Keeps the System alive until the process is asked to end, or the store fails.
 async fn keep(
     system: &System,
     keeping: &Keeping,
-    (watch, watched): (&mut Watch, &mut Watched),
+    (watch, watched): (&mut Watch, &mut [Watched]),
     listening: &mut HttpServer,
     interrupt: &mut Interrupt,
 ) -> Result<Exit, Failure> {
     for scheduled in system.schedules().await? {
-        if let Some(next) = scheduled.next.filter(|_| scheduled.team == watch.team) {
+        if let Some(next) = scheduled
+            .next
+            .filter(|_| watch.teams.contains(&scheduled.team))
+        {
             let name = scheduled.schedule.name;
             super::note(&format!("schedule {name}, next at {}", when::date(next)));
         }
@@ -133,8 +181,10 @@ async fn keep(
                 unless_away(keeping, recovered.map_err(Failure::from))?;
             }
             _ = look.tick() => {
-                if let Some(told) = watched.look(system).await {
-                    super::note(&told);
+                for file in watched.iter_mut() {
+                    if let Some(told) = file.look(system).await {
+                        super::note(&told);
+                    }
                 }
             }
         }
@@ -182,20 +232,20 @@ fn every(pause: Duration) -> Interval {
     every
 }
 
-/// The states of the team's runs that were already reported.
+/// The states of the teams' runs that were already reported.
 struct Watch {
-    team: String,
+    teams: HashSet<String>,
     json: bool,
     seen: HashMap<RunId, RunStatus>,
 }
 
 impl Watch {
-    fn new(team: String, json: bool) -> Self {
+    fn new(teams: HashSet<String>, json: bool) -> Self {
         let seen = HashMap::new();
-        Self { team, json, seen }
+        Self { teams, json, seen }
     }
 
-    /// The team's latest roots, those at work, and those that were at work when it last looked. Others, which sleep or
+    /// The teams' latest roots, those at work, and those that were at work when it last looked. Others, which sleep or
     /// wait for somebody, may be very many, and are not read.
     async fn rows(&mut self, keeping: &Keeping) -> Result<Vec<RunRow>, Failure> {
         let mut filter = RunFilter::default();
@@ -209,7 +259,7 @@ impl Watch {
         for (run, _) in were_at_work.filter(|(run, _)| !known.contains(run)) {
             rows.extend(keeping.store.run(*run).await?);
         }
-        rows.retain(|row| row.team == self.team);
+        rows.retain(|row| self.teams.contains(&row.team));
         let known: HashSet<RunId> = rows.iter().map(|row| row.run).collect();
         self.seen.retain(|run, _| known.contains(run));
         Ok(rows)
@@ -235,8 +285,6 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use ghostlight_actors::{
         contract::{DynStore, News, StoreHandle},
         run::{Agent, RunContext},
@@ -272,13 +320,13 @@ mod tests {
             lasting: true,
         };
         let Team { spec, registry } = team(true);
-        let mut watch = Watch::new("desk".to_owned(), false);
+        let mut watch = Watch::new(HashSet::from(["desk".to_owned()]), false);
         let model = ModelArguments::default();
-        let mut watched = Watched::new(PathBuf::new(), spec, model, registry);
+        let mut watched = [Watched::new(PathBuf::new(), spec, model, registry)];
         let system = System::builder(keeping.store.clone()).team(team(true));
         let system = system.start().await.unwrap();
         let (mut listening, mut interrupt) = (HttpServer::default(), Interrupt::new().unwrap());
-        let watching = (&mut watch, &mut watched);
+        let watching = (&mut watch, &mut watched[..]);
         let took = async {
             sleep(RECOVER * 2 + RECOVER / 4).await;
             leaving.stop().await.unwrap();
