@@ -9,8 +9,16 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tracing::Level;
 use tracing_subscriber::{
-    Layer, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    Layer,
+    filter::Targets,
+    fmt::{
+        self,
+        format::{DefaultFields, FmtSpan, Format},
+    },
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
 };
 
 use super::{exit::Failure, plain_text, style::Style};
@@ -34,14 +42,26 @@ pub(super) fn begin(style: &Style) -> Result<(), Failure> {
         Some(path) => Sink::File(Arc::new(Mutex::new(open(path)?))),
         None => Sink::Stderr,
     };
-    let layer = fmt::layer()
-        .with_ansi(false)
-        .with_writer(move || sink.clone())
-        .with_filter(filter);
+    let hooks = filter.would_enable(HOOKS, &Level::DEBUG);
+    let hooks = Targets::new().with_target(HOOKS, hooks.then_some(Level::DEBUG));
+    let ends = layer(&sink).with_span_events(FmtSpan::CLOSE);
     // A program that uses the command as a library may have its own subscriber.
-    let _ = tracing_subscriber::registry().with(layer).try_init();
+    let _ = tracing_subscriber::registry()
+        .with(layer(&sink).with_filter(filter))
+        .with(ends.with_filter(hooks))
+        .try_init();
     Ok(())
 }
+
+/// Notes for this destination, whatever takes them.
+fn layer<S>(sink: &Sink) -> fmt::Layer<S, DefaultFields, Format, impl Fn() -> Sink + use<S>> {
+    let sink = sink.clone();
+    let layer = fmt::Layer::<S>::default().with_ansi(false);
+    layer.with_writer(move || sink.clone())
+}
+
+/// The spans of policies' hooks. Each is noted when it has ended, with the time that it took.
+const HOOKS: &str = "ghostlight_actors::hooks";
 
 /// What is noted where the person did not say it.
 fn usual(style: &Style) -> &'static str {
@@ -93,8 +113,6 @@ impl Write for Sink {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use tracing::Level;
-
     use super::*;
 
     #[test]

@@ -21,6 +21,27 @@ fn a_desk_that_gets_the_conversation_back_says_what_was_found() {
 }
 
 #[test]
+fn the_log_says_of_each_hook_of_a_policy_how_long_it_took() {
+    let desk = Desk::new("says", json!({}));
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/teams/frontdesk.yaml");
+    let question = "What is 19% of 80 euro?";
+    desk.shipped(&["run", file, question, "--log", "notes.txt"])
+        .exits(0);
+    let notes = std::fs::read_to_string(desk.path("notes.txt")).unwrap();
+    let told = |hook: &str| {
+        let of_hook = format!("hook=\"{hook}\"");
+        notes.lines().any(|line| {
+            line.contains("hook{policy=")
+                && line.contains(&of_hook)
+                && line.contains("close time.busy=")
+        })
+    };
+    for hook in ["before_run", "before_model", "before_answer", "after_run"] {
+        assert!(told(hook), "{hook}: {notes}");
+    }
+}
+
+#[test]
 fn the_helpdesk_answers_both_parts_offline() {
     let desk = Desk::new("says", json!({}));
     let done = desk.shipped(&["run", HELPDESK, QUESTION]).exits(0);

@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as Turn, MutexGuard};
+use tracing::{Instrument as _, Span};
 
 use super::{
     BeforeTool, GoalEnd, HookContext, Notes, PolicyContext, PolicyHandle, Verdict,
@@ -31,6 +32,13 @@ struct Installed {
     policy: Box<dyn ErasedPolicy>,
 }
 
+/// The span of one hook of one policy, at the level `debug`. A subscriber sees when the hook began and how long it took;
+/// the journal holds no times of hooks, since they are run again in replay.
+fn span(cx: &PolicyContext<'_>, hook: &'static str) -> Span {
+    let (policy, run, agent) = (cx.name(), cx.run(), &*cx.agent().name);
+    tracing::debug_span!(target: "ghostlight_actors::hooks", "hook", policy, hook, %run, agent)
+}
+
 /// Tells that a policy gave this result in the place of a call's, and names the policy as its source.
 fn held_back(cx: &PolicyContext<'_>, call: &ToolCall, result: &ToolResult) -> AnsweredBy {
     if result.status != ToolStatus::Success {
@@ -55,7 +63,8 @@ macro_rules! first {
             $($argument: $type)?
         ) -> Result<Option<$answer>, AgentError> {
             for (cx, policy) in self.each(&mut self.turn().await, moment) {
-                if let Some(answer) = policy.$hook(&cx, $($argument)?).await? {
+                let told = span(&cx, stringify!($hook));
+                if let Some(answer) = policy.$hook(&cx, $($argument)?).instrument(told).await? {
                     return Ok(Some(answer));
                 }
             }
@@ -125,7 +134,10 @@ impl Policies {
     ) -> Result<(), AgentError> {
         let mut turn = self.turn().await;
         for (cx, policy) in self.each(&mut turn, moment) {
-            policy.after_failure(&cx, error).await?;
+            policy
+                .after_failure(&cx, error)
+                .instrument(span(&cx, "after_failure"))
+                .await?;
         }
         Ok(())
     }
@@ -142,7 +154,10 @@ impl Policies {
         self.notes.lock().reminders.clear();
         let mut answered = None;
         for (cx, policy) in self.each(&mut turn, moment) {
-            answered = policy.before_model(&cx, request).await?;
+            answered = policy
+                .before_model(&cx, request)
+                .instrument(span(&cx, "before_model"))
+                .await?;
             if answered.is_some() {
                 break;
             }
@@ -161,7 +176,10 @@ impl Policies {
         let mut turn = self.turn().await;
         self.notes.lock().reminders = reminders;
         for (cx, policy) in self.each(&mut turn, moment) {
-            policy.before_sending(&cx, request).await?;
+            policy
+                .before_sending(&cx, request)
+                .instrument(span(&cx, "before_sending"))
+                .await?;
         }
         let reminders = std::mem::take(&mut self.notes.lock().reminders);
         if !reminders.is_empty() {
@@ -199,7 +217,11 @@ impl Policies {
     ) -> Result<Option<(ToolResult, AnsweredBy)>, AgentError> {
         for (mut cx, policy) in self.each(&mut self.turn().await, moment).take(count) {
             cx.asked_again = true;
-            if let BeforeTool::Result(result) = policy.before_tool(&cx, call).await? {
+            if let BeforeTool::Result(result) = policy
+                .before_tool(&cx, call)
+                .instrument(span(&cx, "before_tool"))
+                .await?
+            {
                 return Ok(Some((result.clone(), held_back(&cx, call, &result))));
             }
         }
@@ -241,8 +263,18 @@ impl Policies {
         let mut turn = self.turn().await;
         for (place, (cx, policy)) in self.each(&mut turn, moment).enumerate().skip(from) {
             let decided = match answer.take() {
-                Some(answer) => policy.answered(&cx, &call, answer).await?,
-                None => policy.before_tool(&cx, &call).await?,
+                Some(answer) => {
+                    policy
+                        .answered(&cx, &call, answer)
+                        .instrument(span(&cx, "answered"))
+                        .await?
+                }
+                None => {
+                    policy
+                        .before_tool(&cx, &call)
+                        .instrument(span(&cx, "before_tool"))
+                        .await?
+                }
             };
             match decided {
                 BeforeTool::Go => {}
@@ -272,7 +304,10 @@ impl Policies {
         result: &ToolResult,
     ) -> Result<Option<ToolResult>, AgentError> {
         for (cx, policy) in self.each(&mut self.turn().await, moment) {
-            let other = policy.after_tool(&cx, call, result).await?;
+            let other = policy
+                .after_tool(&cx, call, result)
+                .instrument(span(&cx, "after_tool"))
+                .await?;
             if let Some(other) = other {
                 let told = json!({ "policy": cx.name(), "call": call.id, "tool": call.name });
                 cx.emit("result_replaced", &told);
@@ -290,7 +325,10 @@ impl Policies {
         results: &[ToolResult],
     ) -> Result<(), AgentError> {
         for (cx, policy) in self.each(&mut self.turn().await, moment) {
-            policy.after_tools(&cx, calls, results).await?;
+            policy
+                .after_tools(&cx, calls, results)
+                .instrument(span(&cx, "after_tools"))
+                .await?;
         }
         Ok(())
     }
@@ -305,7 +343,10 @@ impl Policies {
         let mut next: Option<Vec<String>> = None;
         for (cx, policy) in self.each(&mut self.turn().await, moment) {
             if policy.wants_reflection() {
-                let said = policy.reflected(&cx, text).await?;
+                let said = policy
+                    .reflected(&cx, text)
+                    .instrument(span(&cx, "reflected"))
+                    .await?;
                 next.get_or_insert_default().push(said);
             }
         }
@@ -320,7 +361,12 @@ impl Policies {
     ) -> Result<Option<String>, AgentError> {
         let mut told = Vec::new();
         for (cx, policy) in self.each(&mut self.turn().await, moment) {
-            told.extend(policy.before_goal(&cx, goal).await?);
+            told.extend(
+                policy
+                    .before_goal(&cx, goal)
+                    .instrument(span(&cx, "before_goal"))
+                    .await?,
+            );
         }
         Ok((!told.is_empty()).then(|| merged(told)))
     }
@@ -349,7 +395,10 @@ impl Policies {
             .insert(Digest::of(draft.as_bytes()));
         let mut judgement = Judgement::default();
         for (cx, policy) in self.each(&mut self.turn().await, moment) {
-            let verdict = policy.before_answer(&cx, draft).await?;
+            let verdict = policy
+                .before_answer(&cx, draft)
+                .instrument(span(&cx, "before_answer"))
+                .await?;
             let policy = cx.name();
             match verdict {
                 Verdict::Pass => {}
