@@ -58,7 +58,15 @@ pub(super) fn in_words(name: &str, data: &Value) -> Option<(Tone, String)> {
                 GuardAction::Reported => (Tone::Quiet, "reports on"),
             };
             let (guard, reason) = (decision.guard, decision.reason);
-            (tone, format!("the guard {guard} {did} {what}: {reason}"))
+            let severity = decision.severity.map(|severity| {
+                let severity = serde_json::to_value(severity).unwrap_or_default();
+                format!(" ({})", severity.as_str().unwrap_or_default())
+            });
+            let severity = severity.unwrap_or_default();
+            (
+                tone,
+                format!("the guard {guard} {did} {what}{severity}: {reason}"),
+            )
         }
         _ => return None,
     })
@@ -113,6 +121,11 @@ mod tests {
                 GUARDED,
                 json!({"guard": "personal_data", "at": "output", "action": "changed", "reason": "1 email"}),
                 "the guard personal_data changes the model's answer: 1 email",
+            ),
+            (
+                GUARDED,
+                json!({"guard": "guard", "at": "input", "action": "reported", "reason": "careful, rule 1: too long", "severity": "high"}),
+                "the guard guard reports on what the model is to read (high): careful, rule 1: too long",
             ),
         ] {
             assert_eq!(in_words(name, &data).unwrap().1, expected);

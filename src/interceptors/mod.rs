@@ -35,6 +35,7 @@ mod batching;
 mod bucket;
 mod cache;
 mod circuit_breaker;
+mod guard;
 mod logging;
 mod metrics;
 mod personal_data;
@@ -66,6 +67,7 @@ pub use authorization::Authorization;
 pub use batching::Batching;
 pub use cache::Cache;
 pub use circuit_breaker::CircuitBreaker;
+pub use guard::{Chain, Guard, GuardRule, Html, NormalForm, RuleAction, Severity};
 pub use logging::Logging;
 pub use metrics::{Metered, Metrics};
 pub use personal_data::{GuardedPoint, PersonalAction, PersonalDataGuard};
@@ -93,7 +95,7 @@ pub use validation::Validation;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GuardDecision {
-    /// The kind of guard, as in a team file: `authorization`, `personal_data`, `sanitize` or
+    /// The kind of guard, as in a team file: `authorization`, `guard`, `personal_data`, `sanitize` or
     /// `validation`.
     pub guard: String,
     /// The point at which the guard stood.
@@ -102,6 +104,9 @@ pub struct GuardDecision {
     pub action: GuardAction,
     /// Why, or what was found.
     pub reason: String,
+    /// How serious it is, where the guard's rules say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
 }
 
 /// The name of the event that carries a [`GuardDecision`].
@@ -128,6 +133,7 @@ impl GuardDecision {
             at,
             action,
             reason,
+            severity: None,
         }
     }
 }
@@ -154,7 +160,7 @@ fn is_retold(text: &str) -> bool {
 }
 
 /// Adds every kind of interceptor that a team file can set up: `audit`, `authorization`, `cache`,
-/// `circuit_breaker`, `logging`, `metrics`, `personal_data`, `prices`, `rate_limit`, `retry`, `sanitize`,
+/// `circuit_breaker`, `guard`, `logging`, `metrics`, `personal_data`, `prices`, `rate_limit`, `retry`, `sanitize`,
 /// `timeout`, `tracing` and `validation`.
 pub(crate) fn register(registry: Registry) -> Registry {
     registry
@@ -171,6 +177,10 @@ pub(crate) fn register(registry: Registry) -> Registry {
         })
         .interceptor_kind("circuit_breaker", |given| {
             settings::<CircuitBreaker>(given).map(InterceptorHandle::new)
+        })
+        .interceptor_kind("guard", |given| {
+            let guard: Guard = settings(given)?;
+            guard.checked().map(InterceptorHandle::new)
         })
         .interceptor_kind("logging", |given| {
             settings::<Logging>(given).map(InterceptorHandle::new)

@@ -213,7 +213,7 @@ fn first_in(value: &Value, find: &dyn Fn(&str) -> Option<String>) -> Option<Stri
 
 /// The pieces of an answer that was not validated yet.
 #[derive(Debug, Default)]
-struct Held {
+pub(super) struct Held {
     /// The attempt that the pieces belong to; those of earlier attempts are dropped.
     attempt: u32,
     deltas: Vec<Delta>,
@@ -221,7 +221,7 @@ struct Held {
 
 impl Held {
     /// Keeps a piece of an answer; any other preview may be shown at once.
-    fn hold(&mut self, preview: Preview) -> Option<Preview> {
+    pub(super) fn hold(&mut self, preview: Preview) -> Option<Preview> {
         let Preview::Delta { attempt, delta, .. } = preview else {
             return Some(preview);
         };
@@ -235,6 +235,11 @@ impl Held {
             (_, delta) => self.deltas.push(delta),
         }
         None
+    }
+
+    /// The attempt, and its pieces.
+    pub(super) fn into_parts(self) -> (u32, Vec<Delta>) {
+        (self.attempt, self.deltas)
     }
 }
 
@@ -289,9 +294,9 @@ impl Interceptor for Validation {
         if let Some(fault) = self.fault(&answer.content(), true) {
             return Err(refuse(GuardedPoint::Output, fault));
         }
-        let held = std::mem::take(&mut *held.lock());
-        let cx = cx.with_attempt(held.attempt);
-        for delta in held.deltas {
+        let (attempt, deltas) = std::mem::take(&mut *held.lock()).into_parts();
+        let cx = cx.with_attempt(attempt);
+        for delta in deltas {
             cx.delta(delta);
         }
         Ok(answer)
