@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use std::env;
 
 #[cfg(feature = "cli")]
-static SUPPLIED: std::sync::OnceLock<BTreeMap<String, String>> = std::sync::OnceLock::new();
+static SUPPLIED: parking_lot::RwLock<BTreeMap<String, String>> =
+    parking_lot::RwLock::new(BTreeMap::new());
 
 /// A variable's value from the environment, or else from the file.
 #[cfg_attr(not(any(feature = "http", feature = "yaml")), allow(dead_code))]
 pub(crate) fn variable(name: &str) -> Option<String> {
     let set = env::var(name).ok();
     #[cfg(feature = "cli")]
-    let set = set.or_else(|| SUPPLIED.get()?.get(name).cloned());
+    let set = set.or_else(|| SUPPLIED.read().get(name).cloned());
     set
 }
 
@@ -33,8 +34,11 @@ pub(crate) fn is_set(name: &str) -> bool {
     env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
-/// Adds variables that the environment does not set, once in the life of a process.
+/// Adds variables that neither the environment nor an earlier file sets.
 #[cfg(feature = "cli")]
 pub(crate) fn supply(variables: BTreeMap<String, String>) {
-    let _ = SUPPLIED.set(variables);
+    let mut supplied = SUPPLIED.write();
+    for (name, value) in variables {
+        supplied.entry(name).or_insert(value);
+    }
 }

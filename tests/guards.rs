@@ -3,6 +3,8 @@
 
 #[path = "guards/held_back.rs"]
 mod held_back;
+#[path = "guards/sets.rs"]
+mod sets;
 
 use std::{
     sync::{

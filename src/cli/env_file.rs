@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use super::{exit::Failure, plain_text};
@@ -42,6 +43,11 @@ const ADDRESSES_AND_KEYS: [(&[&str], &[&str]); 4] = [
 /// When the named file, or a line of it, cannot be read. A `.env` that nobody named may belong to another program: what
 /// does not fit is left out of it.
 pub(super) fn load(named: Option<&PathBuf>) -> Result<Option<String>, Failure> {
+    static LOADED: AtomicBool = AtomicBool::new(false);
+    // It is read once, whoever needs its variables first.
+    if LOADED.swap(true, Ordering::Relaxed) {
+        return Ok(None);
+    }
     let path = named.map_or(Path::new(FOUND), PathBuf::as_path);
     let text = match files::read_text(path, MAX_BYTES) {
         Ok(text) => text,

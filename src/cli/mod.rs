@@ -39,6 +39,7 @@ mod logging;
 mod memory_arguments;
 mod more_arguments;
 mod nouns;
+mod one_file;
 mod plain_text;
 mod questions;
 mod retention_arguments;
@@ -93,7 +94,15 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let given: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let given = match one_file::with_settings(given) {
+        Ok(given) => given,
+        Err(failure) => {
+            say(&format!("error: {failure}"));
+            return failure.exit().into();
+        }
+    };
+    let arguments = match Arguments::try_parse_from(given) {
         Ok(arguments) => arguments,
         Err(told) => return tell(&told).into(),
     };

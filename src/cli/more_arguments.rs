@@ -189,6 +189,14 @@ pub(super) struct Migrate {
 pub(super) struct Check {
     /// The team file (YAML)
     pub(super) team_file: PathBuf,
+    /// Show also what each agent has once all names, toolsets, templates and defaults are resolved
+    #[arg(long)]
+    pub(super) explain: bool,
+    /// Say what a process that serves this file would change for new runs, if the team file were put in its place
+    #[arg(long, value_name = "FILE")]
+    pub(super) against: Option<PathBuf>,
     #[command(flatten)]
     pub(super) model: ModelArguments,
+    #[command(flatten)]
+    pub(super) show: ShowArguments,
 }

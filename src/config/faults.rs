@@ -93,7 +93,8 @@ fn look(
     folder: Option<&Path>,
     complete: &impl Fn(&mut TeamSpec),
 ) -> Result<(), Fault> {
-    let (mut spec, document) = read_document(document, &environment::variable)?;
+    let read = read_document(document, &environment::variable)?;
+    let (mut spec, document) = (read.spec, read.document);
     if let Some(folder) = folder {
         paths::resolve(&mut spec, folder);
     }

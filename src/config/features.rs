@@ -7,6 +7,7 @@ const BROUGHT: [(&str, &str, &str); 20] = [
     ("behavior", "remote_process", "acp"),
     ("kind of tool", "a2a", "a2a"),
     ("kind of tool", "acp", "acp"),
+    ("kind of tool", "anp_presence", "anp"),
     ("kind of tool", "anp_registry", "anp"),
     ("kind of tool", "approval_webhook", "http"),
     ("kind of tool", "document_editor", "retrieval"),

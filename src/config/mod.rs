@@ -4,11 +4,13 @@ mod document;
 mod fault;
 mod faults;
 mod features;
+mod guards;
 mod names;
 #[cfg(feature = "evals")]
 mod patching;
 mod paths;
 mod places;
+mod process;
 mod reading;
 mod remote;
 mod schema;
@@ -27,6 +29,10 @@ use ghostlight_actors::{
 use serde::de::DeserializeOwned;
 
 use self::document::{Content, Node};
+#[cfg(feature = "cli")]
+pub(crate) use self::process::ProcessSetting;
+#[cfg(all(test, feature = "cli"))]
+pub(crate) use self::process::SECTIONS as PROCESS_SECTIONS;
 pub use self::{
     document::Place,
     fault::{ConfigError, FaultKind, Invalid},
@@ -45,6 +51,8 @@ pub struct TeamFile {
     origin: String,
     text: String,
     document: Node,
+    #[cfg_attr(not(feature = "cli"), allow(dead_code))]
+    process: Vec<process::ProcessSetting>,
 }
 
 /// Reads a team file. Relative paths in it start from the file's folder.
@@ -62,6 +70,8 @@ pub fn load(path: impl AsRef<Path>) -> Result<TeamFile, ConfigError> {
     let file_path = std::path::absolute(path).map_err(failed)?;
     if let Some(folder) = file_path.parent() {
         paths::resolve(&mut file.spec, folder);
+        let settings = file.process.iter_mut();
+        settings.for_each(|setting| setting.resolve(folder));
     }
     Ok(file)
 }
@@ -86,26 +96,31 @@ pub fn parse_with(
 ) -> Result<TeamFile, ConfigError> {
     let (text, origin) = (text.into(), origin.into());
     match read(&text, &variable) {
-        Ok((spec, document)) => Ok(TeamFile {
-            spec,
+        Ok(read) => Ok(TeamFile {
+            spec: read.spec,
             origin,
             text,
-            document,
+            document: read.document,
+            process: read.process,
         }),
         Err(fault) => Err(fault.of(&origin, &text)),
     }
 }
 
-fn read(text: &str, lookup: variables::Lookup<'_>) -> Result<(TeamSpec, Node), fault::Fault> {
+/// What a file says: the team, the values of it with their places, and how the process works that serves it.
+struct Read {
+    spec: TeamSpec,
+    document: Node,
+    process: Vec<process::ProcessSetting>,
+}
+
+fn read(text: &str, lookup: variables::Lookup<'_>) -> Result<Read, fault::Fault> {
     let document = document::read(text)
         .map_err(|(place, message)| fault::Fault::new(FaultKind::Syntax, place, message))?;
     read_document(document, lookup)
 }
 
-fn read_document(
-    mut document: Node,
-    lookup: variables::Lookup<'_>,
-) -> Result<(TeamSpec, Node), fault::Fault> {
+fn read_document(mut document: Node, lookup: variables::Lookup<'_>) -> Result<Read, fault::Fault> {
     if matches!(document.content, Content::Null) {
         let fault = fault::Fault::new(FaultKind::Team, document.place, "the file holds no team");
         return Err(fault.help(names::BEGIN));
@@ -115,13 +130,19 @@ fn read_document(
     remote::to_tools(&mut document)?;
     variables::substitute(&mut document, lookup)?;
     templates::expand(&mut document, templates, lookup)?;
+    guards::to_interceptors(&mut document)?;
+    let process = process::take(&mut document)?;
     let mut spec: TeamSpec = reading::read(&document)?;
     if spec.name.is_empty() {
         spec.name.clone_from(&spec.agent.name);
     }
     spec.check()
         .map_err(|error| names::locate(&error, &document))?;
-    Ok((spec, document))
+    Ok(Read {
+        spec,
+        document,
+        process,
+    })
 }
 
 /// Reads another file of settings as a team file is read, so that its faults have their places, too. `None` for a file
@@ -151,6 +172,20 @@ impl TeamFile {
     /// The team, for adding what the file leaves out.
     pub fn spec_mut(&mut self) -> &mut TeamSpec {
         &mut self.spec
+    }
+
+    /// How the process works that serves the team.
+    #[cfg(feature = "cli")]
+    pub(crate) fn process(&self) -> &[ProcessSetting] {
+        &self.process
+    }
+
+    /// What is wrong with a setting of the process.
+    #[cfg(feature = "cli")]
+    pub(crate) fn fault(&self, setting: &ProcessSetting, reason: &str) -> ConfigError {
+        let message = format!("`{}` of `{}`: {reason}", setting.key, setting.section);
+        let fault = fault::Fault::new(FaultKind::WrongValue, setting.place, message);
+        fault.of(&self.origin, &self.text)
     }
 
     /// The team alone.

@@ -10,6 +10,8 @@ struct Member {
     kind: &'static str,
     behavior: &'static str,
     shared: &'static [&'static str],
+    /// The settings of the behavior alone.
+    own: &'static [&'static str],
 }
 
 /// An agent at an address, which speaks the Agent2Agent protocol.
@@ -17,12 +19,14 @@ const AT_ADDRESS: Member = Member {
     kind: "a2a",
     behavior: "remote",
     shared: &["task_timeout_s"],
+    own: &["state"],
 };
 /// An agent in a process, which speaks the Agent Client Protocol.
 const IN_PROCESS: Member = Member {
     kind: "acp",
     behavior: "remote_process",
     shared: &[],
+    own: &[],
 };
 
 /// Turns each `remote` section into a tool with the name of its member, and gives the member this
@@ -115,9 +119,13 @@ fn take(agent: &mut Node, found: &mut Vec<(Key, Node)>) -> Result<(), Fault> {
     };
     let is_shared = |(key, _): &&(Key, Node)| member.shared.contains(&key.name.as_str());
     let shared: Vec<_> = fields.iter().filter(is_shared).cloned().collect();
+    let is_own = |(key, _): &(Key, Node)| member.own.contains(&key.name.as_str());
+    let (own, kept): (Vec<_>, Vec<_>) = fields.drain(..).partition(is_own);
+    *fields = kept;
     fields.push((key("kind", place), text(member.kind, place)));
     let mut behavior = vec![(key("name", place), text(member.behavior, place))];
     behavior.extend(shared);
+    behavior.extend(own);
     let tools = Content::List(vec![text(&name, place)]);
     let behavior = Content::Mapping(behavior);
     for (name, content) in [("behavior", behavior), ("tools", tools)] {

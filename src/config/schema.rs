@@ -29,7 +29,41 @@ fn with_templates(schema: &mut Value) {
         "type": "object",
         "additionalProperties": { "type": "object" },
     });
+    schema["properties"]["guards"] = json!({
+        "description": "Named sets of rules over what goes to models and tools and comes from them; agents name those \
+                        that hold for them, and a set that none names holds for all.",
+        "type": "object",
+        "additionalProperties": {
+            "type": "object",
+            "required": ["rules"],
+            "additionalProperties": false,
+            "properties": {
+                "chain": { "enum": ["first", "all"] },
+                "rules": { "type": "array", "items": guard_rule(), "minItems": 1 },
+            },
+        },
+    });
+    for (section, keys) in super::process::SECTIONS {
+        let any = json!({ "type": ["string", "number", "boolean", "array", "object"] });
+        let keys = keys.iter().map(|key| ((*key).to_owned(), any.clone()));
+        schema["properties"][section] = json!({
+            "description": "How the process works that serves the team: options of `ghostlight serve`, with `_` for `-`; \
+                            in `observability`, what is exported to where.",
+            "type": "object",
+            "additionalProperties": false,
+            "properties": keys.collect::<serde_json::Map<_, _>>(),
+        });
+    }
     let agent = &mut schema["$defs"]["AgentSpec"]["properties"];
+    let sets = json!({ "type": "array", "items": { "type": "string" } });
+    agent["guards"] = json!({
+        "description": "The sets of `guards` that hold for it: all of each set, or what it has for a part.",
+        "anyOf": [sets, {
+            "type": "object",
+            "additionalProperties": false,
+            "properties": { "input": sets, "output": sets, "tools": sets },
+        }],
+    });
     agent["template"] = json!({
         "description": "The template that it is made of; what is said here stands above it.",
         "type": "string",
@@ -53,12 +87,37 @@ fn with_templates(schema: &mut Value) {
             "env": texts,
             "cwd": { "type": "string" },
             "task_timeout_s": seconds,
+            "state": { "type": "array", "items": { "type": "string" } },
         },
     });
     agent["with"] = json!({
         "description": "What the names in the template's texts stand for.",
         "type": "object",
     });
+}
+
+/// A rule of a set of guards.
+fn guard_rule() -> Value {
+    let points = json!({ "enum": ["input", "output", "arguments", "results"] });
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "name": { "type": "string" },
+            "at": { "type": "array", "items": points, "minItems": 1 },
+            "trim": { "type": "boolean" },
+            "normal_form": { "enum": ["nfc", "nfkc"] },
+            "html": { "enum": ["keep", "remove"] },
+            "min": { "type": "integer", "minimum": 0 },
+            "max": { "type": "integer", "minimum": 0 },
+            "pattern": { "type": "string" },
+            "words": { "type": "array", "items": { "type": "string" } },
+            "ignore_case": { "type": "boolean" },
+            "action": { "enum": ["block", "modify", "warn", "allow"] },
+            "with": { "type": "string" },
+            "severity": { "enum": ["low", "medium", "high", "critical"] },
+        },
+    })
 }
 
 /// The JSON Schema of a team file, with the names that this registry knows.

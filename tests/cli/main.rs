@@ -8,6 +8,7 @@ mod attaching;
 mod cards;
 #[cfg(unix)]
 mod chatting;
+mod checking;
 mod copying;
 mod crashes;
 #[cfg(feature = "acp")]

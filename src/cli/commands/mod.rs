@@ -6,6 +6,7 @@ mod answer;
 mod cancel;
 mod catalogue;
 mod chat;
+mod check;
 mod copy;
 mod doctor;
 #[cfg(feature = "evals")]
@@ -117,7 +118,7 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
         Command::Store(verb) => store(verb, registry).await,
         Command::Team(verb) => match verb {
             TeamCommand::Init(arguments) => init::init(&arguments),
-            TeamCommand::Check(arguments) => team_file::check(&arguments, registry),
+            TeamCommand::Check(arguments) => check::check(&arguments, registry),
             TeamCommand::Draw(arguments) => team_file::draw(&arguments, registry),
             TeamCommand::Schema => team_file::schema(&registry),
         },

@@ -119,7 +119,7 @@ fn stamp(path: &PathBuf) -> Stamp {
 }
 
 /// The differences between two definitions, in words.
-fn changes(old: &TeamSpec, new: &TeamSpec) -> Vec<String> {
+pub(super) fn changes(old: &TeamSpec, new: &TeamSpec) -> Vec<String> {
     let (before, after) = (agents(old), agents(new));
     let mut changes = Vec::new();
     changes.extend(differing(&of_team(old), &of_team(new)).map(|key| format!("{key} of the team")));

@@ -1,6 +1,5 @@
-//! `ghostlight team check`, `ghostlight team draw` and `ghostlight team schema`.
+//! `ghostlight team draw` and `ghostlight team schema`.
 
-use std::cell::RefCell;
 
 use ghostlight_actors::{definition::TeamSpec, run::Registry};
 use serde::Deserialize;
@@ -9,60 +8,11 @@ use crate::{
     cli::{
         default_model::{self, ModelArguments},
         exit::{Exit, Failure},
-        more_arguments::{Check, Draw},
+        more_arguments::Draw,
     },
     config,
     workflows::GraphSpec,
 };
-
-/// Prints what a team file contains, or what is wrong with it.
-pub(super) fn check(arguments: &Check, registry: Registry) -> Result<Exit, Failure> {
-    let wrong = RefCell::new(None);
-    let complete = |team: &mut TeamSpec| {
-        if let Err(failure) = default_model::define(team, &registry, &arguments.model) {
-            wrong.replace(Some(failure));
-        }
-    };
-    let checked = config::load_checked(&arguments.team_file, &registry, complete);
-    if let Some(failure) = wrong.into_inner() {
-        return Err(failure);
-    }
-    let file = match checked {
-        Ok(file) => file,
-        Err(mut faults) if faults.len() == 1 => return Err(faults.remove(0).into()),
-        Err(faults) => {
-            let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            let count = super::counted(faults.len() as u64, "fault");
-            return Err(Failure::Usage(format!("{count}\n\n{}", told.join("\n\n"))));
-        }
-    };
-    let model = default_model::describe(file.spec(), &registry);
-    let team = file.spec();
-    let agents = team.agent.walk();
-    super::print(&format!(
-        "{}: team {}, {} agent{}, model {model}",
-        arguments.team_file.display(),
-        team.name,
-        agents.len(),
-        if agents.len() == 1 { "" } else { "s" },
-    ))?;
-    for (above, agent) in agents {
-        let about = if agent.description.is_empty() {
-            ""
-        } else {
-            ": "
-        };
-        let indent = "  ".repeat(above.len() + 1);
-        super::print(&format!(
-            "{indent}{}{about}{}",
-            agent.name, agent.description
-        ))?;
-    }
-    for unset in file.unset_variables() {
-        super::note(&format!("warning: {unset}"));
-    }
-    Ok(Exit::Done)
-}
 
 /// Prints the diagram source of a valid team.
 pub(super) fn draw(arguments: &Draw, registry: Registry) -> Result<Exit, Failure> {
