@@ -61,7 +61,7 @@ impl Callers {
     /// [`SettingError::Quota`] where it bounds nobody.
     pub fn check_quota(self, whose: QuotaFor) -> Result<(), SettingError> {
         let bounds = match whose {
-            QuotaFor::Team => true,
+            QuotaFor::Team | QuotaFor::Session => true,
             QuotaFor::Subject | QuotaFor::SubjectAndTeam => self.have_subjects,
             QuotaFor::Tenant => self.have_tenants,
         };

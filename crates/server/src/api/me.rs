@@ -9,9 +9,9 @@ use axum::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, GET, POST, PUBLIC, READ};
+use super::{ADMIN, Asked, GET, POST, PUBLIC, READ};
 use crate::{
-    body,
+    body::{self, Json as Body},
     caller::{Caller, Scope},
     cookie,
     endpoint::Endpoints,
@@ -23,6 +23,15 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
     endpoints
         .add(GET, "/api/v1/me", READ, "Who asks, and what it may do.", me)
         .gives::<Me>()
+        .add(
+            POST,
+            "/api/v1/quotas/reset",
+            ADMIN,
+            "Gives a subject, tenant, team, session or key the whole of its quotas again.",
+            reset,
+        )
+        .takes::<ResetBody>()
+        .gives::<Reset>()
         .add(
             POST,
             "/sign-in",
@@ -85,6 +94,45 @@ async fn me(asked: Asked) -> Result<Json<Me>, Problem> {
         scopes: asked.caller.scopes().to_vec(),
         quotas: quotas.collect(),
     }))
+}
+
+/// Whose quotas are reset.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ResetBody {
+    /// `subject`, `tenant`, `team`, `session` or `key`.
+    whose: Whose,
+    /// Its name; of a session `TEAM/KEY`, and of a key its id.
+    name: String,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Whose {
+    Subject,
+    Tenant,
+    Team,
+    Session,
+    Key,
+}
+
+/// What was reset.
+#[derive(Serialize, JsonSchema)]
+struct Reset {
+    /// How many quotas had something taken, and are whole again.
+    quotas: usize,
+}
+
+async fn reset(asked: Asked, Body(body): Body<ResetBody>) -> Result<Json<Reset>, Problem> {
+    let whose = match body.whose {
+        Whose::Subject => "subject",
+        Whose::Tenant => "tenant",
+        Whose::Team => "team",
+        Whose::Session => "session",
+        Whose::Key => "key",
+    };
+    let quotas = asked.state.quotas.reset(whose, &body.name).await?;
+    Ok(Json(Reset { quotas }))
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -27,7 +27,13 @@ const METRICS: Access = Access::Needs(Scope::Metrics);
 
 pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
     endpoints
-        .add(GET, "/health", PUBLIC, "Whether the process lives.", health)
+        .add(
+            GET,
+            "/health",
+            PUBLIC,
+            "Whether the process lives, and how it knows its callers.",
+            health,
+        )
         .add(
             GET,
             "/ready",
@@ -68,8 +74,9 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
         .gives::<Vec<Value>>()
 }
 
-async fn health() -> Json<Value> {
-    Json(json!({ "status": "ok" }))
+async fn health(State(state): State<Shared>) -> Json<Value> {
+    let ways = state.knows_by();
+    Json(json!({ "status": "ok", "auth": { "required": !ways.is_empty(), "by": ways } }))
 }
 
 /// Whether the store answers and the server is not stopping.

@@ -60,7 +60,7 @@ impl Quotas {
         turn: &mut Turn,
         slot: &Slot,
     ) -> Result<Option<Admission>, Problem> {
-        let buckets = self.buckets(caller, &session.team);
+        let buckets = self.buckets(caller, (&session.team, Some(&session.key)));
         if buckets.is_empty() {
             return Ok(None);
         }
@@ -95,7 +95,8 @@ impl Quotas {
         team: &str,
         slot: &Slot,
     ) -> Result<Option<Admission>, Problem> {
-        let buckets = self.buckets(caller, team);
+        // It goes on in a session of its own.
+        let buckets = self.buckets(caller, (team, None));
         if buckets.is_empty() {
             return Ok(None);
         }
@@ -104,21 +105,21 @@ impl Quotas {
         self.take(id, buckets, &budget, slot).await.map(Some)
     }
 
-    /// The buckets that pay for a caller's turn.
-    fn buckets(&self, caller: &Caller, team: &str) -> Buckets {
+    /// The buckets that pay for a caller's turn at a team, in the session of this key.
+    fn buckets(&self, caller: &Caller, (team, session): (&str, Option<&str>)) -> Buckets {
         let mut buckets = Buckets::new();
         for (whose, quota) in self.rules.iter() {
-            let of_tenant = *whose == QuotaFor::Tenant;
-            let whom = if of_tenant {
-                caller.tenant()
-            } else {
-                caller.subject()
+            let whom = match whose {
+                QuotaFor::Tenant => caller.tenant(),
+                QuotaFor::Session => session,
+                _ => caller.subject(),
             };
             let name = match (whose, whom) {
                 (QuotaFor::Team, _) => format!("team/{team}"),
                 (QuotaFor::Subject, Some(subject)) => format!("subject/{subject}"),
                 (QuotaFor::SubjectAndTeam, Some(subject)) => format!("subject/{subject}/{team}"),
                 (QuotaFor::Tenant, Some(tenant)) => format!("tenant/{tenant}"),
+                (QuotaFor::Session, Some(session)) => format!("session/{team}/{session}"),
                 (_, None) => continue,
             };
             buckets.insert(format!("{quota}/{name}"), *quota);
@@ -197,7 +198,7 @@ impl Quotas {
         caller: &Caller,
     ) -> Result<Vec<(&'static str, Quota, u64, u64)>, StoreError> {
         let mut standings = Vec::new();
-        for (name, quota) in self.buckets(caller, "") {
+        for (name, quota) in self.buckets(caller, ("", None)) {
             let whose = match name.split('/').nth(2) {
                 Some("key") => "key",
                 Some("tenant") => "tenant",
@@ -209,6 +210,22 @@ impl Quotas {
             standings.push((whose, quota, bucket.left(quota), full_in_s));
         }
         Ok(standings)
+    }
+
+    /// Fills the quotas of one subject, tenant, team, session (`TEAM/KEY`) or key; how many there were. Turns that are
+    /// under way take nothing of them when they are settled.
+    pub(crate) async fn reset(&self, whose: &str, name: &str) -> Result<usize, StoreError> {
+        let own = format!("{whose}/{name}");
+        // The subject's quotas at each team go with its own.
+        let at_teams = format!("subject/{name}/");
+        self.ledger
+            .clear(|bucket| {
+                let Some(bucket) = bucket.splitn(3, '/').nth(2) else {
+                    return false;
+                };
+                bucket == own || (whose == "subject" && bucket.starts_with(&at_teams))
+            })
+            .await
     }
 
     /// Takes a message of a person who may send one in this many seconds; the refusal, where it comes too early.

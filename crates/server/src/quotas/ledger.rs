@@ -173,6 +173,26 @@ impl Ledger {
         Ok(self.read(name, quota, now_ms()).await?.1)
     }
 
+    /// Empties the buckets of these names of what was taken; how many there were.
+    pub(super) async fn clear(&self, is_meant: impl Fn(&str) -> bool) -> Result<usize, StoreError> {
+        let _deciding = self.deciding.lock().await;
+        let kept = self.store.scope(SCOPE.to_owned()).await?;
+        let mut batch = Batch::default();
+        for (key, _) in kept.into_iter().filter(|(key, _)| is_meant(key)) {
+            batch.writes.push(StateWrite {
+                scope: SCOPE.to_owned(),
+                key,
+                value: None,
+                expected: Expected::Any,
+            });
+        }
+        let count = batch.writes.len();
+        if count > 0 {
+            self.store.commit(vec![batch]).await?.pop().transpose()?;
+        }
+        Ok(count)
+    }
+
     async fn read(
         &self,
         name: &str,

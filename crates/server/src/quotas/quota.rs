@@ -194,14 +194,17 @@ pub enum QuotaFor {
     Team,
     /// Each subject at each team.
     SubjectAndTeam,
+    /// Each session, whoever speaks in it.
+    Session,
 }
 
 impl QuotaFor {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         Self::Subject,
         Self::Tenant,
         Self::Team,
         Self::SubjectAndTeam,
+        Self::Session,
     ];
 
     /// Its name.
@@ -211,6 +214,7 @@ impl QuotaFor {
             Self::Tenant => "tenant",
             Self::Team => "team",
             Self::SubjectAndTeam => "subject-and-team",
+            Self::Session => "session",
         }
     }
 }
@@ -221,7 +225,9 @@ impl FromStr for QuotaFor {
     fn from_str(word: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|whose| whose.as_str() == word);
         found.ok_or_else(|| {
-            format!("{word:?} has no quotas: give subject, tenant, team or subject-and-team")
+            format!(
+                "{word:?} has no quotas: give subject, tenant, team, subject-and-team or session"
+            )
         })
     }
 }

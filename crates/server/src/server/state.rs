@@ -96,13 +96,20 @@ pub(super) fn hashing() -> hmac::Key {
 }
 
 impl State {
+    /// How the server knows its callers; nothing where everybody may do everything.
+    pub(crate) fn knows_by(&self) -> Vec<&'static str> {
+        let mut ways = Vec::new();
+        ways.extend(self.keys.is_some().then_some("api_key"));
+        ways.extend(self.token.is_some().then_some("operator_token"));
+        ways.extend((!self.issuers.is_empty()).then_some("jwt"));
+        #[cfg(feature = "anp")]
+        ways.extend(self.identities.is_some().then_some("signed_request"));
+        ways
+    }
+
     /// Whether every caller may do everything.
     pub(crate) fn is_open(&self) -> bool {
-        #[cfg(feature = "anp")]
-        if self.identities.is_some() {
-            return false;
-        }
-        self.keys.is_none() && self.token.is_none() && self.issuers.is_empty()
+        self.knows_by().is_empty()
     }
 
     /// The caller that signed a request; `None` where it is not signed, or no identities are let in.

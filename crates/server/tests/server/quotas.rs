@@ -399,3 +399,38 @@ async fn turns_with_the_smallest_budget_reserve_what_a_call_may_cost() {
     let said = statuses.iter().filter(|status| **status == 200).count();
     assert!((1..=66).contains(&said), "{said} of 120 were let in");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_has_its_own_quota_and_an_operator_resets_what_was_taken() {
+    let desk = Desk::start(SystemOptions::default(), |server, keys| {
+        let server = server.quota(QuotaFor::Session, quota("2/1h"));
+        let server = server.quota(QuotaFor::Subject, quota("5/1h"));
+        server.keys(keys.clone())
+    })
+    .await;
+    let ada = desk.client_of("ada", &ALL);
+    let root = desk.client_of("root", &[Scope::Admin]);
+    for _ in 0..2 {
+        desk.say(&ada, "one", "well").await.is(200);
+    }
+    desk.say(&ada, "one", "well").await.is(429);
+    desk.say(&ada, "two", "well").await.is(200);
+    let reset = |client: &Client, whose: &str, name: &str| {
+        let (client, body) = (client.clone(), json!({ "whose": whose, "name": name }));
+        async move { client.post("/api/v1/quotas/reset", body).await }
+    };
+    reset(&ada, "session", "desk/one").await.is(403);
+    let done = reset(&root, "session", "desk/one").await.is(200).json();
+    assert_eq!(text_at(&done, "/quotas"), "1");
+    for _ in 0..2 {
+        desk.say(&ada, "one", "well").await.is(200);
+    }
+    // Now the five turns of the subject are used up, in whatever session.
+    desk.say(&ada, "three", "well").await.is(429);
+    let done = reset(&root, "subject", "ada").await.is(200).json();
+    assert_eq!(text_at(&done, "/quotas"), "1");
+    desk.say(&ada, "three", "well").await.is(200);
+    let none = reset(&root, "subject", "eve").await.is(200).json();
+    assert_eq!(text_at(&none, "/quotas"), "0");
+    reset(&root, "planet", "earth").await.is(422);
+}

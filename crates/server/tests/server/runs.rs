@@ -371,7 +371,13 @@ async fn the_document_of_the_interface_has_every_endpoint_and_is_made_of_the_cod
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_says_how_it_is_and_what_it_counted() {
     let desk = Desk::open().await;
-    desk.client.get("/health").await.is(200);
+    let health = desk.client.get("/health").await.is(200).json();
+    let open = json!({ "required": false, "by": [] });
+    assert_eq!(health, json!({ "status": "ok", "auth": open }));
+    let locked = Desk::locked().await;
+    let health = locked.client.get("/health").await.is(200).json();
+    let by_key = json!({ "required": true, "by": ["api_key"] });
+    assert_eq!(health, json!({ "status": "ok", "auth": by_key }));
     desk.client.get("/ready").await.is(200);
     desk.client.get("/nowhere").await.is(404);
     desk.client
