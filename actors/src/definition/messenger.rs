@@ -30,11 +30,19 @@ use super::{
 pub struct Messenger {
     /// The name: letters, digits, `_` and `-`, unique in the team.
     pub name: String,
-    /// Where the bridge takes messages. Private addresses must be allowed by the server. References to environment variables
-    /// in it are looked up when it is used, and stored and shown as they are.
+    /// What speaks to the server.
+    #[serde(skip_serializing_if = "is_default")]
+    pub form: MessengerForm,
+    /// Where the bridge takes messages, or where the service's interface is; Telegram's own when left out. Private addresses
+    /// must be allowed by the server. References to environment variables in it are looked up when it is used, and stored
+    /// and shown as they are.
     pub url: String,
+    /// Of Telegram: a reference to the environment variable that holds the bot's token, such as `${TELEGRAM_TOKEN}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
     /// A reference to the environment variable that holds the secret which both sides sign with, such as
-    /// `${BRIDGE_SECRET}`.
+    /// `${BRIDGE_SECRET}`. Telegram is given it as `secret_token` with the address (`setWebhook`), and shows it with each
+    /// update.
     pub secret: String,
     /// How many seconds a person waits before their next message is taken, up to an hour; none when left out.
     #[serde(skip_serializing_if = "is_default")]
@@ -44,7 +52,21 @@ pub struct Messenger {
     pub react: Option<String>,
 }
 
+/// What speaks to a server for a messenger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MessengerForm {
+    /// A bridge, whose messages and ours are signed.
+    #[default]
+    Bridge,
+    /// Telegram itself: it posts the updates of a bot, and takes calls of its Bot API.
+    Telegram,
+}
+
 impl Messenger {
+    /// Where Telegram takes calls.
+    const TELEGRAM: &'static str = "https://api.telegram.org";
     /// The longest pause between two messages of one person, in seconds.
     pub const MAX_COOL_DOWN_S: u32 = 3_600;
     /// The most bytes of an emoji.
@@ -58,6 +80,32 @@ impl Messenger {
             secret: secret.into(),
             ..Self::default()
         }
+    }
+
+    /// A bot of Telegram. Token and secret are references, such as `${TELEGRAM_TOKEN}` and `${TELEGRAM_SECRET}`.
+    pub fn telegram(
+        name: impl Into<String>,
+        token: impl Into<String>,
+        secret: impl Into<String>,
+    ) -> Self {
+        Self {
+            form: MessengerForm::Telegram,
+            token: Some(token.into()),
+            ..Self::new(name, Self::TELEGRAM, secret)
+        }
+    }
+
+    /// Where messages are posted.
+    pub fn address(&self) -> &str {
+        match (self.form, self.url.as_str()) {
+            (MessengerForm::Telegram, "") => Self::TELEGRAM,
+            (_, url) => url,
+        }
+    }
+
+    /// The name of the environment variable that holds the bot's token.
+    pub fn token_variable(&self) -> Option<&str> {
+        secret_variable(self.token.as_deref()?)
     }
 
     /// Sets how many seconds a person waits before their next message is taken.
@@ -87,7 +135,20 @@ impl Messenger {
         if !well_formed(&self.name) {
             return Err("its name is not 1 to 64 letters, digits, `_` or `-`".to_owned());
         }
-        check_address(&self.url)?;
+        check_address(self.address())?;
+        match (self.form, self.token_variable(), &self.token) {
+            (MessengerForm::Telegram, None, _) => {
+                return Err(
+                    "it has no token: name the environment variable that holds the bot's, such as \
+                     `token: ${TELEGRAM_TOKEN}`"
+                        .to_owned(),
+                );
+            }
+            (MessengerForm::Bridge, _, Some(_)) => {
+                return Err("`token` is for `form: telegram`: remove it".to_owned());
+            }
+            _ => {}
+        }
         if self.secret_variable().is_none() {
             return Err(
                 "it has no secret: name the environment variable that holds it, such as \

@@ -20,6 +20,7 @@ mod on_handoff;
 mod pinned;
 mod schedule;
 mod team;
+mod template_function;
 mod turns;
 mod webhook;
 
@@ -34,7 +35,7 @@ pub use create_agent::{AGENT_RESULT, CREATE_AGENT, CreateAgentSpec};
 pub use error::DefinitionError;
 pub use interceptor::InterceptorSpec;
 pub use memory::{MemoryAccess, MemorySpec};
-pub use messenger::Messenger;
+pub use messenger::{Messenger, MessengerForm};
 pub use named_code::{BehaviorSpec, PolicySpec};
 pub use notification::{Notification, RunNews};
 pub use on_handoff::{OnHandoff, Sees};
@@ -46,4 +47,4 @@ pub use pinned::{
 pub use schedule::{Missed, Schedule};
 pub use team::{Durability, ModelSpec, TeamSpec, ToolSpec};
 pub use turns::WhileBusy;
-pub use webhook::{Webhook, WebhookPiece, WebhookSignature};
+pub use webhook::{Webhook, WebhookMethod, WebhookPiece, WebhookSignature};

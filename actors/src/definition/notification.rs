@@ -40,6 +40,9 @@ pub struct Notification {
     /// there, with its type. A value that is missing is empty; `{{` and `}}` are braces.
     #[serde(skip_serializing_if = "is_default")]
     pub payload: Option<Value>,
+    /// Whether messages are posted; they are when it is left out.
+    #[serde(skip_serializing_if = "is_default")]
+    pub enabled: Option<bool>,
 }
 
 /// The most bytes of a payload, as JSON.
@@ -102,6 +105,13 @@ impl Notification {
         self
     }
 
+    /// Sets whether messages are posted.
+    #[must_use]
+    pub fn enabled(mut self, enabled: bool) -> Self {
+        self.enabled = Some(enabled);
+        self
+    }
+
     /// The name of the environment variable that holds the secret.
     pub fn secret_variable(&self) -> Option<&str> {
         secret_variable(&self.secret)
@@ -137,7 +147,10 @@ fn check_payload(payload: &Value) -> Result<(), String> {
                 let pieces = WebhookPiece::all(text);
                 let pieces = pieces.map_err(|reason| format!("its payload {reason}"))?;
                 let is_there = |piece: &WebhookPiece<'_>| {
-                    matches!(piece, WebhookPiece::Text(_) | WebhookPiece::Body(_))
+                    matches!(
+                        piece,
+                        WebhookPiece::Text(_) | WebhookPiece::Body(_) | WebhookPiece::Through(_)
+                    )
                 };
                 if !pieces.iter().all(is_there) {
                     return Err("its payload has a place that no message has: there are {body} and {body.NAME}".to_owned());

@@ -44,6 +44,9 @@ pub struct Schedule {
     pub zone: Option<String>,
     /// What becomes of times at which nobody was there.
     pub missed: Missed,
+    /// Whether it is kept; it is when it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
 }
 
 /// What becomes of the times of a schedule that passed while no process was there, or while the
@@ -114,6 +117,18 @@ impl Schedule {
     pub fn missed(mut self, missed: Missed) -> Self {
         self.missed = missed;
         self
+    }
+
+    /// Sets whether it is kept.
+    #[must_use]
+    pub fn enabled(mut self, enabled: bool) -> Self {
+        self.enabled = Some(enabled);
+        self
+    }
+
+    /// Whether it is kept.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled.unwrap_or(true)
     }
 
     /// The key of the session that gets the turn.

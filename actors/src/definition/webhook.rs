@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     DefinitionError,
     form::{is_default, is_variable_name, secret_variable, well_formed},
+    template_function,
 };
 
 /// A turn that is said when another program posts JSON to the server: what happened there, put into words by
@@ -15,6 +16,9 @@ use super::{
 ///
 /// The server (`ghostlight serve --listen`) has it at `/hooks/TEAM/NAME`. Every request is signed with the
 /// [`secret`](Self::secret); one that comes twice, by a retry or by somebody who recorded it, is one turn.
+///
+/// Functions change such a value: `{body.name | trim | or nobody}`, with `upper`, `lower`, `trim`, `json`, `url`, `cut NUMBER`
+/// and `or TEXT` (where the value is missing).
 ///
 /// `say` and `session` may hold values of the request in braces: `{body.issue.title}` and `{body.labels.0}` of its JSON (or
 /// the fields of its form), `{header.x-github-event}`, `{query.name}`; `{body}` is the whole, and `{{` is a brace. `session`
@@ -60,6 +64,37 @@ pub struct Webhook {
     /// as `${REPLY_TOKEN}`, which are looked up when it is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback: Option<String>,
+    /// The methods of HTTP with which a request may come; POST when left out. Requests with a method that has no body are
+    /// not taken, because it is the body that is signed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub methods: Vec<WebhookMethod>,
+    /// Whether requests are taken; they are when it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// A method of HTTP with which a webhook's request may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[non_exhaustive]
+pub enum WebhookMethod {
+    /// POST.
+    Post,
+    /// PUT.
+    Put,
+    /// PATCH.
+    Patch,
+}
+
+impl WebhookMethod {
+    /// The method's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+        }
+    }
 }
 
 /// Where a request has its signature, and what is signed. Each is an HMAC-SHA-256 under the shared secret.
@@ -150,6 +185,29 @@ impl Webhook {
         self
     }
 
+    /// Sets the methods with which a request may come.
+    #[must_use]
+    pub fn methods(mut self, methods: impl IntoIterator<Item = WebhookMethod>) -> Self {
+        self.methods = methods.into_iter().collect();
+        self
+    }
+
+    /// Sets whether requests are taken.
+    #[must_use]
+    pub fn enabled(mut self, enabled: bool) -> Self {
+        self.enabled = Some(enabled);
+        self
+    }
+
+    /// Whether a request with this method is taken.
+    pub fn takes(&self, method: &str) -> bool {
+        let methods = match self.methods.is_empty() {
+            true => &[WebhookMethod::Post][..],
+            false => &self.methods,
+        };
+        self.enabled.unwrap_or(true) && methods.iter().any(|known| known.as_str() == method)
+    }
+
     /// The turn's text, with places for values of the request.
     pub fn text(&self) -> &str {
         self.say.as_deref().unwrap_or("{body}")
@@ -204,7 +262,7 @@ impl Webhook {
 
     fn is_signed(&self, piece: WebhookPiece<'_>) -> bool {
         match piece {
-            WebhookPiece::Text(_) | WebhookPiece::Body(_) => true,
+            WebhookPiece::Text(_) | WebhookPiece::Body(_) | WebhookPiece::Through(_) => true,
             WebhookPiece::Header(name) => self.signature.signs(name),
             WebhookPiece::Query(_) => false,
         }
@@ -243,6 +301,8 @@ pub enum WebhookPiece<'t> {
     Header(&'t str),
     /// A parameter of the address.
     Query(&'t str),
+    /// Functions that change the value before it, such as `trim | cut 80`; [`through`](Self::through) applies them.
+    Through(&'t str),
 }
 
 impl fmt::Display for WebhookPiece<'_> {
@@ -253,6 +313,7 @@ impl fmt::Display for WebhookPiece<'_> {
             Self::Body(path) => write!(f, "body.{path}"),
             Self::Header(name) => write!(f, "header.{name}"),
             Self::Query(name) => write!(f, "query.{name}"),
+            Self::Through(functions) => write!(f, "| {functions}"),
         }
     }
 }
@@ -279,6 +340,10 @@ impl<'t> WebhookPiece<'t> {
             let Some((name, after)) = inside else {
                 return Err("has a brace without its other; write {{ or }} for a brace".to_owned());
             };
+            let (name, functions) = match name.split_once('|') {
+                Some((name, functions)) => (name.trim(), Some(functions)),
+                None => (name, None),
+            };
             pieces.push(match name.split_once('.') {
                 None if name == "body" => WebhookPiece::Body(""),
                 // A reference to an environment variable, in an address.
@@ -293,12 +358,31 @@ impl<'t> WebhookPiece<'t> {
                     ));
                 }
             });
+            if let Some(functions) = functions {
+                template_function::check(functions)?;
+                pieces.push(WebhookPiece::Through(functions));
+            }
             rest = after;
         }
         if !rest.is_empty() {
             pieces.push(WebhookPiece::Text(rest));
         }
         Ok(pieces)
+    }
+
+    /// A value after the functions that follow it among the pieces, which are taken out. `None` for a value that is
+    /// missing.
+    pub fn through(
+        pieces: &mut std::iter::Peekable<impl Iterator<Item = Self>>,
+        value: Option<String>,
+    ) -> Option<String> {
+        match pieces.peek() {
+            Some(&WebhookPiece::Through(functions)) => {
+                pieces.next();
+                template_function::apply(functions, value)
+            }
+            _ => value,
+        }
     }
 }
 
@@ -344,6 +428,8 @@ mod tests {
             (Webhook::new("w", "${a b}"), "no secret"),
             (fine().say(" "), "`say` is empty"),
             (fine().say("{title}"), "no value of a request"),
+            (fine().say("{body.a | shout}"), "unknown function `shout`"),
+            (fine().session("{query.a | upper}"), "does not sign"),
             (fine().say("{body."), "without its other"),
             (fine().say("a } b"), "without its other"),
             (fine().callback(""), "`callback` is empty"),

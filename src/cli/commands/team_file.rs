@@ -1,6 +1,5 @@
 //! `ghostlight team draw` and `ghostlight team schema`.
 
-
 use ghostlight_actors::{definition::TeamSpec, run::Registry};
 use serde::Deserialize;
 

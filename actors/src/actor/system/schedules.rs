@@ -226,7 +226,9 @@ impl Shared {
             let team = teams.iter().find(|t| t.pinned.team.name == team_of(&key));
             let named = |team: &TeamEntry| {
                 let schedules = &team.pinned.team.schedules;
-                schedules.iter().any(|s| s.name == kept.schedule.name)
+                schedules
+                    .iter()
+                    .any(|s| s.is_enabled() && s.name == kept.schedule.name)
             };
             if kept.declared && team.is_some_and(|team| !named(team)) {
                 self.put(key, None, Expected::Version(version)).await?;
@@ -234,7 +236,11 @@ impl Shared {
         }
         for team in teams {
             let spec = &team.pinned.team;
-            for schedule in &spec.schedules {
+            for schedule in spec
+                .schedules
+                .iter()
+                .filter(|schedule| schedule.is_enabled())
+            {
                 self.keep(&spec.name, schedule.clone(), true).await?;
             }
         }

@@ -29,7 +29,7 @@ use super::{
 use crate::a2a::{News, TaskEvents};
 #[cfg(feature = "memory")]
 use crate::messengers::episodes;
-use crate::{sse::Place, variables::Variables, webhooks::signed};
+use crate::{messengers::telegram, sse::Place, variables::Variables, webhooks::signed};
 
 /// The longest pause before a message is posted again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
@@ -227,7 +227,21 @@ impl Following {
 
     async fn post(&self, to: &Recipient, id: &str, body: &str) -> Attempt {
         let inner = &self.deliveries.0;
+        let json = || vec![("content-type".to_owned(), "application/json".to_owned())];
         let (poster, url, headers) = match to {
+            Recipient::Chat(ChatRecipient {
+                token: Some(variable),
+                url,
+                ..
+            }) => {
+                let token = self.variables.secret(variable);
+                if token.is_empty() {
+                    return Attempt::Failed(format!("the variable {variable} holds no token"));
+                }
+                let url = self.variables.reveal(url);
+                let address = url.map(|url| telegram::address(&url, &token, body));
+                (&inner.own, address, json())
+            }
             Recipient::Chat(to) => {
                 let found = self.variables.secret(&to.secret);
                 let Some(headers) = signed(&found, id, now_ms() / 1_000, body) else {
@@ -372,7 +386,16 @@ impl Words {
             Self::Chat(reader, to) => {
                 let news = reader.read(record);
                 let said = news.and_then(|(news, message)| said(news, &message, to));
-                said.map(|said| said.to_string()).into_iter().collect()
+                let Some(said) = said else {
+                    return Vec::new();
+                };
+                match to.token {
+                    Some(_) => telegram::calls(&said)
+                        .iter()
+                        .map(Value::to_string)
+                        .collect(),
+                    None => vec![said.to_string()],
+                }
             }
             Self::News {
                 reader,

@@ -45,15 +45,21 @@ impl Filling<'_> {
             }
         }
         let mut filled = String::new();
-        for piece in pieces {
+        let mut pieces = pieces.into_iter().peekable();
+        while let Some(piece) = pieces.next() {
             match piece {
                 WebhookPiece::Text(text) => filled.push_str(text),
-                WebhookPiece::Body(path) => match value_at(self.message, path) {
-                    None | Some(Value::Null) => {}
-                    Some(Value::String(text)) => self.push(&mut filled, text),
-                    Some(value) => self.push(&mut filled, &value.to_string()),
-                },
-                WebhookPiece::Header(_) | WebhookPiece::Query(_) => {}
+                WebhookPiece::Body(path) => {
+                    let value = match value_at(self.message, path) {
+                        None | Some(Value::Null) => None,
+                        Some(Value::String(text)) => Some(text.clone()),
+                        Some(value) => Some(value.to_string()),
+                    };
+                    if let Some(value) = WebhookPiece::through(&mut pieces, value) {
+                        self.push(&mut filled, &value);
+                    }
+                }
+                WebhookPiece::Header(_) | WebhookPiece::Query(_) | WebhookPiece::Through(_) => {}
             }
         }
         Value::String(filled)

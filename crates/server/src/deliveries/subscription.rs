@@ -48,6 +48,9 @@ pub(crate) struct ChatRecipient {
     pub(crate) url: String,
     /// The environment variable that holds the secret.
     pub(crate) secret: String,
+    /// Of a bot of Telegram: the environment variable that holds its token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<String>,
     pub(crate) chat: String,
     pub(crate) sender: String,
     pub(crate) message: String,

@@ -125,6 +125,7 @@ impl Watching {
             rows.retain(|row| row.run == row.root && !self.known.contains(&row.run));
             let new = rows.iter().flat_map(|row| {
                 let to = team.notifications.iter();
+                let to = to.filter(|to| to.enabled.unwrap_or(true));
                 to.map(|to| subscription(row.run, to))
             });
             self.subscriptions.add(new.collect()).await?;

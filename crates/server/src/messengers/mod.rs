@@ -6,6 +6,7 @@
 #[cfg(feature = "memory")]
 pub(crate) mod episodes;
 mod heard;
+pub(crate) mod telegram;
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +19,7 @@ use axum::{
 use ghostlight_actors::{
     actor::{AnswerError, Run, SystemError},
     contract::StoreError,
-    definition::{Messenger, WebhookSignature},
+    definition::{Messenger, MessengerForm, WebhookSignature},
     session::Turn,
     vocabulary::{Digest, QuestionKind, RunId, SessionId},
 };
@@ -29,6 +30,7 @@ use serde_json::json;
 use crate::{
     address::Path,
     api::{Asked, Unsaid},
+    body,
     caller::{Caller, Holder},
     compatible::answer_of,
     deliveries::ChatRecipient,
@@ -108,6 +110,9 @@ async fn receive(
     let messenger = messengers.find(|messenger| messenger.name == name);
     let messenger = messenger.ok_or_else(unknown)?;
     let secret = messenger.secret_variable().unwrap_or_default();
+    if messenger.form == MessengerForm::Telegram {
+        return of_telegram(&state, &team, messenger, posted).await;
+    }
     let form = WebhookSignature::Standard;
     let (_, body) = verified(&name, secret, form, posted, &state).await?;
     let incoming: Incoming = serde_json::from_slice(&body)
@@ -139,6 +144,32 @@ async fn receive(
             let person = Person::new(&state, &team, messenger, &chat, &sender)?;
             person.react(&message, &emoji, removed).await
         }
+    }
+}
+
+/// An update of a bot of Telegram. One that says nothing to a team is taken, since Telegram would send it again.
+async fn of_telegram(
+    state: &Shared,
+    team: &str,
+    messenger: Messenger,
+    posted: Request,
+) -> Result<Response, Problem> {
+    let secret = messenger.secret_variable().unwrap_or_default();
+    let secret = std::env::var(secret).unwrap_or_default();
+    if secret.trim().is_empty() || !telegram::is_genuine(posted.headers(), secret.trim()) {
+        let detail = "the update does not show the secret that Telegram was given with the address";
+        return Err(Problem::new(StatusCode::UNAUTHORIZED, "signature", detail));
+    }
+    let (body, _room) = body::unverified(posted, state).await?;
+    let text =
+        telegram::text_of(&body).map_err(|error| Problem::invalid(format!("the body: {error}")))?;
+    let said = text.filter(|said| !said.text.trim().is_empty() && said.text.len() <= MAX_TEXT);
+    match said {
+        Some(said) => {
+            let person = Person::new(state, team, messenger, &said.chat, &said.sender)?;
+            person.hear(&said.id, &said.text).await
+        }
+        None => Ok(StatusCode::OK.into_response()),
     }
 }
 
@@ -189,8 +220,9 @@ impl Person {
             to: ChatRecipient {
                 owner: subject,
                 secret: messenger.secret_variable().unwrap_or_default().to_owned(),
+                token: messenger.token_variable().map(str::to_owned),
+                url: messenger.address().to_owned(),
                 messenger: messenger.name,
-                url: messenger.url,
                 chat: chat.to_owned(),
                 sender: sender.to_owned(),
                 message: String::new(),

@@ -39,17 +39,20 @@ use crate::{
 const MAX_TEXT: usize = 256 << 10;
 
 pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
-    endpoints
-        .add(
-            Method::POST,
-            "/hooks/{team}/{name}",
-            // The signature of the body authenticates the sender.
-            Access::Public,
-            "Says the turn of a team's webhook: JSON or a form, signed as the webhook wants it.",
-            receive,
-        )
-        .takes::<Value>()
-        .gives::<TurnView>()
+    let methods = [Method::POST, Method::PUT, Method::PATCH];
+    methods.into_iter().fold(endpoints, |endpoints, method| {
+        endpoints
+            .add(
+                method,
+                "/hooks/{team}/{name}",
+                // The signature of the body authenticates the sender.
+                Access::Public,
+                "Says the turn of a team's webhook: JSON or a form, signed as the webhook wants it.",
+                receive,
+            )
+            .takes::<Value>()
+            .gives::<TurnView>()
+    })
 }
 
 async fn receive(
@@ -61,6 +64,8 @@ async fn receive(
     let unknown = || Problem::not_found(format!("webhook {name:?} of a team {team:?}"));
     let webhooks = state.team(&team).ok_or_else(unknown)?.webhooks;
     let webhook = webhooks.into_iter().find(|webhook| webhook.name == name);
+    let method = posted.method().as_str();
+    let webhook = webhook.filter(|webhook| webhook.takes(method));
     let webhook = webhook.ok_or_else(unknown)?;
     let secret = webhook.secret_variable().unwrap_or_default();
     let headers = posted.headers().clone();
@@ -229,12 +234,21 @@ impl Request<'_> {
         // The text was checked when the team was read.
         let pieces = WebhookPiece::all(text).map_err(|reason| Problem::internal(&reason))?;
         let mut filled = String::new();
-        for piece in pieces {
+        let mut pieces = pieces.into_iter().peekable();
+        while let Some(piece) = pieces.next() {
             let (value, name) = match piece {
                 WebhookPiece::Text(text) => (Some(text.to_owned()), text),
-                WebhookPiece::Body(path) => (self.in_body(path).map(&written), path),
-                WebhookPiece::Header(name) => (self.in_headers(name).map(&written), name),
-                WebhookPiece::Query(name) => (self.in_query(name).map(&written), name),
+                WebhookPiece::Body(path) => (self.in_body(path), path),
+                WebhookPiece::Header(name) => (self.in_headers(name), name),
+                WebhookPiece::Query(name) => (self.in_query(name), name),
+                // They belong to the value before them.
+                WebhookPiece::Through(_) => continue,
+            };
+            let is_text = matches!(piece, WebhookPiece::Text(_));
+            let value = WebhookPiece::through(&mut pieces, value);
+            let value = match is_text {
+                true => value,
+                false => value.map(&written),
             };
             let value = value.ok_or_else(|| {
                 Problem::invalid(format!(

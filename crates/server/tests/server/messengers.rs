@@ -106,6 +106,61 @@ async fn what_a_person_writes_is_a_turn_or_an_answer_and_they_are_told_what_beco
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_bot_of_telegram_takes_updates_and_answers_by_its_interface() {
+    let telegram = Receiver::open(&[429]).await;
+    // The variables that cargo sets for every test: what they hold is the token and the secret here.
+    let mut messenger = Messenger::telegram("chat", "${CARGO_PKG_VERSION}", SECRET).react("👀");
+    messenger.url = telegram.url("");
+    messenger.check().unwrap();
+    let desk = desk(InMemoryStore::new(), messenger).await;
+    let update = |number: u64, text: Value| {
+        json!({ "update_id": number, "message": {
+            "message_id": number, "chat": { "id": -5 }, "from": { "id": 42, "is_bot": false }, "text": text,
+        } })
+    };
+    let post = async |secret: &str, body: Value| {
+        let headers = format!("X-Telegram-Bot-Api-Secret-Token: {secret}\r\n");
+        let path = "/messengers/desk/chat";
+        let body = body.to_string();
+        desk.client
+            .request("POST", path, &headers, Some(&body))
+            .await
+    };
+    let secret = env!("CARGO_PKG_NAME");
+    post("wrong", update(7, json!("ask name"))).await.is(401);
+    post("", update(7, json!("ask name"))).await.is(401);
+    let asked = post(secret, update(7, json!("ask name")))
+        .await
+        .is(202)
+        .json();
+    let told = telegram.until_taken(2).await;
+    let base = format!("/bot{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(told[0].path, format!("{base}/setMessageReaction"));
+    let seen = json!([{ "type": "emoji", "emoji": "👀" }]);
+    assert_eq!(
+        told[0].json(),
+        json!({ "chat_id": -5, "message_id": 7, "reaction": seen })
+    );
+    assert_eq!(told[1].path, format!("{base}/sendMessage"));
+    assert_eq!(
+        (&told[1].json()["chat_id"], &told[1].json()["text"]),
+        (&json!(-5), &json!("name"))
+    );
+    // The next message is the answer, also when Telegram sends it again; what is no text says nothing.
+    for _ in 0..2 {
+        let answered = post(secret, update(8, json!("Ann"))).await.is(202).json();
+        assert_eq!(answered["run"], asked["run"]);
+    }
+    post(secret, update(9, Value::Null)).await.is(200);
+    post(secret, json!({ "update_id": 10, "edited_message": {} }))
+        .await
+        .is(200);
+    let told = telegram.until_taken(3).await;
+    assert_eq!(told[2].json()["text"], "answered \"Ann\"");
+    assert_eq!(told[2].json()["reply_parameters"]["message_id"], 7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_person_who_writes_too_fast_waits_and_nobody_else_does() {
     let bridge = Receiver::open(&[]).await;
     let messenger = Messenger::new("chat", bridge.url("/out"), SECRET).cool_down_s(600);

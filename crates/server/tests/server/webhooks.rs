@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use ghostlight_actors::{
     actor::SystemOptions,
     contract::RunFilter,
-    definition::{Messenger, Webhook, WebhookSignature},
+    definition::{Messenger, Webhook, WebhookMethod, WebhookSignature},
     run::Team,
     testing::InMemoryStore,
 };
@@ -44,6 +44,14 @@ pub(crate) fn of(team: Team) -> Team {
         .signature(WebhookSignature::Slack)
         .say("{body.actions.0.value}");
     let unset = Webhook::new("unset", "${GHOSTLIGHT_TEST_NEVER_SET}");
+    let form = Webhook::new("form", SECRET)
+        .signature(WebhookSignature::Ghostlight)
+        .methods([WebhookMethod::Put, WebhookMethod::Patch])
+        .say("{body.text | trim | upper | cut 4} {body.who | or nobody}")
+        .wait_s(30);
+    let off = Webhook::new("off", SECRET)
+        .signature(WebhookSignature::Ghostlight)
+        .enabled(false);
     let chat = Messenger::new("chat", "http://127.0.0.1:9/out", SECRET);
     team.messenger(chat)
         .webhook(issues)
@@ -52,6 +60,8 @@ pub(crate) fn of(team: Team) -> Team {
         .webhook(slack)
         .webhook(pressed)
         .webhook(unset)
+        .webhook(form)
+        .webhook(off)
 }
 
 fn hex_of(text: &str) -> String {
@@ -120,6 +130,30 @@ async fn a_signed_request_is_a_turn_with_values_of_the_request_and_again_it_is_t
         .is(202)
         .json();
     assert_ne!(text_at(&closed, "/run/id"), text_at(&first, "/run/id"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_has_its_methods_its_functions_and_a_switch() {
+    let desk = Desk::locked().await;
+    let send = async |method: &str, path: &str, body: &str, kind: &str| {
+        let length = format!("Content-Type: {kind}\r\nContent-Length: {}\r\n", body.len());
+        let more = of_ghostlight(now_s(), body) + &length;
+        let sent = format!("{}\r\n{body}", desk.client.head(method, path, &more));
+        desk.client.send(sent.as_bytes()).await.unwrap()
+    };
+    let json = "application/json";
+    let said = send("PUT", "/hooks/desk/form", "text=+well+done&who=ada", FORM).await;
+    assert_eq!(text_at(&said.is(200).json(), "/end/answer"), "did WELL ada");
+    let body = r#"{"text":"patched"}"#;
+    let said = send("PATCH", "/hooks/desk/form", body, json).await;
+    assert_eq!(
+        text_at(&said.is(200).json(), "/end/answer"),
+        "did PATC nobody"
+    );
+    let other = r#"{"text":"posted"}"#;
+    send("POST", "/hooks/desk/form", other, json).await.is(404);
+    send("PUT", "/hooks/desk/mine", other, json).await.is(404);
+    send("POST", "/hooks/desk/off", other, json).await.is(404);
 }
 
 #[tokio::test(flavor = "multi_thread")]

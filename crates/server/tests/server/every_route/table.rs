@@ -106,6 +106,12 @@ fn of_the_interface(hers: &Hers) -> Vec<Try> {
         get("/api/v1/me", 200, 200),
         // The operator's.
         get("/api/v1/load", 403, 200),
+        posted(
+            "/api/v1/quotas/reset",
+            json!({ "whose": "team", "name": "nothing" }),
+            403,
+            200,
+        ),
         get("/api/v1/supervision", 403, 200),
         get("/api/v1/schedules", 403, 200),
         get("/api/v1/teams/{team}/definition", 403, 200),
@@ -240,6 +246,17 @@ fn of_clients(hers: &Hers) -> Vec<Try> {
         posted("/agui/{team}", agui(json!({ "resume": resume })), 200, 200),
         // A signature of the body lets in, and no key does.
         posted("/hooks/{team}/{name}", json!({ "text": "well" }), 401, 401),
+        // This webhook takes POST alone.
+        Try::of(("PUT", "/hooks/{team}/{name}"), 404, 404)
+            .body(json!({ "text": "well" }))
+            .nobody(404)
+            .wrong(404)
+            .reader(404),
+        Try::of(("PATCH", "/hooks/{team}/{name}"), 404, 404)
+            .body(json!({ "text": "well" }))
+            .nobody(404)
+            .wrong(404)
+            .reader(404),
         posted(
             "/messengers/{team}/{name}",
             json!({ "text": "well" }),
