@@ -3,14 +3,14 @@
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    vocabulary::{AgentError, Outcome, StopReason},
+    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, Resource, StopReason},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     OnFailure, Termination,
-    member::{at_least_one, check_members, limit, members, task},
+    member::{check_members, limit, members, task},
     turns::Turns,
 };
 
@@ -38,7 +38,7 @@ pub struct Loop {
     pub as_long_as: Option<Termination>,
     /// The most rounds. If a condition is set and has not ended the loop by then, the workflow
     /// stops with the last answer as a partial one; without a condition, that many rounds are the
-    /// work.
+    /// work. With 0 there is no bound but the budget of the run, which must have one.
     pub max_rounds: u32,
     /// How many of the last rounds a member sees.
     pub rounds_seen: u32,
@@ -65,11 +65,17 @@ impl Default for Loop {
 impl Behavior for Loop {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let members = members(cx.spec(), &self.members, &[]);
+        if self.max_rounds == 0 {
+            check_bounded(&cx).await?;
+        }
         let in_rounds = |rounds: u32| members.len() * rounds as usize;
         let turns = Turns {
             until: self.until.as_ref(),
             as_long_as: self.as_long_as.as_ref(),
-            most: in_rounds(self.max_rounds),
+            most: match self.max_rounds {
+                0 => usize::MAX,
+                rounds => in_rounds(rounds),
+            },
             seen: in_rounds(self.rounds_seen),
             on_failure: self.on_failure,
             limit: limit(self.member_timeout_ms),
@@ -80,7 +86,22 @@ impl Behavior for Loop {
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {
-        at_least_one("max_rounds", Some(self.max_rounds))?;
         check_members(agent, &self.members, &[], 1)
+    }
+}
+
+/// Refuses a loop without an end: some bound of the run's budget must stop it.
+async fn check_bounded(cx: &RunContext) -> Result<(), AgentError> {
+    let allowance = cx.budget().await?;
+    let mut counted = Resource::COUNTED.into_iter();
+    let is_bounded = allowance.deadline.is_some()
+        || counted.any(|resource| allowance.budget.bound(resource).is_some());
+    match is_bounded {
+        true => Ok(()),
+        false => Err(AgentError::Operation(OperationError::new(
+            ErrorKind::InvalidInput,
+            "a loop with `max_rounds: 0` would never end: give the team, the turn or the agent a `budget`, or set \
+             `max_rounds`",
+        ))),
     }
 }

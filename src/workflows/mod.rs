@@ -34,6 +34,8 @@
 //!     - { name: critic, instructions: Criticise the article; say APPROVED when it is good. }
 //! ```
 //!
+//! The condition of a loop is a [`Termination`]; the policy [`EndWhen`] ends an agent's own loop by one.
+//!
 //! A [`StateGraph`] is the graph for programs: nodes that change a state of any type, and the ways
 //! between them.
 //!
@@ -48,6 +50,7 @@
 mod conversation;
 mod coordinator;
 mod debate;
+mod ending;
 mod ends;
 mod fallback;
 mod fan_out;
@@ -67,11 +70,13 @@ mod tool_chain;
 mod turns;
 mod vote;
 
-use ghostlight_actors::run::Registry;
+use ghostlight_actors::run::{PolicyHandle, Registry};
+use serde::Deserialize as _;
 
 pub use conversation::Utterance;
 pub use coordinator::Coordinator;
 pub use debate::Debate;
+pub use ending::EndWhen;
 pub use ends::OnFailure;
 pub use fallback::Fallback;
 pub use fan_out::FanOut;
@@ -94,7 +99,7 @@ pub use termination::Termination;
 pub use tool_chain::{ToolChain, ToolStep};
 pub use vote::{Tie, Vote};
 
-/// Registers every built-in workflow under its name.
+/// Registers every built-in workflow under its name, and the policy `end_when` ([`EndWhen`]).
 #[must_use]
 pub fn register(registry: Registry) -> Registry {
     registry
@@ -115,4 +120,8 @@ pub fn register(registry: Registry) -> Registry {
         .behavior_type::<Sequential>("sequential")
         .behavior_type::<ToolChain>("tool_chain")
         .behavior_type::<Vote>("vote")
+        .policy("end_when", |settings| {
+            let policy = EndWhen::deserialize(settings).map_err(|error| error.to_string())?;
+            Ok(PolicyHandle::new(move || policy.clone()))
+        })
 }

@@ -463,3 +463,32 @@ async fn policies_are_made_afresh_for_each_run() {
         );
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_ends_an_agents_own_loop_and_it_answers_with_what_was_said_last() {
+    let replies = || -> Vec<Reply> {
+        vec![
+            echo_call("a", "one").into(),
+            echo_call("b", "two").into(),
+            echo_call("c", "three").into(),
+            "the end".into(),
+        ]
+    };
+    for (until, answer, asked) in [
+        (json!({ "text": "TWO" }), "two", 2),
+        (
+            json!({ "all": [{ "speaker": "echo" }, { "max_turns": 4 }] }),
+            "two",
+            2,
+        ),
+        (json!({ "speaker": "nobody" }), "the end", 4),
+        (json!({ "max_turns": 1 }), "one", 1),
+    ] {
+        let agent = agent().policy("end_when", json!({ "until": until }));
+        let stage = Stage::of(agent, replies()).await;
+        let outcome = stage.ask("go").await;
+        assert!(outcome.stop_reason().is_none(), "{until}: {outcome:?}");
+        assert_eq!(outcome.text(), answer, "{until}");
+        assert_eq!(stage.model.requests().len(), asked, "{until}");
+    }
+}

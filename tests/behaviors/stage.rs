@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use ghostlight::{behaviors, tools::tool_fn};
+use ghostlight::{behaviors, tools::tool_fn, workflows};
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
     contract::{ToolError, ToolHandle},
@@ -46,7 +46,8 @@ impl Stage {
     }
 
     pub(crate) async fn of_team(store: &InMemoryStore, team: Team, model: ScriptedModel) -> Self {
-        let builder = System::builder(store.clone()).registry(behaviors::register(Registry::new()));
+        let registry = workflows::register(behaviors::register(Registry::new()));
+        let builder = System::builder(store.clone()).registry(registry);
         let builder = builder.model("default", model.clone()).team(team);
         let system = builder.start().await.unwrap();
         Self { system, model }

@@ -2,11 +2,11 @@
 
 use ghostlight::workflows;
 use ghostlight_actors::{
-    actor::System,
+    actor::{System, SystemError},
     definition::BehaviorSpec,
     run::{Agent, Registry, RunContext},
     testing::{InMemoryStore, ScriptedModel},
-    vocabulary::{Outcome, StopReason},
+    vocabulary::{Budget, Outcome, StopReason},
 };
 use serde_json::{Value, json};
 
@@ -20,6 +20,16 @@ fn eater(name: &str) -> Agent {
 }
 
 async fn looped(settings: Value, task: &str) -> Outcome {
+    looped_within(Budget::default(), settings, task)
+        .await
+        .unwrap()
+}
+
+async fn looped_within(
+    budget: Budget,
+    settings: Value,
+    task: &str,
+) -> Result<Outcome, SystemError> {
     let desk = Agent::new("desk")
         .behavior(BehaviorSpec::new("loop").settings(settings))
         .agent(eater("first"))
@@ -27,12 +37,12 @@ async fn looped(settings: Value, task: &str) -> Outcome {
     let system = System::builder(InMemoryStore::new())
         .registry(workflows::register(Registry::new()))
         .model("default", ScriptedModel::hanging())
-        .team(desk.into_team().unwrap())
+        .team(desk.into_team().unwrap().budget(budget))
         .start()
         .await
         .unwrap();
     let run = system.session("desk", "s").send(task).await.unwrap();
-    let outcome = run.outcome().await.unwrap();
+    let outcome = run.outcome().await;
     system.stop().await.unwrap();
     outcome
 }
@@ -65,4 +75,20 @@ async fn a_loop_ends_by_whichever_of_its_conditions_comes_first() {
     let after_a_turn = looped(settings.clone(), "axxx").await;
     assert_eq!(after_a_turn, Outcome::answer("axx"));
     assert_eq!(looped(settings, "axx").await, Outcome::answer("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_without_a_bound_needs_a_budget_and_goes_on_until_it_is_used_up() {
+    let settings = || json!({"while": {"text": "x"}, "max_rounds": 0});
+    let refused = looped_within(Budget::default(), settings(), "axx").await;
+    let told = refused.unwrap_err().to_string();
+    assert!(
+        told.contains("`max_rounds: 0`") && told.contains("budget"),
+        "{told}"
+    );
+    let mut budget = Budget::default();
+    budget.wall_time_ms = Some(60_000);
+    let task = format!("a{}", "x".repeat(200));
+    let done = looped_within(budget, settings(), &task).await.unwrap();
+    assert_eq!(done, Outcome::answer("a"), "a hundred rounds");
 }

@@ -136,6 +136,10 @@ pub(super) const POLICIES: &[(&str, &str)] = &[
         "the answer is kept in state, for others to be told of it",
     ),
     (
+        "end_when",
+        "the agent's own loop ends when a condition holds",
+    ),
+    (
         "keep_state",
         "what agents below wrote is kept beyond their tree",
     ),
@@ -193,6 +197,10 @@ pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
     (
         "acp",
         "an agent in a process, for a member with `remote: { command }`",
+    ),
+    (
+        "anp_presence",
+        "announces a service to a registry of the Agent Network Protocol, with its health and load",
     ),
     (
         "anp_registry",
