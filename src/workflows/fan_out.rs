@@ -1,7 +1,8 @@
 //! A planner divides the task, workers do the parts, an aggregator answers.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use futures_util::future::{BoxFuture, FutureExt as _};
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
@@ -11,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    OnFailure,
+    OnFailure, Utterance,
     conversation::with_transcript,
     ends::MemberEnd,
     member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
@@ -55,6 +56,93 @@ pub struct FanOut {
     pub on_failure: OnFailure,
     /// The longest that one part may take, in milliseconds.
     pub part_timeout_ms: Option<u64>,
+    /// Functions in the place of our own.
+    #[serde(skip)]
+    own: Own,
+}
+
+type Parse = Arc<dyn Fn(&str, &[&str]) -> Vec<(Option<String>, String)> + Send + Sync>;
+type Aggregate = Arc<
+    dyn Fn(RunContext, String, Vec<Utterance>) -> BoxFuture<'static, Result<String, AgentError>>
+        + Send
+        + Sync,
+>;
+
+/// A program's own functions. They are equal if they are the same.
+#[derive(Clone, Default)]
+struct Own {
+    parse: Option<Parse>,
+    aggregate: Option<Aggregate>,
+}
+
+impl fmt::Debug for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Own")
+            .field("parse", &self.parse.is_some())
+            .field("aggregate", &self.aggregate.is_some())
+            .finish()
+    }
+}
+
+impl PartialEq for Own {
+    fn eq(&self, other: &Self) -> bool {
+        let parse = match (&self.parse, &other.parse) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        parse
+            && match (&self.aggregate, &other.aggregate) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            }
+    }
+}
+
+impl FanOut {
+    /// Reads plans by this function, from the planner's text and the names of the workers. Each part is a task, with the
+    /// worker that does it; without one, or with an unknown one, the workers get it in turn. It must come to the same for the
+    /// same text, since it is called again in replay.
+    #[must_use]
+    pub fn parse_by<F>(mut self, parse: F) -> Self
+    where
+        F: Fn(&str, &[&str]) -> Vec<(Option<String>, String)> + Send + Sync + 'static,
+    {
+        self.own.parse = Some(Arc::new(parse));
+        self
+    }
+
+    /// Answers by this function, in the place of an aggregator: from the task, and what each worker said.
+    #[must_use]
+    pub fn aggregate_by<F, Fut>(mut self, aggregate: F) -> Self
+    where
+        F: Fn(RunContext, String, Vec<Utterance>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<String, AgentError>> + Send + 'static,
+    {
+        let aggregate: Aggregate =
+            Arc::new(move |cx, task, said| aggregate(cx, task, said).boxed());
+        self.own.aggregate = Some(aggregate);
+        self
+    }
+
+    /// The parts of a plan. `workers` is not empty.
+    fn parts(&self, plan: &str, workers: &[&str]) -> Vec<Part> {
+        let Some(parse) = &self.own.parse else {
+            return parts(plan, workers);
+        };
+        let mut sorted = workers.to_vec();
+        sorted.sort_unstable();
+        let mut in_turn = sorted.iter().cycle();
+        let parts = parse(plan, workers).into_iter();
+        parts
+            .filter_map(|(worker, task)| {
+                let known = workers
+                    .iter()
+                    .find(|known| worker.as_deref() == Some(**known));
+                let worker = known.or_else(|| in_turn.next())?;
+                Some(Part::new(*worker, &task).named(format!("{worker}: {task}")))
+            })
+            .collect()
+    }
 }
 
 impl Default for FanOut {
@@ -68,6 +156,7 @@ impl Default for FanOut {
             max_at_once: 8,
             on_failure: OnFailure::Stop,
             part_timeout_ms: None,
+            own: Own::default(),
         }
     }
 }
@@ -155,7 +244,7 @@ impl Behavior for FanOut {
         if !planned.is_answer() {
             return planned.into_outcome(String::new());
         }
-        let parts = parts(&planned.told(), &workers);
+        let parts = self.parts(&planned.told(), &workers);
         if parts.is_empty() || parts.len() > self.max_parts as usize {
             let message = format!(
                 "the plan of {} has {} parts, and must have 1 to {} (`max_parts`)",
@@ -175,6 +264,10 @@ impl Behavior for FanOut {
         if let Some(end) = ends.ending(stops) {
             return end;
         }
+        if let Some(aggregate) = &self.own.aggregate {
+            let text = aggregate(cx.lane("aggregator"), task, ends.told()).await?;
+            return Ok(Outcome::answer(text));
+        }
         let asked = with_transcript(&task, &ends.told());
         let answered = ask(&cx, &self.aggregator, asked, wait).await?;
         answered.into_outcome_after(&self.aggregator, ends.made())
@@ -185,7 +278,10 @@ impl Behavior for FanOut {
         at_least_one("max_at_once", Some(self.max_at_once))?;
         let others = [
             ("planner", Some(self.planner.as_str())),
-            ("aggregator", Some(self.aggregator.as_str())),
+            (
+                "aggregator",
+                Some(self.aggregator.as_str()).filter(|_| self.own.aggregate.is_none()),
+            ),
         ];
         check_members(agent, &self.members, &others, 1)
     }

@@ -11,7 +11,7 @@ use std::{
 
 use ghostlight::{
     tools::tool_fn,
-    workflows::{Coordinator, Orchestrator, PlanFormat},
+    workflows::{Coordinator, FanOut, Orchestrator, PlanFormat},
 };
 use ghostlight_actors::{
     actor::System,
@@ -163,8 +163,13 @@ async fn a_plan_in_xml_reaches_its_processors_with_what_they_need() {
         })
     };
     let agents = vec![echo("writer"), echo("last")];
-    let (outcome, _, _) = orchestrated(orchestrator, vec![xml.to_owned()], agents).await;
+    let (outcome, told, _) = orchestrated(orchestrator, vec![xml.to_owned()], agents).await;
     let outcome = outcome.unwrap();
+    // What the model thought goes to the aggregator, and is told with the plan.
+    let analysis = "The analysis:\n\nI think:\n\nThe results:";
+    assert!(outcome.text().contains(analysis), "{}", outcome.text());
+    let plan = told.iter().find(|(name, _)| name == "plan").unwrap();
+    assert_eq!(plan.1["analysis"], "I think:");
     assert!(outcome.text().contains("a < b"), "{}", outcome.text());
     assert!(
         outcome.text().contains("### task 1\nR&D"),
@@ -411,4 +416,74 @@ proptest! {
             }
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_analysis_stands_in_the_answer_and_a_program_reads_plans_of_its_own() {
+    let task = json!({"id": "1", "processor": "f", "description": "dig"});
+    let plan = json!({ "analysis": " It is earth. ", "tasks": [task] }).to_string();
+    let orchestrator = Orchestrator::default();
+    let orchestrator = orchestrator.function("f", |_, task, _| async move { Ok(task.description) });
+    let (outcome, ..) = orchestrated(orchestrator.clone(), vec![plan], Vec::new()).await;
+    let answer: Value = serde_json::from_str(outcome.unwrap().text()).unwrap();
+    assert_eq!(answer["analysis"], "It is earth.");
+    assert_eq!(answer["completed"]["1"], "dig");
+
+    let own = orchestrator.parse_by(|text| {
+        let lines = text.lines().enumerate();
+        let tasks = lines.map(|(number, line)| {
+            let (processor, description) = line.split_once('=').ok_or("no `=`")?;
+            let task = json!({
+                "id": number.to_string(), "processor": processor, "description": description,
+            });
+            serde_json::from_value(task).map_err(|error| error.to_string())
+        });
+        tasks.collect()
+    });
+    let replies = vec!["dig it".to_owned(), "f=dig\nf=fill".to_owned()];
+    let (outcome, told, _) = orchestrated(own, replies, Vec::new()).await;
+    let answer: Value = serde_json::from_str(outcome.unwrap().text()).unwrap();
+    assert_eq!(answer["completed"], json!({"0": "dig", "1": "fill"}));
+    let rejected = told.iter().find(|(name, _)| name == "plan_rejected");
+    assert_eq!(rejected.unwrap().1["reason"], "no `=`");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_reads_the_parts_of_a_fan_out_and_puts_them_together() {
+    let worker = |name: &'static str| {
+        Agent::from_fn(name, move |cx: RunContext| async move {
+            Ok(Outcome::answer(format!(
+                "{name} did {}",
+                cx.input().content()
+            )))
+        })
+    };
+    let planner = Agent::from_fn("planner", |_: RunContext| async {
+        Ok(Outcome::answer("dig > b; fill"))
+    });
+    let fan_out = FanOut::default()
+        .parse_by(|plan, workers| {
+            assert_eq!(workers, ["a", "b"]);
+            let parts = plan.split(';').map(|part| match part.split_once('>') {
+                Some((task, worker)) => (Some(worker.trim().to_owned()), task.trim().to_owned()),
+                None => (None, part.trim().to_owned()),
+            });
+            parts.collect()
+        })
+        .aggregate_by(|_, task, said| async move {
+            let said: Vec<String> = said.into_iter().map(|said| said.text).collect();
+            Ok(format!("{task}: {}", said.join(" + ")))
+        });
+    let desk = Agent::new("desk").behavior(fan_out);
+    let desk = desk.agent(planner).agent(worker("a")).agent(worker("b"));
+    let system = System::builder(InMemoryStore::new())
+        .model("default", ScriptedModel::hanging())
+        .team(desk.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let run = system.session("desk", "s").send("go").await.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.text(), "go: b did dig + a did fill");
+    system.stop().await.unwrap();
 }

@@ -74,7 +74,7 @@ type Process = Arc<
 ///
 /// A plan with a fault (an unknown dependency or processor, a circle) is returned to the model with
 /// a description of the fault, up to a bound. A task whose dependency failed is skipped, and the
-/// others continue. If a budget ended a task and there is no aggregator, or if the work ends early,
+/// others continue. What the model wrote as its analysis goes to the aggregator, or stands in the answer. If a budget ended a task and there is no aggregator, or if the work ends early,
 /// the results are the partial answer.
 ///
 /// ```yaml
@@ -112,6 +112,20 @@ pub struct Orchestrator {
     /// Functions that do tasks.
     #[serde(skip)]
     functions: Functions,
+    /// A function that reads plans.
+    #[serde(skip)]
+    parse: Parser,
+}
+
+type Parse = Arc<dyn Fn(&str) -> Result<Vec<PlannedTask>, String> + Send + Sync>;
+
+#[derive(Clone, Default)]
+struct Parser(Option<Parse>);
+
+impl fmt::Debug for Parser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Parser").field(&self.0.is_some()).finish()
+    }
 }
 
 /// How a model writes its plan.
@@ -150,13 +164,37 @@ impl Default for Orchestrator {
             retry_pause_ms: 1_000,
             retry_multiplier: 2.0,
             functions: Functions::default(),
+            parse: Parser::default(),
         }
     }
 }
 
 #[derive(Deserialize)]
 struct Planned {
+    #[serde(default)]
+    analysis: String,
     tasks: Vec<PlannedTask>,
+}
+
+/// The most characters of a model's analysis that are kept.
+const ANALYSIS: usize = 4_000;
+
+/// The model's words around the section `<tasks>`.
+fn around(text: &str) -> String {
+    let before = text.split("<tasks").next().unwrap_or_default().trim_end();
+    let fence = ["```xml", "```"].into_iter();
+    let before = fence.fold(before, |said, fence| {
+        said.strip_suffix(fence).unwrap_or(said)
+    });
+    let after = text
+        .rsplit("</tasks>")
+        .next()
+        .unwrap_or_default()
+        .trim_start();
+    let after = after.strip_prefix("```").unwrap_or(after);
+    let said = [before, after].map(str::trim).into_iter();
+    let said = said.filter(|said| !said.is_empty());
+    said.collect::<Vec<_>>().join("\n\n")
 }
 
 impl Orchestrator {
@@ -186,16 +224,32 @@ impl Orchestrator {
         functions.chain(tools).chain(agents).collect()
     }
 
-    /// The plan in the model's text, or the message that tells the model what to mend.
-    fn read(&self, text: &str, known: &BTreeMap<&str, &str>) -> Result<TaskPlan, String> {
-        let tasks = match self.format {
-            PlanFormat::Json => {
-                serde_json::from_str::<Planned>(text)
-                    .map_err(|error| error.to_string())?
-                    .tasks
+    /// Reads plans by this function, whatever the format. The fault of a plan that cannot be read goes back to the model.
+    /// It must come to the same for the same text, since it is called again in replay.
+    #[must_use]
+    pub fn parse_by<F>(mut self, parse: F) -> Self
+    where
+        F: Fn(&str) -> Result<Vec<PlannedTask>, String> + Send + Sync + 'static,
+    {
+        self.parse = Parser(Some(Arc::new(parse)));
+        self
+    }
+
+    /// The model's analysis and the plan in its text, or the message that tells the model what to mend.
+    fn read(&self, text: &str, known: &BTreeMap<&str, &str>) -> Result<(String, TaskPlan), String> {
+        let (analysis, tasks) = match (&self.parse.0, self.format) {
+            (Some(parse), _) => (String::new(), parse(text)?),
+            (None, PlanFormat::Json) => {
+                let planned: Planned =
+                    serde_json::from_str(text).map_err(|error| error.to_string())?;
+                (planned.analysis, planned.tasks)
             }
-            PlanFormat::Xml => read_xml(text).map_err(|error| error.to_string())?,
+            (None, PlanFormat::Xml) => {
+                let tasks = read_xml(text).map_err(|error| error.to_string())?;
+                (around(text), tasks)
+            }
         };
+        let analysis = analysis.trim().chars().take(ANALYSIS).collect();
         let plan =
             TaskPlan::new(tasks, self.max_tasks as usize).map_err(|error| error.to_string())?;
         let unknown = plan
@@ -212,12 +266,12 @@ impl Orchestrator {
                 };
                 Err(error.to_string())
             }
-            None => Ok(plan),
+            None => Ok((analysis, plan)),
         }
     }
 
-    /// The plan of the model.
-    async fn planned(&self, cx: &RunContext) -> Result<TaskPlan, AgentError> {
+    /// The model's analysis, and its plan.
+    async fn planned(&self, cx: &RunContext) -> Result<(String, TaskPlan), AgentError> {
         let known = self.processors(cx);
         let list: Vec<String> = known
             .iter()
@@ -236,6 +290,7 @@ impl Orchestrator {
             .options(LoopOptions::of_steps(self.max_repairs.saturating_add(8)))
             .inner();
         planner = match self.format {
+            _ if self.parse.0.is_some() => planner.free_text(),
             PlanFormat::Json => planner.schema("plan", schema(&known))?,
             PlanFormat::Xml => planner.free_text(),
         };
@@ -246,7 +301,7 @@ impl Orchestrator {
                 outcome => return Err(AgentError::early(outcome)),
             };
             match self.read(&text, &known) {
-                Ok(plan) => return Ok(plan),
+                Ok(read) => return Ok(read),
                 Err(fault) => reason = fault,
             }
             cx.emit("plan_rejected", &json!({ "reason": reason }));
@@ -383,8 +438,8 @@ fn schema(known: &BTreeMap<&str, &str>) -> Value {
     })
 }
 
-/// The results of a plan, as an answer.
-fn report(plan: &TaskPlan, ends: &[Option<TaskEnd>]) -> String {
+/// The results of a plan, as an answer, with the model's analysis if it gave one.
+fn report(plan: &TaskPlan, ends: &[Option<TaskEnd>], analysis: &str) -> String {
     let (mut done, mut failed, mut skipped) = (Map::new(), Map::new(), Map::new());
     for (task, end) in plan.tasks().iter().zip(ends) {
         let (group, told) = match end {
@@ -395,20 +450,32 @@ fn report(plan: &TaskPlan, ends: &[Option<TaskEnd>]) -> String {
         };
         group.insert(task.id.clone(), told.into());
     }
-    json!({ "completed": done, "failed": failed, "skipped": skipped }).to_string()
+    let mut report = json!({ "completed": done, "failed": failed, "skipped": skipped });
+    if !analysis.is_empty() {
+        report["analysis"] = analysis.into();
+    }
+    report.to_string()
 }
 
 impl Behavior for Orchestrator {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
-        let plan = self.planned(&cx).await?;
-        cx.emit("plan", &json!({ "tasks": plan.tasks() }));
+        let (mut analysis, plan) = self.planned(&cx).await?;
+        // Runs that began before the analysis was used go on without it.
+        if !analysis.is_empty() && cx.version("plan_analysis", 1).await? == 0 {
+            analysis.clear();
+        }
+        let mut told = json!({ "tasks": plan.tasks() });
+        if !analysis.is_empty() {
+            told["analysis"] = analysis.clone().into();
+        }
+        cx.emit("plan", &told);
         let schedule = Schedule {
             cx: &cx,
             plan: &plan,
             settings: self,
         };
         let ends = schedule.run().await?;
-        let report = report(&plan, &ends);
+        let report = report(&plan, &ends, &analysis);
         let mut tried = ends.iter().flatten().filter_map(|end| match end {
             TaskEnd::Tried(end) => Some(end),
             TaskEnd::Skipped(_) => None,
@@ -439,7 +506,15 @@ impl Behavior for Orchestrator {
                 Utterance::new(format!("task {}: {}", task.id, task.description), told(end))
             })
             .collect();
-        let asked = format!("{}\n\nThe results:\n\n{}", task(&cx), transcript(&said));
+        let analysis = match analysis.is_empty() {
+            true => String::new(),
+            false => format!("\n\nThe analysis:\n\n{analysis}"),
+        };
+        let asked = format!(
+            "{}{analysis}\n\nThe results:\n\n{}",
+            task(&cx),
+            transcript(&said)
+        );
         let answered = ask(&cx, aggregator, asked, limit(self.task_timeout_ms)).await?;
         answered.into_outcome_after(aggregator, vec![Utterance::new("the tasks", report)])
     }
