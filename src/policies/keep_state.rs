@@ -1,8 +1,8 @@
 //! State that agents below wrote, kept beyond their tree.
 
 use ghostlight_actors::{
-    run::{Policy, PolicyContext},
-    vocabulary::{AgentError, Outcome},
+    run::{Begin, Gate, Operation, OperationContext, Policy, PolicyContext},
+    vocabulary::{AgentError, Digest, Outcome, Scope, ToolFilter},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,16 +14,17 @@ use crate::instructions::OutputScope;
 /// Keeps values of the tree's working memory in the session when the agent has answered, or hands
 /// the conversation on. State of the session that delegated tasks write goes into that memory,
 /// which is deleted with its run: the values of these keys are copied to the session. Keys that
-/// nobody wrote, and outcomes that are no answer, change nothing.
+/// nobody wrote, and outcomes that are no answer, change nothing. A key may be a rule, in which `*`
+/// stands for any text; keys of the engine and of memories fit none.
 ///
 /// ```yaml
-/// policies: [{ name: keep_state, keys: [findings, sources] }]
+/// policies: [{ name: keep_state, keys: [findings, "source:*"] }]
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct KeepState {
-    /// The keys.
+    /// The keys, and rules for keys such as `source:*`.
     pub keys: Vec<String>,
     /// The scope in which they are kept.
     #[serde(default)]
@@ -70,11 +71,51 @@ impl Policy for KeepState {
             return Ok(None);
         }
         let scope = self.scope.of(cx);
-        for key in &self.keys {
+        let (rules, mut keys): (Vec<String>, Vec<String>) =
+            self.keys.iter().cloned().partition(|key| key.contains('*'));
+        if !rules.is_empty() {
+            let fitting = cx.perform(FittingKeys { rules }).await?;
+            let named = keys.clone();
+            keys.extend(fitting.into_iter().filter(|key| !named.contains(key)));
+        }
+        for key in &keys {
             if let Some(value) = cx.memory().get::<Value>(key.as_str()).await? {
                 cx.state(scope.clone()).set(key.as_str(), &value).await?;
             }
         }
         Ok(None)
+    }
+}
+
+/// The operation that lists the keys of the tree's working memory that fit a rule, in their order.
+#[derive(Debug)]
+struct FittingKeys {
+    rules: Vec<String>,
+}
+
+impl Operation for FittingKeys {
+    type Output = Vec<String>;
+
+    fn kind(&self) -> &'static str {
+        "state_keys"
+    }
+
+    fn digest(&self) -> Digest {
+        let rules: Vec<&[u8]> = self.rules.iter().map(String::as_bytes).collect();
+        Digest::of_parts(&rules)
+    }
+
+    fn begin(self, cx: OperationContext) -> Begin<Vec<String>> {
+        let state = match cx.state(&Scope::Run) {
+            Ok(state) => state,
+            Err(error) => return Begin::Ready(Err(error)),
+        };
+        let fits = ToolFilter::names(self.rules);
+        Begin::act(Gate::After, async move {
+            let mut keys = state.keys().await?;
+            keys.retain(|key| fits.takes(key));
+            keys.sort_unstable();
+            Ok(keys)
+        })
     }
 }

@@ -69,6 +69,8 @@ async fn what_is_delegated_leaves_in_the_session_only_what_is_kept_of_a_success(
             let state = cx.state(Scope::Session);
             state.set("found", &cx.input().content()).await?;
             state.set("scratch", &"crumbs").await?;
+            state.set("source:2", &"two").await?;
+            state.set("source:1", &"one").await?;
             Ok(Outcome::answer("done"))
         })
     };
@@ -90,6 +92,31 @@ async fn what_is_delegated_leaves_in_the_session_only_what_is_kept_of_a_success(
         let expected = found.map(|found| ("found".to_owned(), json!(found)));
         assert_eq!(state, Vec::from_iter(expected), "{task}");
     }
+    system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_delegated_is_kept_by_a_rule_that_names_no_key() {
+    let worker = Agent::from_fn("worker", |cx: RunContext| async move {
+        let state = cx.state(Scope::Session);
+        for (key, value) in [("source:b", 2), ("source:a", 1), ("scratch", 0)] {
+            state.set(key, &value).await?;
+        }
+        Ok(Outcome::answer("done"))
+    });
+    let desk = Agent::from_fn("desk", |cx: RunContext| async move {
+        let done = cx.delegate("worker", "go").await?;
+        Ok(Outcome::answer(done.text))
+    });
+    let desk = desk.policy("keep_state", json!({"keys": ["source:*", "source:a"]}));
+    let team = desk.agent(worker).into_team().unwrap();
+    let system = started(team, ScriptedModel::hanging()).await;
+    let session = system.session("desk", "s");
+    session.send("go").await.unwrap().outcome().await.unwrap();
+    let state = session.state(Scope::Session).await.unwrap();
+    let kept = [("source:a", 1), ("source:b", 2)];
+    let kept = kept.map(|(key, value)| (key.to_owned(), json!(value)));
+    assert_eq!(state, kept);
     system.stop().await.unwrap();
 }
 

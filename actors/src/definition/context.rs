@@ -249,9 +249,9 @@ impl Default for Spill {
 #[non_exhaustive]
 pub enum OtherAgents {
     /// As if it had said and done it itself.
-    #[default]
     AsOwn,
     /// As messages of a user that name the other agent, with its calls and results in words.
+    #[default]
     AsTold,
 }
 

@@ -10,7 +10,7 @@ use crate::{
     run::{Changes, OperationContext, Ports},
     vocabulary::{
         Changed, Entry, ErrorKind, OperationError, OperationId, Scope, Timestamp, is_key_of_engine,
-        key_of_engine,
+        is_reserved_key, key_of_engine,
     },
 };
 
@@ -43,6 +43,15 @@ impl ScopedState {
     pub fn all(&self) -> BoxFuture<'static, Result<Vec<(String, StateValue)>, OperationError>> {
         let (store, scope) = (self.ports.store().clone(), self.place.store.clone());
         Box::pin(async move { Ok(store.scope(scope).await?) })
+    }
+
+    /// The keys of existing values that functions and tools may write: without those of the engine and of memories.
+    pub fn keys(&self) -> BoxFuture<'static, Result<Vec<String>, OperationError>> {
+        let all = self.all();
+        Box::pin(async move {
+            let keys = all.await?.into_iter().map(|(key, _)| key);
+            Ok(keys.filter(|key| !is_reserved_key(key)).collect())
+        })
     }
 }
 
