@@ -195,6 +195,9 @@ pub(super) struct MemoryForget {
 pub(super) struct MemoryExport {
     #[command(flatten)]
     pub(super) whose: Whose,
+    /// Only the learnings, as Markdown that can be edited and imported again
+    #[arg(long)]
+    pub(super) learnings: bool,
     #[command(flatten)]
     pub(super) secrets: Secrets,
     #[command(flatten)]
@@ -205,7 +208,7 @@ pub(super) struct MemoryExport {
 pub(super) struct MemoryImport {
     #[command(flatten)]
     pub(super) whose: Whose,
-    /// The file that `ghostlight memory export` printed
+    /// The file that `ghostlight memory export` printed, or learnings in Markdown (`.md`)
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
     /// Replace items that are there already by those of the same id; otherwise they stay

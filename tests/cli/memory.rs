@@ -222,3 +222,29 @@ fn an_item_is_corrected_switched_off_listed_by_pages_and_forgotten_where_nobody_
     let none = memory("forget", &["--unused", "0.3"]).exits(0);
     assert!(none.err.contains("0 items forgotten"), "{}", none.err);
 }
+
+#[test]
+fn learnings_are_markdown_that_a_person_edits() {
+    let desk = Desk::new("says", json!({}));
+    let text = "## STRATEGIES\n\n[L001] helpful=2 harmful=0 :: count twice\n\n\
+                ## MISTAKES\n\n[M003] helpful=0 harmful=1 :: guess\n";
+    desk.write("learnings.md", text);
+    let memory = |words: &[&str]| {
+        let words: Vec<&str> = [&["memory"][..], words, &["--user", "ada"]].concat();
+        desk.run(&words)
+    };
+    memory(&["import", "desk", "learnings.md"]).exits(0);
+    let exported = memory(&["export", "desk", "--learnings"]).exits(0).out;
+    assert_eq!(exported, text);
+    // What a person changes there is changed, and nothing is there twice.
+    desk.write(
+        "learnings.md",
+        &text.replace("count twice", "count three times"),
+    );
+    memory(&["import", "desk", "learnings.md"]).exits(0);
+    let exported = memory(&["export", "desk", "--learnings"]).exits(0).out;
+    assert_eq!(exported, text.replace("count twice", "count three times"));
+    desk.write("learnings.md", "## MISTAKES\nguessing\n");
+    let wrong = memory(&["import", "desk", "learnings.md"]).exits(2);
+    assert!(wrong.err.contains("line 2 is no learning"), "{}", wrong.err);
+}

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How many characters of a learning are kept.
-const CONTENT: usize = 500;
+pub(crate) const CONTENT: usize = 500;
 /// The number of uses from which on a learning that seldom helps is removed.
 const TRIED: u64 = 5;
 /// The success rate that it needs from then on.
@@ -68,6 +68,20 @@ impl Learning {
     }
 }
 
+/// The quality below which partial work counts as failed.
+const PARTLY: f64 = 0.5;
+
+/// Whether what was cited in work helped: `None` where that cannot be told, because the work is partial and well done.
+/// Work that stopped before its end, with something to show, is partial; its `quality` is that of
+/// [`scoring::quality`](crate::scoring::quality).
+pub(crate) fn helped(succeeded: bool, is_partial: bool, quality: f64) -> Option<bool> {
+    match (succeeded, is_partial && quality >= PARTLY) {
+        (true, _) => Some(true),
+        (false, true) => None,
+        (false, false) => Some(false),
+    }
+}
+
 /// What a learning is of.
 #[derive(
     Clone,
@@ -95,7 +109,7 @@ pub enum LearningCategory {
 }
 
 impl LearningCategory {
-    fn letter(self) -> char {
+    pub(crate) fn letter(self) -> char {
         match self {
             Self::Strategies => 'L',
             Self::Mistakes => 'M',
@@ -148,7 +162,7 @@ pub fn citations(text: &str) -> BTreeSet<String> {
     found
 }
 
-fn learning_of(item: &MemoryItem) -> Option<&Learning> {
+pub(crate) fn learning_of(item: &MemoryItem) -> Option<&Learning> {
     match &item.detail {
         Some(Detail::Learning(learning)) => Some(learning),
         _ => None,
@@ -325,6 +339,16 @@ impl ScopedMemory<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn partial_work_blames_only_where_it_was_done_badly() {
+        let of =
+            |steps, tools, error_free| crate::scoring::quality(false, steps, tools, error_free);
+        assert_eq!(helped(true, false, 0.0), Some(true));
+        assert_eq!(helped(false, false, 1.0), Some(false));
+        assert_eq!(helped(false, true, of(4, 1.0, true)), None);
+        assert_eq!(helped(false, true, of(15, 0.5, false)), Some(false));
+    }
 
     #[test]
     fn only_whole_codes_in_brackets_are_citations() {

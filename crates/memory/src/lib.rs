@@ -22,6 +22,7 @@ mod graph;
 mod item;
 mod items;
 mod learning;
+mod learning_markdown;
 mod looking_back;
 mod memory;
 mod policy;
@@ -48,6 +49,7 @@ pub use item::{
     Provenance, clean, clean_line,
 };
 pub use learning::{Credited, Learning, LearningCategory, citations};
+pub use learning_markdown::{MarkdownError, learnings_from_markdown, learnings_to_markdown};
 pub use looking_back::{ExtractedFact, ExtractedLearning, LookBack, LookedBack};
 pub use memory::{Memory, MemoryOperation, MemoryScope, ScopedMemory, SearchMemory};
 pub use policy::{MEMORY, policy, register, register_with};

@@ -27,6 +27,8 @@ const KNOWN: usize = 40;
 const LESSON: usize = 1_000;
 /// How many characters of each message a model is shown.
 const SHOWN: usize = 1_500;
+/// The confidence that a learning needs to be kept.
+const SURE: f64 = 0.7;
 const DAY_SECONDS: f64 = 86_400.0;
 
 /// What a model makes of a finished run. All of it is what a model wrote: bounded and sanitised before it is kept.
@@ -70,6 +72,8 @@ pub struct ExtractedLearning {
     pub category: LearningCategory,
     /// The learning.
     pub content: String,
+    /// How sure the model is that it holds beyond this run, 0 to 1. Below 0.7 it is not kept; one that is not told is.
+    pub confidence: Option<f64>,
 }
 
 /// The changes of a look back.
@@ -113,7 +117,8 @@ const REFLECT: &str = "\
 - `importance`: how much this run matters for later ones, from 0 (a greeting) to 1 (a decision, a hard failure).
 - `lesson`: where something failed, why, and what to do instead, in one or two sentences; otherwise null.
 - `learnings`: what would help in other work of this kind: `strategies` that worked, `mistakes` to avoid, \
-`patterns` of how things are done here. Few, general, and none where there is nothing to learn.
+`patterns` of how things are done here. Few, general, and none where there is nothing to learn. `confidence` is how \
+sure you are that it holds beyond this run, from 0 to 1.
 ";
 
 /// The request for a look back.
@@ -237,12 +242,22 @@ fn apply(
         done.updated += usize::from(was_there);
         written.push((item.id, place));
     }
-    for learnt in look.learnings.iter().take(MOST) {
+    for learnt in look
+        .learnings
+        .iter()
+        .filter(|learnt| is_sure(learnt))
+        .take(MOST)
+    {
         let kept = learning::keep(draft, learnt.category, &learnt.content);
         done.learnings += usize::from(kept.is_some());
     }
     done.rated = rate(draft, look);
     (done, written)
+}
+
+/// Whether a model is sure enough of a learning.
+fn is_sure(learnt: &ExtractedLearning) -> bool {
+    learnt.confidence.is_none_or(|sure| sure >= SURE)
 }
 
 /// Rates the items of the run, and adds the lesson of its failure.
@@ -358,5 +373,16 @@ mod tests {
         for text in ["", "}{", "no", "{\"importance\": \"very\"}", "{", "🙂}"] {
             assert_eq!(read::<LookBack>(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_learning_that_the_model_is_not_sure_of_is_not_kept() {
+        let text = r#"{"learnings": [
+            {"content": "a"}, {"content": "b", "confidence": 0.69}, {"content": "c", "confidence": 0.7},
+            {"content": "d", "confidence": null}]}"#;
+        let look: LookBack = read(text).unwrap();
+        let kept = look.learnings.iter().filter(|learnt| is_sure(learnt));
+        let kept: Vec<&str> = kept.map(|learnt| learnt.content.as_str()).collect();
+        assert_eq!(kept, ["a", "c", "d"]);
     }
 }

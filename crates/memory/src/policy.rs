@@ -22,8 +22,9 @@ use serde_json::Value;
 use crate::{
     Episode, EpisodeStatus, LookBack, Memory, MemoryHit, MemoryKind, MemoryQuery, MemoryScope,
     TaskRecord, citations, clean_line,
-    learning::of_scope,
+    learning::{helped, of_scope},
     looking_back::{self, Finished},
+    scoring::quality,
     showing::{advice, brief, recalled},
     task::SUMMARY,
     tool,
@@ -247,7 +248,20 @@ impl MemoryPolicy {
         };
         let succeeded = ended.failure.is_none();
         if !ended.is_flagged {
-            self.credit(cx, succeeded).await?;
+            let is_partial = !ended.is_error && !ended.text.trim().is_empty();
+            let failed = self.errors.len() as f64 / self.acts.len().max(1) as f64;
+            let quality = quality(succeeded, cx.steps(), 1.0 - failed, self.errors.is_empty());
+            let helped = match helped(succeeded, is_partial, quality) {
+                // Runs that began before partial work was told from failed work go on as they began.
+                None => match cx.version("partial_work", 1).await? {
+                    0 => Some(false),
+                    _ => None,
+                },
+                helped => helped,
+            };
+            if let Some(helped) = helped {
+                self.credit(cx, helped).await?;
+            }
         }
         let memory = self.memory.on(cx, scope);
         let task = cx.input().content();

@@ -5,7 +5,8 @@ use std::io::Write as _;
 use ghostlight_actors::contract::{Clock as _, SystemClock};
 use ghostlight_memory::{
     Forget, Forgetting, Import, Memory as Named, MemoryDocument, MemoryItem, MemoryKind,
-    MemoryPatch, MemoryQuery, StoredMemory, StoredMemoryError,
+    MemoryPatch, MemoryQuery, StoredMemory, StoredMemoryError, learnings_from_markdown,
+    learnings_to_markdown,
 };
 
 use crate::cli::{
@@ -255,6 +256,12 @@ async fn forgotten(
 async fn export(arguments: MemoryExport) -> Result<Exit, Failure> {
     let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let document = stored(&keeping, &arguments.whose)?.export().await?;
+    if arguments.learnings {
+        let text = learnings_to_markdown(&document.items);
+        let text = arguments.secrets.leaving(text).map_err(Failure::Usage)?;
+        super::print(text.trim_end())?;
+        return Ok(Exit::Done);
+    }
     // On one line: a line break could act on a terminal, so it is written as an escape.
     let text = serde_json::to_string(&document).map_err(std::io::Error::other)?;
     let text = arguments.secrets.leaving(text).map_err(Failure::Usage)?;
@@ -268,12 +275,27 @@ async fn import(arguments: MemoryImport) -> Result<Exit, Failure> {
     let file = arguments.file.display().to_string();
     let wrong = |error: &dyn std::fmt::Display| Failure::Usage(format!("{file}: {error}"));
     let text = super::read_record(&arguments.file).map_err(|error| wrong(&error))?;
-    let document = MemoryDocument::from_json(&text).map_err(|error| wrong(&error))?;
-    let how = match arguments.overwrite {
+    let is_markdown = arguments.file.extension().is_some_and(|name| name == "md");
+    // A line of Markdown is what its learning is to be.
+    let how = match arguments.overwrite || is_markdown {
         true => Import::Upsert,
         false => Import::Merge,
     };
+    let document = match is_markdown {
+        true => None,
+        false => Some(MemoryDocument::from_json(&text).map_err(|error| wrong(&error))?),
+    };
     let keeping = Keeping::open(&arguments.store).await?;
+    let document = match document {
+        Some(document) => document,
+        None => {
+            let mut document = stored(&keeping, &arguments.whose)?.export().await?;
+            let now = SystemClock::new().now();
+            let items = learnings_from_markdown(&text, &document.items, now);
+            document.items = items.map_err(|error| wrong(&error))?;
+            document
+        }
+    };
     // The team's own bound is in its file: it counts with the next item that an agent keeps.
     let most = MemoryDocument::MOST;
     let memory = Named::new(arguments.whose.name.as_str());
