@@ -46,6 +46,19 @@ async fn an_agent_that_used_none_of_its_tools_gets_its_task_again_as_often_as_is
         said,
         "seen | a guess\n\n[It called none of its tools.] | a guess"
     );
+    let kept = system
+        .store()
+        .scope(format!("run:{}", run.id()))
+        .await
+        .unwrap();
+    let status = |name: &str| {
+        let key = format!("agent:{name}");
+        let (_, value) = kept.iter().find(|(found, _)| *found == key).unwrap();
+        let made: MadeResult = serde_json::from_value(value.value.clone()).unwrap();
+        made.status
+    };
+    assert_eq!(status("willing"), MadeStatus::VerifiedCorrected);
+    assert_eq!(status("stubborn"), MadeStatus::NoToolUsed);
     let rows = system.runs(RunFilter::default()).await.unwrap();
     let made = |name: &str| rows.iter().filter(|row| row.agent == name).count();
     assert_eq!((made("willing"), made("stubborn"), made("bare")), (2, 3, 1));
@@ -73,6 +86,7 @@ async fn what_made_agents_came_to_is_kept_for_their_tree() {
                 make("guessed", json!({})),
                 make("bound", json!({"max_model_calls": 1})),
                 make("broken", json!({})),
+                make("listed", json!({})),
             ]),
             ("go", _) => {
                 let texts: Vec<&str> = results.iter().map(|(_, text)| text.as_str()).collect();
@@ -83,6 +97,8 @@ async fn what_made_agents_came_to_is_kept_for_their_tree() {
                 ghostlight_actors::contract::ModelError::new(ErrorKind::Denied, "out of order")
                     .into()
             }
+            ("listed", 0) => looks(),
+            ("listed", _) => r#"["lamp", "chair"]"#.into(),
             (task, _) => format!("did {task}").into(),
         }
     });
@@ -95,18 +111,20 @@ async fn what_made_agents_came_to_is_kept_for_their_tree() {
     assert!(told[2].contains("Stopped before the end"), "{said}");
     let store = system.store();
     let kept = store.scope(format!("run:{}", run.id())).await.unwrap();
-    let kept: Vec<(String, MadeStatus, String)> = kept
+    let kept: Vec<(String, MadeStatus, String, Option<Value>)> = kept
         .into_iter()
         .map(|(key, value)| {
             let made: MadeResult = serde_json::from_value(value.value).unwrap();
-            (key, made.status, made.result)
+            (key, made.status, made.result, made.output)
         })
         .collect();
     let of = |name: &str| {
         let key = format!("agent:{name}");
         kept.iter().find(|(found, ..)| *found == key).unwrap()
     };
-    assert_eq!(kept.len(), 4, "{kept:?}");
+    assert_eq!(kept.len(), 5, "{kept:?}");
+    assert_eq!(of("listed").3, Some(json!(["lamp", "chair"])));
+    assert_eq!(of("looked").3, None);
     for (name, status) in [
         ("looked", MadeStatus::Success),
         ("guessed", MadeStatus::NoToolUsed),

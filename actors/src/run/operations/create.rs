@@ -1,7 +1,13 @@
 //! The tools with which a model makes agents, and gets the results of agents in the background.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use futures_util::future::{FutureExt, Shared, WeakShared};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
     Assignee, Delegated, Spawned,
@@ -41,6 +47,8 @@ pub(crate) struct InBackground {
 pub enum MadeStatus {
     /// With an answer.
     Success,
+    /// With an answer that rests on tools, after an earlier one that rested on none and was not taken.
+    VerifiedCorrected,
     /// With an answer for which it called none of the tools that it was given.
     NoToolUsed,
     /// At a bound, with what it had by then.
@@ -51,13 +59,16 @@ pub enum MadeStatus {
 
 /// The record of an agent that a model made. It stands in the working memory of the tree
 /// ([`RunContext::memory`]) under `agent:NAME`, for all runs of the tree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MadeResult {
     /// How it ended.
     pub status: MadeStatus,
     /// The result that its maker's model read, cut to 16,000 characters.
     pub result: String,
+    /// Its answer as a value, where it is an object or a list in JSON and not cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
 }
 
 impl MadeStatus {
@@ -115,7 +126,9 @@ impl RunContext {
             return self.create_in_background(call, agent, task);
         }
         let keeper = self.keeper_of(name.to_owned(), has_tools(&agent));
-        let work = self.work(agent, task).shared();
+        let work = self
+            .work(agent, task, keeper.was_given_again.clone())
+            .shared();
         if let Some(work) = work.downgrade() {
             let mut books = self.leg().books.lock();
             books.made.insert(key, MadeAgent(work));
@@ -127,7 +140,7 @@ impl RunContext {
     }
 
     /// Has a made agent do its task, again where it used none of its tools and that is allowed.
-    fn work(&self, agent: Assignee, task: Task) -> Work {
+    fn work(&self, agent: Assignee, task: Task, was_given_again: Arc<AtomicBool>) -> Work {
         let retries = self.spec().create_agent.as_ref().map_or(0, |c| c.retries);
         let first = self.delegate(agent.clone(), task.clone());
         if retries == 0 || !has_tools(&agent) {
@@ -140,6 +153,7 @@ impl RunContext {
                 if MadeStatus::of(&end, true) != MadeStatus::NoToolUsed {
                     break;
                 }
+                was_given_again.store(true, Ordering::Relaxed);
                 let mut again = task.clone();
                 again.message.parts.push(Part::Text(USE_TOOLS.to_owned()));
                 end = cx.delegate(agent.clone(), again).await;
@@ -211,6 +225,7 @@ impl RunContext {
         Keeper {
             name,
             had_tools,
+            was_given_again: Arc::default(),
             cx,
         }
     }
@@ -238,6 +253,8 @@ fn has_tools(agent: &Assignee) -> bool {
 struct Keeper {
     name: String,
     had_tools: bool,
+    /// Whether the task was given again, because no tool was used.
+    was_given_again: Arc<AtomicBool>,
     cx: RunContext,
 }
 
@@ -248,14 +265,27 @@ impl Keeper {
         call: &ToolCall,
         end: Result<Delegated, AgentError>,
     ) -> Result<ToolResult, AgentError> {
-        let status = MadeStatus::of(&end, self.had_tools);
+        let mut status = MadeStatus::of(&end, self.had_tools);
+        let answer = end.as_ref().ok().map(|done| done.outcome.text());
+        let output = answer.filter(|text| text.len() <= KEPT).and_then(|text| {
+            let value: Value = serde_json::from_str(text).ok()?;
+            (value.is_object() || value.is_array()).then_some(value)
+        });
         let mut result = told(call, end)?;
+        let was_given_again = self.was_given_again.load(Ordering::Relaxed);
+        let is_more = output.is_some() || was_given_again;
+        // Runs that began before this was kept go on without it.
+        let is_kept = is_more && self.cx.version("made_outputs", 1).await? == 1;
+        if is_kept && was_given_again && status == MadeStatus::Success {
+            status = MadeStatus::VerifiedCorrected;
+        }
         if status == MadeStatus::NoToolUsed {
             result.text = format!("{}\n\n{NO_TOOL_USED}", result.text);
         }
         let kept = MadeResult {
             status,
             result: result.text.chars().take(KEPT).collect(),
+            output: output.filter(|_| is_kept),
         };
         let key = format!("agent:{}", self.name);
         match self.cx.memory().set(key, &kept).await {
