@@ -34,7 +34,7 @@ use crate::{
 /// [interceptors](crate::interceptors); and the providers `offline` and `fallback`. The features
 /// `anthropic`, `gemini` and `openai` add the providers of these names (`openai` also
 /// `openai_responses`), and each of them the kind of tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`. The feature `a2a`
-/// adds the behavior `remote` and the kind of tool `a2a`; `anp` the kind of tool `anp_registry`; `acp` the behavior `remote_process` and the kind
+/// adds the behavior `remote` and the kind of tool `a2a`; `anp` the kinds of tools `anp_presence` and `anp_registry`; `acp` the behavior `remote_process` and the kind
 /// of tool `acp`; `code` the behavior `code` (on Unix);
 /// `mcp` the kind of tool `mcp`; `memory` the policy `memory`; `retrieval` the kind of tool
 /// `document_search` and `document_editor` and the policy `recall_documents`; and `tools` the kinds of tools `files`,

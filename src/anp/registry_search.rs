@@ -8,7 +8,7 @@ use ghostlight_actors::{
     vocabulary::{Arguments, Effect, ToolDefinition},
 };
 use reqwest::{
-    Client, Response, Url,
+    Client, Method, RequestBuilder, Response, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 use schemars::JsonSchema;
@@ -220,20 +220,47 @@ impl RegistrySearch {
         Ok(headers)
     }
 
-    /// The services that fit, as the registry tells of them.
-    async fn found(&self, wanted: &Wanted, limit: usize) -> Result<Vec<Told>, ToolError> {
+    /// The tool's name.
+    pub(super) fn tool_name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sends a request to a place of the registry, and gives its answer; `null` for an empty one.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        place: &[&str],
+        query: &[(&str, &str)],
+        body: Option<Value>,
+    ) -> Result<Value, ToolError> {
         let mut url = self.services.clone();
-        {
-            let mut query = url.query_pairs_mut();
-            if let Some(kind) = &wanted.r#type {
-                query.append_pair("type", kind);
-            }
-            if !wanted.capabilities.is_empty() {
-                query.append_pair("capabilities", &wanted.capabilities.join(","));
-            }
-            query.append_pair("limit", &limit.to_string());
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop().extend(place);
         }
-        let request = self.client.get(url).headers(self.sent_headers()?);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let request = self.client.request(method, url);
+        let request = request.headers(self.sent_headers()?);
+        let request = match body {
+            Some(body) => request
+                .header("content-type", "application/json")
+                .body(body.to_string()),
+            None => request,
+        };
+        let body = self.answered(request).await?;
+        if body.is_empty() {
+            return Ok(Value::Null);
+        }
+        let told = serde_json::from_slice(&body);
+        told.map_err(|error| {
+            let error = sanitize_line(&error.to_string(), ADDRESS);
+            ToolError::new(format!("the registry's answer cannot be read: {error}"))
+        })
+    }
+
+    /// The body of the answer to a request that succeeded.
+    async fn answered(&self, request: RequestBuilder) -> Result<Vec<u8>, ToolError> {
         let request = request.header("accept", "application/json");
         let failed = |error: reqwest::Error| {
             let error = error.without_url();
@@ -252,6 +279,24 @@ impl RegistrySearch {
                 "the registry answers with more than 4 MiB: ask for a type and for capabilities";
             return Err(ToolError::new(told));
         }
+        Ok(body)
+    }
+
+    /// The services that fit, as the registry tells of them.
+    async fn found(&self, wanted: &Wanted, limit: usize) -> Result<Vec<Told>, ToolError> {
+        let mut url = self.services.clone();
+        {
+            let mut query = url.query_pairs_mut();
+            if let Some(kind) = &wanted.r#type {
+                query.append_pair("type", kind);
+            }
+            if !wanted.capabilities.is_empty() {
+                query.append_pair("capabilities", &wanted.capabilities.join(","));
+            }
+            query.append_pair("limit", &limit.to_string());
+        }
+        let request = self.client.get(url).headers(self.sent_headers()?);
+        let body = self.answered(request).await?;
         let told = serde_json::from_slice(&body);
         told.map_err(|error| {
             let error = sanitize_line(&error.to_string(), ADDRESS);
@@ -385,7 +430,7 @@ impl fmt::Debug for RegistrySearch {
 /// The settings of the tool in a team file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Settings {
+pub(super) struct Settings {
     url: String,
     #[serde(default)]
     headers: BTreeMap<String, String>,
@@ -395,21 +440,28 @@ struct Settings {
 /// The tool of a team file.
 pub(super) fn of_settings(name: &str, given: &Map<String, Value>) -> Result<ToolHandle, String> {
     let given = Settings::deserialize(given).map_err(|error| error.to_string())?;
-    let told = |error: RegistrySearchError| error.to_string();
-    let mut search = RegistrySearch::new(name, &given.url).map_err(told)?;
-    for (header, text) in given.headers {
-        SecretText::read(&text).map_err(|error| format!("headers: {header}: {error}"))?;
-        // A secret is looked up when it is sent, so it is stored with no run.
-        let reveal = move || {
-            let text = SecretText::read(&text).and_then(|text| text.reveal());
-            let text = text.map_err(|error| error.to_string())?;
-            Ok(text.expose_secret().to_owned())
-        };
-        search = search.header_from(&header, reveal).map_err(told)?;
+    given.search(name).map(ToolHandle::new)
+}
+
+impl Settings {
+    /// The search of these settings.
+    pub(super) fn search(self, name: &str) -> Result<RegistrySearch, String> {
+        let told = |error: RegistrySearchError| error.to_string();
+        let mut search = RegistrySearch::new(name, &self.url).map_err(told)?;
+        for (header, text) in self.headers {
+            SecretText::read(&text).map_err(|error| format!("headers: {header}: {error}"))?;
+            // A secret is looked up when it is sent, so it is stored with no run.
+            let reveal = move || {
+                let text = SecretText::read(&text).and_then(|text| text.reveal());
+                let text = text.map_err(|error| error.to_string())?;
+                Ok(text.expose_secret().to_owned())
+            };
+            search = search.header_from(&header, reveal).map_err(told)?;
+        }
+        if let Some(seconds) = self.timeout_s {
+            let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            search = search.timeout(time).map_err(told)?;
+        }
+        Ok(search)
     }
-    if let Some(seconds) = given.timeout_s {
-        let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        search = search.timeout(time).map_err(told)?;
-    }
-    Ok(ToolHandle::new(search))
 }

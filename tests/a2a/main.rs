@@ -17,6 +17,7 @@ use std::{
 };
 
 use ghostlight::{
+    a2a::{ClientOptions, RemoteAgent},
     actor::{Run, SystemError, pinned_team},
     config,
     contract::{RunFilter, StoreHandle},
@@ -164,6 +165,35 @@ async fn a_member_answers_asks_and_fails_as_its_agent_elsewhere_does() {
         let turns: Vec<u64> = sessions.iter().map(|session| session.turns).collect();
         assert_eq!(turns, [3]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_state_that_a_member_names_goes_with_its_task() {
+    let elsewhere = Elsewhere::start().await;
+    let far = RemoteAgent::new("far", ClientOptions::new(&elsewhere.at));
+    let far = far.state(["customer", "nothing"]).into_agent().unwrap();
+    let desk = Agent::from_fn("desk", |cx: RunContext| async move {
+        cx.memory()
+            .set("customer", &json!({ "number": 4711 }))
+            .await?;
+        cx.memory().set("private", &"kept here").await?;
+        let done = cx.delegate("far", "look").await?;
+        Ok(Outcome::answer(done.text))
+    });
+    let system = system(desk.agent(far).into_team().unwrap()).await;
+    let run = system.session("desk", "s").send("go").await.unwrap();
+    let text = run.outcome().await.unwrap().text().to_owned();
+    assert!(text.starts_with("did look"), "{text}");
+    assert!(
+        text.contains(r#"{"state":{"customer":{"number":4711}}}"#),
+        "{text}"
+    );
+    let spec = team(&elsewhere.at, "state: [customer]").spec;
+    assert_eq!(
+        spec.agent.behavior.settings,
+        json!({ "state": ["customer"] })
+    );
+    spec.check().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

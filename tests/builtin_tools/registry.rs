@@ -174,6 +174,57 @@ async fn an_agent_finds_services_by_type_and_capabilities_and_the_best_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_present_in_a_registry_with_its_health_and_load_until_it_withdraws() {
+    let (url, registry) = registry(None).await;
+    let acts = async |arguments: Value| {
+        let text = format!(
+            "tools:
+  nearby:
+    kind: anp_presence
+    url: '{url}'
+    service: {{ id: poet-1, type: poet, capabilities: [verse], ttl_s: 60 }}
+agent: {{ name: desk, tools: [nearby] }}
+"
+        );
+        let file = config::parse(text, "team.yaml").unwrap();
+        let system = System::builder(InMemoryStore::new())
+            .registry(ghostlight::builtin())
+            .model("default", asking(arguments))
+            .team(Team::from(file.into_spec()));
+        let system = system.start().await.unwrap();
+        let answer = system.session("desk", "ada").ask("Do it.").await.unwrap();
+        system.stop().await.unwrap();
+        answer.text
+    };
+    announce(
+        &url,
+        "",
+        &json!({ "id": "poet-2", "type": "poet", "load": 2.0 }),
+    )
+    .await;
+    let told = acts(json!({ "action": "announce", "health": 0.9, "load": 0.5 })).await;
+    assert!(
+        told.contains("poet-1 is announced; announce it again within"),
+        "{told}"
+    );
+    let best = acts(json!({ "action": "best", "type": "poet" })).await;
+    assert!(
+        best.contains(r#""id":"poet-1""#) && best.contains(r#""load":0.5"#),
+        "{best}"
+    );
+    acts(json!({ "action": "announce", "load": 9.0 })).await;
+    let best = acts(json!({ "action": "best", "type": "poet" })).await;
+    assert!(best.contains(r#""id":"poet-2""#), "{best}");
+    let figures = acts(json!({ "action": "statistics" })).await;
+    assert!(figures.contains(r#""services":2"#), "{figures}");
+    let gone = acts(json!({ "action": "withdraw" })).await;
+    assert_eq!(gone, "poet-1 is withdrawn.");
+    let figures = acts(json!({ "action": "statistics" })).await;
+    assert!(figures.contains(r#""services":1"#), "{figures}");
+    registry.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_services_say_is_bounded_and_nothing_else_is_asked() {
     // A registry that knows no limit, whose services say a lot.
     let long = "x".repeat(10_000);

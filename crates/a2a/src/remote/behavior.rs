@@ -25,9 +25,13 @@ use crate::protocol::{Part, TaskState};
 ///
 /// The agent's tools (of [`RemoteToolset`](super::RemoteToolset)) have the member's name. In the conversation of a
 /// session the agent's context is kept from one turn to the next; a delegated task gets a context of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RemoteBehavior {
+    /// The keys of the session's state (in a delegated task, of the tree's working memory) whose values go with each task, as
+    /// a part of data `{"state": {…}}`. Nothing is sent of keys that have no value.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    state: Vec<String>,
     /// The time limit of a task in seconds, after which it is cancelled; the time in which it waits for an answer does
     /// not count.
     task_timeout_s: f64,
@@ -43,8 +47,16 @@ impl RemoteBehavior {
     /// A behavior with this time limit for tasks.
     pub fn new(task_timeout: Duration) -> Self {
         Self {
+            state: Vec::new(),
             task_timeout_s: task_timeout.as_secs_f64(),
         }
+    }
+
+    /// Sends the values of these keys with each task.
+    #[must_use]
+    pub fn state<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {
+        self.state = keys.into_iter().map(Into::into).collect();
+        self
     }
 }
 
@@ -59,6 +71,7 @@ impl Behavior for RemoteBehavior {
         let member = Member {
             cx: &cx,
             name: cx.spec().name.clone(),
+            state: &self.state,
             time,
         };
         member.run().await
@@ -75,6 +88,7 @@ impl Behavior for RemoteBehavior {
 struct Member<'a> {
     cx: &'a RunContext,
     name: String,
+    state: &'a [String],
     time: Duration,
 }
 
@@ -85,10 +99,19 @@ impl Member<'_> {
         let state = cx.state(Scope::Session);
         let key = key_of(&self.name);
         let known: Option<String> = if keeps { state.get(&key).await? } else { None };
-        let parts = match cx.request() {
+        let mut parts: Vec<Part> = match cx.request() {
             Some(request) => vec![Part::text(request)],
             None => cx.input().parts.iter().filter_map(part_of).collect(),
         };
+        let mut sent = serde_json::Map::new();
+        for key in self.state {
+            if let Some(value) = state.get::<Value>(key.as_str()).await? {
+                sent.insert(key.clone(), value);
+            }
+        }
+        if !sent.is_empty() {
+            parts.push(Part::data(json!({ "state": sent })));
+        }
         let said = Message {
             parts,
             context: known.clone(),

@@ -29,6 +29,7 @@ use crate::client::{ClientOptions, SettingsError};
 pub struct RemoteAgent {
     name: String,
     description: String,
+    state: Vec<String>,
     settings: ClientOptions,
 }
 
@@ -38,8 +39,15 @@ impl RemoteAgent {
         Self {
             name: name.into(),
             description: String::new(),
+            state: Vec::new(),
             settings,
         }
+    }
+
+    /// Sends the values of these keys of the session's state with each task.
+    pub fn state<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {
+        self.state = keys.into_iter().map(Into::into).collect();
+        self
     }
 
     /// Describes its purpose to other agents' models.
@@ -53,7 +61,7 @@ impl RemoteAgent {
     /// # Errors
     /// The settings are invalid.
     pub fn into_agent(self) -> Result<Agent, SettingsError> {
-        let behavior = RemoteBehavior::new(self.settings.task_timeout);
+        let behavior = RemoteBehavior::new(self.settings.task_timeout).state(self.state);
         let toolset = RemoteToolset::new(&self.name, self.settings)?;
         Ok(Agent::new(&self.name)
             .description(self.description)
