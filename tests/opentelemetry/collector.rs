@@ -258,6 +258,7 @@ fn shown(value: Option<&AnyValue>) -> String {
     match value.and_then(|value| value.value.as_ref()) {
         Some(Value::StringValue(text)) => text.clone(),
         Some(Value::IntValue(number)) => number.to_string(),
+        Some(Value::DoubleValue(number)) => number.to_string(),
         Some(Value::ArrayValue(values)) => {
             let values = values.values.iter().map(|value| shown(Some(value)));
             values.collect::<Vec<_>>().join(",")

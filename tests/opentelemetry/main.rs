@@ -168,3 +168,58 @@ async fn a_run_with_two_delegations_is_one_trace_of_all_its_operations() {
     following.shutdown().await;
     system.stop().await.unwrap();
 }
+
+#[cfg(feature = "memory")]
+#[tokio::test]
+async fn memories_and_steps_have_spans_and_a_chat_says_what_it_asked_for() {
+    use ghostlight::memory::{Memory, MemoryQuery, MemoryScope};
+
+    let collector = Collector::start(Answer::Takes).await;
+    let mut settings = ghostlight::vocabulary::ModelSettings::default();
+    (settings.temperature, settings.max_tokens) = (Some(0.5), Some(99));
+    let agent = Agent::from_fn("desk", |cx: RunContext| async move {
+        let memory = Memory::new("memory").on(&cx, MemoryScope::Session);
+        memory.search(MemoryQuery::new("secret words")).await?;
+        let found = cx.step("look around", Effect::Read, async {
+            Ok::<_, AgentError>(7)
+        });
+        found.await?;
+        let failed = cx.step("fall", Effect::Read, async {
+            Err::<(), _>("no password=hunter22")
+        });
+        failed.await.unwrap_err();
+        cx.memory().set("key", &1).await?;
+        Ok(Outcome::answer(cx.think().await?.content()))
+    });
+    let agent = agent
+        .settings(settings)
+        .model(model([ModelResponse::text("done")]));
+    let system = system(&InMemoryStore::new(), agent.into_team().unwrap()).await;
+    let telemetry = OpenTelemetry::over_http(&collector.endpoint).unwrap();
+    let following = telemetry.follow(&system).await.unwrap();
+    system.session("desk", "ada").ask("go").await.unwrap();
+    following.flush().await.unwrap();
+    let spans = collector.spans();
+    check_whole(&spans);
+    assert_eq!(spans.len(), 5, "a value of state is none");
+    let root = &named(&spans, "invoke_agent desk").span_id;
+    for (name, operation) in [
+        ("memory_search", "memory"),
+        ("step look around", "step"),
+        ("step fall", "step"),
+    ] {
+        let span = named(&spans, name);
+        assert_eq!(&span.parent_span_id, root, "{name}");
+        assert_eq!(text(&span.attributes, "gen_ai.operation.name"), operation);
+    }
+    assert!(is_error(named(&spans, "step fall")) && !is_error(named(&spans, "memory_search")));
+    let chat = spans.iter().find(|span| span.name.starts_with("chat "));
+    let chat = &chat.unwrap().attributes;
+    assert_eq!(text(chat, "gen_ai.request.temperature"), "0.5");
+    assert_eq!(text(chat, "gen_ai.request.max_tokens"), "99");
+    for said in ["secret words", "hunter22"] {
+        assert!(!collector.heard(said), "{said} was exported");
+    }
+    following.shutdown().await;
+    system.stop().await.unwrap();
+}

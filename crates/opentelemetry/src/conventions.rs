@@ -7,6 +7,10 @@ pub(crate) const AGENT_NAME: &str = "gen_ai.agent.name";
 pub(crate) const WORKFLOW_NAME: &str = "gen_ai.workflow.name";
 pub(crate) const CONVERSATION_ID: &str = "gen_ai.conversation.id";
 pub(crate) const REQUEST_MODEL: &str = "gen_ai.request.model";
+pub(crate) const TEMPERATURE: &str = "gen_ai.request.temperature";
+pub(crate) const TOP_P: &str = "gen_ai.request.top_p";
+pub(crate) const MAX_TOKENS: &str = "gen_ai.request.max_tokens";
+pub(crate) const SEED: &str = "gen_ai.request.seed";
 pub(crate) const RESPONSE_MODEL: &str = "gen_ai.response.model";
 pub(crate) const FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
 pub(crate) const INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
@@ -34,6 +38,7 @@ pub(crate) const OTHER: &str = "_OTHER";
 pub(crate) const TEAM: &str = "ghostlight.team";
 pub(crate) const RUN_ID: &str = "ghostlight.run.id";
 pub(crate) const OPERATION_ID: &str = "ghostlight.operation.id";
+pub(crate) const OPERATION_KIND: &str = "ghostlight.operation.kind";
 pub(crate) const RUN_END: &str = "ghostlight.run.end";
 pub(crate) const RUN_STATUS: &str = "ghostlight.run.status";
 pub(crate) const ATTEMPTS: &str = "ghostlight.attempts";
@@ -49,6 +54,8 @@ pub(crate) const TOKEN_USAGE: &str = "gen_ai.client.token.usage";
 pub(crate) const TOOL_DURATION: &str = "gen_ai.execute_tool.duration";
 pub(crate) const AGENT_DURATION: &str = "gen_ai.invoke_agent.duration";
 pub(crate) const WORKFLOW_DURATION: &str = "gen_ai.workflow.duration";
+/// How long memories, retrieval and steps took.
+pub(crate) const WORK_DURATION: &str = "ghostlight.operation.duration";
 pub(crate) const RUNS_ENDED: &str = "ghostlight.runs.ended";
 pub(crate) const RUNS_OPEN: &str = "ghostlight.runs.open";
 /// Counted in millionths of the currency of the team's prices.

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use ghostlight_actors::{
     contract::{StoreError, StoreHandle},
     definition::Pinned,
-    vocabulary::{Digest, Effect},
+    vocabulary::{Digest, Effect, ModelSettings},
 };
 
 use crate::conventions::{self, OTHER};
@@ -81,6 +81,12 @@ impl Definition {
         }
         let known = pinned.agent(agent, None)?;
         known.offered.get(name).map(|tool| tool.effect)
+    }
+
+    /// The settings of an agent's model calls.
+    pub(crate) fn settings(&self, agent: &str) -> Option<&ModelSettings> {
+        let agent = self.0.as_ref()?.team.find(agent)?;
+        Some(&agent.settings)
     }
 
     /// Whether an agent works as a workflow.

@@ -18,12 +18,14 @@ use opentelemetry_sdk::{
 };
 
 use crate::{
+    console::OnTerminal,
     error::OpenTelemetryError,
     exporting::{Exporting, OverHttp},
     http::Poster,
     variables::{Variables, below, check_address, wrong},
 };
 
+const TRACES: &str = "OTEL_TRACES_EXPORTER";
 const DISABLED: &str = "OTEL_SDK_DISABLED";
 const CONTENTS: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 
@@ -37,13 +39,24 @@ pub(crate) struct Read {
 
 /// Whether an endpoint is given and the SDK is not disabled.
 pub(crate) fn is_configured(variables: &Variables<'_>) -> bool {
+    let is_given = has_endpoint(variables) || is_on_terminal(variables);
+    !variables.is_true(DISABLED) && is_given
+}
+
+fn has_endpoint(variables: &Variables<'_>) -> bool {
     let endpoints = [
         OTEL_EXPORTER_OTLP_ENDPOINT,
         OTEL_EXPORTER_OTLP_TRACES_ENDPOINT,
         OTEL_EXPORTER_OTLP_METRICS_ENDPOINT,
     ];
-    let is_given = |name: &&str| variables.get(name).is_some();
-    !variables.is_true(DISABLED) && endpoints.iter().any(is_given)
+    endpoints.iter().any(|name| variables.get(name).is_some())
+}
+
+/// Whether spans are written to the terminal.
+fn is_on_terminal(variables: &Variables<'_>) -> bool {
+    variables
+        .get(TRACES)
+        .is_some_and(|exporter| exporter == "console")
 }
 
 /// Reads the variables. An endpoint that is given goes before theirs.
@@ -51,12 +64,20 @@ pub(crate) fn read(
     variables: &Variables<'_>,
     endpoint: Option<&str>,
 ) -> Result<Read, OpenTelemetryError> {
+    // Whoever reads spans on the terminal may have no collector.
+    let is_alone = is_on_terminal(variables) && !has_endpoint(variables) && endpoint.is_none();
     let is_wanted = |name| {
-        let exporter = variables.get(name).unwrap_or_else(|| "otlp".to_owned());
+        let usual = if is_alone { "none" } else { "otlp" };
+        let exporter = variables.get(name).unwrap_or_else(|| usual.to_owned());
         match exporter.as_str() {
             "otlp" => Ok(!variables.is_true(DISABLED)),
             "none" => Ok(false),
-            _ => Err(wrong(name, exporter, "there are otlp and none")),
+            "console" if name == TRACES => Ok(!variables.is_true(DISABLED)),
+            _ => Err(wrong(
+                name,
+                exporter,
+                "there are otlp and none, and for traces console",
+            )),
         }
     };
     variables.check_protocol()?;
@@ -64,7 +85,10 @@ pub(crate) fn read(
         check_address("the endpoint", endpoint)?;
     }
     let resource = resource(variables)?;
-    let spans = is_wanted("OTEL_TRACES_EXPORTER")?.then(|| spans(variables, &resource, endpoint));
+    let spans = is_wanted(TRACES)?.then(|| match is_on_terminal(variables) {
+        true => Ok(Arc::new(OnTerminal) as Arc<dyn Exporting>),
+        false => spans(variables, &resource, endpoint),
+    });
     let meters =
         is_wanted("OTEL_METRICS_EXPORTER")?.then(|| meters(variables, resource.clone(), endpoint));
     Ok(Read {

@@ -20,7 +20,7 @@ pub(crate) enum Refusal {
     Passing(String),
 }
 
-type Export<'a> = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>>;
+pub(crate) type Export<'a> = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>>;
 
 /// An exporter of spans, of whatever type.
 pub(crate) trait Exporting: Send + Sync {

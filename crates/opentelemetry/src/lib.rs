@@ -22,6 +22,7 @@
 //! # }
 //! ```
 
+mod console;
 mod content;
 mod conventions;
 mod definitions;

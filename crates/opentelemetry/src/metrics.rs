@@ -20,6 +20,7 @@ pub(crate) struct Metrics {
     tools: Histogram<f64>,
     agents: Histogram<f64>,
     workflows: Histogram<f64>,
+    work: Histogram<f64>,
     attempts: Counter<u64>,
     cost: Counter<u64>,
     ended: Counter<u64>,
@@ -42,6 +43,10 @@ impl Metrics {
             tools: durations(names::TOOL_DURATION, "How long calls of tools took."),
             agents: durations(names::AGENT_DURATION, "How long runs of agents took."),
             workflows: durations(names::WORKFLOW_DURATION, "How long runs of workflows took."),
+            work: durations(
+                names::WORK_DURATION,
+                "How long operations of memories, retrieval and steps took.",
+            ),
             tokens: meter
                 .u64_histogram(names::TOKEN_USAGE)
                 .with_unit("{token}")
@@ -163,6 +168,15 @@ impl Metrics {
                 ];
                 of.extend(error.map(error_type));
                 histogram.record(seconds, &of);
+            }
+            Measure::Work {
+                work,
+                seconds,
+                error,
+            } => {
+                let mut of = vec![KeyValue::new(names::OPERATION_NAME, work.as_str())];
+                of.extend(error.map(error_type));
+                self.work.record(seconds, &of);
             }
             Measure::Parked { agent, team, error } => {
                 let [agent, team] = carried(agent, team);

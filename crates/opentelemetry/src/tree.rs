@@ -1,6 +1,7 @@
 //! Makes spans of the entries of one tree of runs.
 
 mod run;
+mod work;
 
 use std::collections::HashMap;
 
@@ -19,6 +20,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use serde::de::DeserializeOwned;
 
 use self::run::{Asked, RunSoFar, time};
+pub(crate) use self::work::Work;
 use crate::{
     content,
     conventions::{self as names, OTHER},
@@ -68,6 +70,11 @@ pub(crate) enum Measure {
     Restarted {
         agent: String,
         team: String,
+    },
+    Work {
+        work: Work,
+        seconds: f64,
+        error: Option<String>,
     },
 }
 
@@ -213,7 +220,7 @@ impl TreeReader {
                     run.note_answer(op, at);
                     None
                 }
-                _ => None,
+                _ => self.work(id, run, (op, &kind, &name), result.get(), at),
             }
             .into_iter()
             .collect(),
@@ -226,19 +233,15 @@ impl TreeReader {
                 let asked = run.answered(asked_by);
                 vec![self.answered(id, run, (op, asked), &result, &call, at)]
             }
+            _ if is_copy => Vec::new(),
             entry => {
-                if is_copy {
-                    return Vec::new();
-                }
                 run.note(&entry, at);
-                let measure = run.measure(&entry);
-                measure
-                    .map(|measure| Finished {
-                        span: None,
-                        measure,
-                    })
-                    .into_iter()
-                    .collect()
+                let measure = run.measure(&entry).into_iter();
+                let counted = measure.map(|measure| Finished {
+                    span: None,
+                    measure,
+                });
+                counted.collect()
             }
         }
     }
@@ -256,6 +259,7 @@ impl TreeReader {
         attributes.push(KeyValue::new(names::OPERATION_ID, op.to_string()));
         attributes.push(KeyValue::new(names::PROVIDER_NAME, model.provider.clone()));
         attributes.push(KeyValue::new(names::REQUEST_MODEL, model.model.clone()));
+        run.request_attributes(&mut attributes);
         let (mut error, mut description, mut answered) = (None, String::new(), None);
         // Of a call that failed it is not recorded when it began: not before the entry that precedes its own.
         let mut began = run.last_at;

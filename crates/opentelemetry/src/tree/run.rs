@@ -135,6 +135,23 @@ impl RunSoFar {
         attributes
     }
 
+    /// What the agent's definition asks of its model: sampling, and the bound on its answers.
+    pub(super) fn request_attributes(&self, attributes: &mut Vec<KeyValue>) {
+        let Some(settings) = self.definition.settings(&self.agent) else {
+            return;
+        };
+        let floats = [
+            (names::TEMPERATURE, settings.temperature),
+            (names::TOP_P, settings.top_p),
+        ];
+        for (name, value) in floats {
+            attributes.extend(value.map(|value| KeyValue::new(name, f64::from(value))));
+        }
+        let most = settings.max_tokens.map(i64::from);
+        attributes.extend(most.map(|most| KeyValue::new(names::MAX_TOKENS, most)));
+        attributes.extend(settings.seed.map(|seed| KeyValue::new(names::SEED, seed)));
+    }
+
     /// The effect of a tool; `None` for a name that nobody defined.
     pub(super) fn effect(&self, tool: &str) -> Option<Effect> {
         let own = self.definition.tool(&self.agent, tool);
