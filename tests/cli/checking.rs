@@ -1,4 +1,4 @@
-//! `ghostlight check` for programs, and what it says of a team in full.
+//! `ghostlight team check` for programs, and what it says of a team in full.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ agent:
 ";
 
 fn checked(desk: &Desk, words: &[&str], code: i32) -> Value {
-    let words: Vec<&str> = [&["check"][..], words, &["--json"]].concat();
+    let words: Vec<&str> = [&["team", "check"][..], words, &["--json"]].concat();
     let mut lines = desk.shipped(&words).exits(code).json();
     assert_eq!(lines.len(), 1, "one object: {lines:?}");
     lines.remove(0)
@@ -72,7 +72,7 @@ fn what_a_team_comes_to_is_shown_with_everything_resolved() {
     assert!(tools.iter().any(|tool| tool["name"] == "transfer_to_clerk"));
     assert_eq!(told["definition"]["budget"]["model_calls"], 7);
     let words = desk
-        .shipped(&["check", "team.yaml", "--explain"])
+        .shipped(&["team", "check", "team.yaml", "--explain"])
         .exits(0)
         .out;
     for part in [
@@ -111,7 +111,7 @@ fn what_a_reload_would_change_is_said_before_it_happens() {
     let told = against("other.yaml");
     assert_eq!(told["restart"].as_array().unwrap().len(), 2, "{told}");
     let words = desk
-        .shipped(&["check", "new.yaml", "--against", "team.yaml"])
+        .shipped(&["team", "check", "new.yaml", "--against", "team.yaml"])
         .exits(0)
         .out;
     assert!(
@@ -157,7 +157,7 @@ fn a_file_says_how_its_process_works_and_options_stand_above_it() {
     assert!(desk.path("given.db").exists());
     let wrong = file.replace("own.db", "own.db, stor: x");
     desk.write("team.yaml", &wrong);
-    let wrong = desk.shipped(&["check", "team.yaml"]).exits(2);
+    let wrong = desk.shipped(&["team", "check", "team.yaml"]).exits(2);
     assert!(
         wrong.err.contains("unknown key `stor` of `storage`")
             && wrong.err.contains("did you mean `store`?"),

@@ -20,7 +20,7 @@ static IN_USE: LazyLock<RwLock<Arc<PriceTable>>> = LazyLock::new(|| {
 /// What models cost at their providers' own servers, in US dollars per million tokens.
 ///
 /// A model whose settings have no `prices` has those of the table that is in use: that of this version, or the one that was
-/// [put into use](Self::put_into_use) last. The command does that with the file of `ghostlight providers update`.
+/// [put into use](Self::put_into_use) last. The command does that with the file of `ghostlight prices update`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceTable {
