@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_nothing_is_recorded_in_is_forgotten_when_its_result_is_taken() {
+    fn a_place_without_a_record_is_forgotten_when_its_result_is_taken() {
         let mut machine = RunMachine::<()>::default();
         machine.ask(op(0), &call("a", 7), false, ()).unwrap();
         assert!(machine.slot(op(0)).is_some());
