@@ -1,5 +1,7 @@
 //! The messages of an agent.
 
+use std::sync::Arc;
+
 use ractor::ActorId;
 use tokio::sync::oneshot;
 
@@ -77,7 +79,7 @@ pub(crate) type Recovery = oneshot::Sender<Box<RecoveredSession>>;
 
 /// A turn whose first entries are on their way.
 pub(crate) struct BegunTurn {
-    pub(super) start: RunStart,
+    pub(super) start: Arc<RunStart>,
     pub(super) turn: SessionTurn,
     pub(super) reply: TurnReply,
     /// The turn as it came, kept where it is to make its session and may find that the session

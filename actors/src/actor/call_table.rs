@@ -24,6 +24,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::supervised_ref::SupervisedRef;
 use crate::{
     contract::BoxFuture,
+    run::InputDigest,
     vocabulary::{OperationId, RunId},
 };
 
@@ -57,7 +58,7 @@ impl<T: Send + 'static> Default for CallTable<T> {
 
 /// A digest of what a call asks for. An incarnation of a run whose answer was lost on its way to the disk may have asked for
 /// something else with an operation than the next incarnation does.
-pub(crate) type Asked = u64;
+pub(crate) type Asked = InputDigest;
 
 /// How a call is to be carried.
 #[derive(Clone)]
@@ -85,7 +86,7 @@ impl<T: Send + 'static> CallTable<T> {
     /// The end of a call that an earlier incarnation of the run began, if the keeper has it. A call that asked for something
     /// else is ended: nobody wants it.
     pub(crate) async fn join(&self, Manner { key, asked, .. }: &Manner) -> Option<T> {
-        self.ask(|reply| KeeperMessage::Join(*key, *asked, reply))
+        self.ask(|reply| KeeperMessage::Join(*key, asked.clone(), reply))
             .await
     }
 
@@ -250,7 +251,7 @@ impl<T: Send + 'static> Actor for CallKeeper<T> {
         match message {
             KeeperMessage::Adopt(adopted) => state.adopt(&myself, *adopted),
             KeeperMessage::Join(key, asked, reply) => {
-                state.forget_others(key, asked);
+                state.forget_others(key, &asked);
                 state.join(key, reply);
             }
             KeeperMessage::Abort(key, reply) => state.abort(key, reply),
@@ -292,11 +293,11 @@ impl<T: Send + 'static> KeeperState<T> {
     }
 
     /// Ends the call of this key if it asked for something else.
-    fn forget_others(&mut self, key: CallKey, asked: Asked) {
+    fn forget_others(&mut self, key: CallKey, asked: &Asked) {
         self.ended
-            .retain(|kept| kept.key != key || kept.asked == asked);
+            .retain(|kept| kept.key != key || kept.asked == *asked);
         let kept = self.calls.get(&key);
-        if kept.is_some_and(|kept| kept.manner.asked != asked) {
+        if kept.is_some_and(|kept| kept.manner.asked != *asked) {
             self.calls.remove(&key);
         }
     }
@@ -352,6 +353,7 @@ impl<T: Send + 'static> KeeperState<T> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::vocabulary::CallDigest;
 
     /// A run asks its model again when the answer was lost on its way to the disk, and the next answer may ask for other
     /// calls than the ones that are under way.
@@ -361,7 +363,8 @@ mod tests {
         let (keeper, _) = Actor::spawn(None, keeper, 8).await.unwrap();
         let count = Arc::new(AtomicUsize::new(0));
         let key = (RunId::from_random(1), OperationId::default());
-        let join = async |asked: Asked| {
+        let join = async |asked: u64| {
+            let asked = CallDigest(asked).into();
             let (reply, end) = oneshot::channel();
             keeper.cast(KeeperMessage::Join(key, asked, reply)).unwrap();
             end.await.unwrap()
@@ -373,7 +376,7 @@ mod tests {
         for (call, same) in [(calls[0], true), (calls[0], false), (calls[1], false)] {
             let manner = Manner {
                 key,
-                asked: 1,
+                asked: CallDigest(1).into(),
                 unwanted: CancellationToken::new(),
                 settles: false,
             };

@@ -147,7 +147,7 @@ impl ModelGateway {
     pub(crate) fn carry(self: Arc<Self>, call: ModelCall) -> BoxFuture<'static, ModelAnswer> {
         let manner = Manner {
             key: (call.run, call.operation),
-            asked: call.digest.0,
+            asked: call.digest.clone(),
             unwanted: call.cancelled.clone(),
             settles: false,
         };

@@ -29,7 +29,7 @@ use super::{
 use crate::{
     contract::{BoxFuture, Clock, Entropy, ToolPace},
     run::{Called, ToolEnd, ToolInvocation, ToolSlot},
-    vocabulary::{Effect, ToolDefinition},
+    vocabulary::{CallDigest, Effect, ToolCall, ToolDefinition},
 };
 
 /// The settings of tool calls.
@@ -158,8 +158,13 @@ impl Future for Watched {
 /// the same id only.
 fn asked(call: &ToolInvocation) -> Asked {
     let mut hasher = DefaultHasher::new();
-    (call.digest, &call.call.id).hash(&mut hasher);
-    hasher.finish()
+    let ToolCall {
+        id,
+        name,
+        arguments,
+    } = &call.call;
+    (name, arguments.text(), id).hash(&mut hasher);
+    CallDigest(hasher.finish()).into()
 }
 
 impl ToolExecutor {

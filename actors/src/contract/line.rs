@@ -3,14 +3,11 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::StoreError;
-use crate::vocabulary::{
-    AskedBy, CallDigest, CallReport, Entry, FORMAT, OLDEST, OperationId, Spent, Timestamp,
-    canonical, charge,
+use super::{
+    LineText, StoreError,
+    line_text::{AsText, ROOM},
 };
-
-/// Room for an entry's text while it is written, in bytes.
-const ROOM: usize = 1024;
+use crate::vocabulary::{Entry, FORMAT, OLDEST, Timestamp, canonical};
 
 fn unwritable(error: impl ToString) -> StoreError {
     StoreError::Unwritable {
@@ -18,17 +15,17 @@ fn unwritable(error: impl ToString) -> StoreError {
     }
 }
 
-/// An encoded entry.
+/// An entry with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// When it was written.
     pub at: Timestamp,
-    /// The entry's JSON text.
-    pub text: Box<str>,
+    /// The entry's JSON text, which may not be written before somebody reads it.
+    pub text: LineText,
 }
 
 impl Line {
-    /// Encodes an entry.
+    /// Encodes an entry at once.
     ///
     /// # Errors
     /// [`StoreError::Unwritable`] for an entry that has no form as JSON, such as one with a map whose keys are not
@@ -37,57 +34,17 @@ impl Line {
         Self::of(at, entry)
     }
 
+    /// An entry that is encoded when somebody reads its text.
+    pub(crate) fn later(at: Timestamp, entry: impl AsText + 'static) -> Self {
+        let text = LineText::of(entry);
+        Self { at, text }
+    }
+
     fn of(at: Timestamp, entry: &impl Serialize) -> Result<Self, StoreError> {
-        // The buffer has room for most entries, so that growing does not copy it again and again.
         let mut bytes = Vec::with_capacity(ROOM);
         canonical::write_as_given(entry, &mut bytes).map_err(unwritable)?;
         let text = String::from_utf8(bytes).map_err(unwritable)?.into();
         Ok(Self { at, text })
-    }
-
-    /// Encodes an [`Entry::Completed`]. `result` writes the operation's result straight into the line, so that it is
-    /// encoded only once. `buffer` is scratch space and is left empty.
-    pub(crate) fn completed(
-        at: Timestamp,
-        buffer: &mut Vec<u8>,
-        (op, kind, name, digest): (OperationId, &str, &str, CallDigest),
-        (spent, call, asked_by): (Spent, Option<&CallReport>, Option<AskedBy>),
-        result: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>,
-    ) -> serde_json::Result<Self> {
-        buffer.clear();
-        buffer.extend_from_slice(b"{\"completed\":{\"op\":\"");
-        for (number, before) in [(op.leg, ""), (op.lane, "."), (op.number, ".")] {
-            buffer.extend_from_slice(before.as_bytes());
-            canonical::write_as_given(&number, buffer)?;
-        }
-        buffer.extend_from_slice(b"\",\"kind\":");
-        canonical::write_as_given(kind, buffer)?;
-        buffer.extend_from_slice(b",\"name\":");
-        canonical::write_as_given(name, buffer)?;
-        buffer.extend_from_slice(b",\"digest\":\"");
-        buffer.extend_from_slice(&digest.hexadecimal());
-        buffer.extend_from_slice(b"\",\"result\":");
-        result(buffer)?;
-        if !charge::is_nothing(&spent) {
-            buffer.extend_from_slice(b",\"spent\":");
-            charge::serialize(&spent, &mut serde_json::Serializer::new(&mut *buffer))?;
-        }
-        if let Some(call) = call {
-            buffer.extend_from_slice(b",\"call\":");
-            canonical::write_as_given(call, buffer)?;
-        }
-        if let Some(asked_by) = asked_by {
-            buffer.extend_from_slice(b",\"asked_by\":");
-            canonical::write_as_given(&asked_by, buffer)?;
-        }
-        buffer.extend_from_slice(b"}}");
-        let text = std::str::from_utf8(buffer).map_err(serde::ser::Error::custom)?;
-        let line = Self {
-            at,
-            text: text.into(),
-        };
-        buffer.clear();
-        Ok(line)
     }
 
     /// Decodes the entry.
@@ -191,10 +148,6 @@ impl EntryError {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use serde_json::value::to_raw_value;
-
-    use crate::vocabulary::AnsweredBy;
-
     use super::*;
 
     #[test]
@@ -202,53 +155,5 @@ mod tests {
         let odd = std::collections::HashMap::from([((1, 2), 3)]);
         let refused = Line::of(Timestamp::default(), &odd);
         assert!(matches!(refused, Err(StoreError::Unwritable { .. })));
-    }
-
-    #[test]
-    fn a_completed_operation_is_encoded_like_its_entry() {
-        let op = OperationId {
-            leg: 3,
-            lane: 0,
-            number: 4_294_967_295,
-        };
-        let (name, digest) = ("say \"hi\"\n", CallDigest(0x0123_4567_89ab_cdef));
-        let result: Result<&str, ()> = Ok("a \"b\" ü");
-        let consumed = Spent {
-            tool_calls: 1,
-            ..Spent::default()
-        };
-        let report = CallReport::new("{}".into(), AnsweredBy::Tool);
-        let asked_by = AskedBy {
-            model: op,
-            index: 7,
-        };
-        for (spent, call, asked_by) in [
-            (Spent::default(), None, None),
-            (consumed, Some(&report), Some(asked_by)),
-        ] {
-            let entry = Entry::Completed {
-                op,
-                kind: "tool".into(),
-                name: name.into(),
-                digest,
-                result: to_raw_value(&result).unwrap(),
-                spent,
-                call: call.cloned().map(Box::new),
-                asked_by,
-            };
-            let mut buffer = b"left over".to_vec();
-            let line = Line::completed(
-                Timestamp::default(),
-                &mut buffer,
-                (op, "tool", name, digest),
-                (spent, call, asked_by),
-                |buffer| serde_json::to_writer(buffer, &result),
-            );
-            assert_eq!(
-                line.unwrap(),
-                Line::encode(Timestamp::default(), &entry).unwrap()
-            );
-            assert!(buffer.is_empty());
-        }
     }
 }

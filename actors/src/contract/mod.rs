@@ -19,6 +19,7 @@ mod in_memory_store;
 mod interceptor;
 mod inventory;
 mod line;
+mod line_text;
 mod mailbox;
 mod membership;
 mod model;
@@ -60,6 +61,8 @@ pub use interceptor::{
 };
 pub use inventory::Inventory;
 pub use line::{EntryError, Line};
+pub(crate) use line_text::AsText;
+pub use line_text::LineText;
 pub use mailbox::{ItemBody, MailboxItem, PostedTurn};
 pub use membership::{CarriedTeam, Membership};
 pub use model::{Model, ModelContext, ModelError, ModelHandle};

@@ -370,7 +370,7 @@ impl Driver {
                 Entry::Heard { op, .. } => self.acknowledge_heard(leg, *op, true),
                 _ => {}
             }
-            self.journal.append(&note);
+            self.journal.append(note);
         }
         match end {
             Some(error @ AgentError::Diverged { .. }) => Err(LegEnd::Diverged(error)),
@@ -394,16 +394,17 @@ impl Driver {
     }
 
     /// Records the end of an operation that consumed this much. `None` if its consumption is not known.
-    fn complete_with(&mut self, leg: &Leg, op: OperationId, made: End, spent: Option<Spent>) {
+    fn complete_with(&mut self, leg: &Leg, op: OperationId, mut made: End, spent: Option<Spent>) {
         let Some(under) = self.acknowledge(leg, op) else {
             return;
         };
         let spent = spent.unwrap_or_else(|| under.charge());
         let About { told, report } = leg.take_about(op);
-        told.iter().for_each(|entry| self.journal.append(entry));
-        let recorded =
-            self.journal
-                .append_completed(op, &under.identity, &made, spent, report.as_ref());
+        told.into_iter()
+            .for_each(|entry| self.journal.append(entry));
+        let recorded = self
+            .journal
+            .append_completed(op, under.identity, &mut made, spent, report);
         self.acknowledge_heard(leg, op, recorded.is_ok());
         self.charge(spent);
         leg.deliver(op, delivery(recorded, made));
@@ -436,7 +437,8 @@ impl Driver {
     /// Writes the emissions of interceptors about a call, before its end.
     pub(crate) fn write_emissions(&mut self, leg: &Leg, op: OperationId) {
         let told = leg.take_emissions(op);
-        told.iter().for_each(|entry| self.journal.append(entry));
+        told.into_iter()
+            .for_each(|entry| self.journal.append(entry));
     }
 
     /// Handles an event. An error when it ends the leg.

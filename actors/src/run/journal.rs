@@ -13,15 +13,13 @@ use tokio::sync::Notify;
 
 use super::{
     Acknowledge, Ports,
+    completed::{Completed, Payload},
     leg::CallIdentity,
-    operation::{End, Made},
+    operation::End,
 };
 use crate::{
-    contract::{Append, Batch, Claim, Committed, Line, RunRow, StoreError},
-    vocabulary::{
-        CallReport, Entry, ErrorKind, JournalId, OperationError, OperationId, RunId, Spent,
-        Timestamp,
-    },
+    contract::{Append, AsText, Batch, Claim, Committed, Line, RunRow, StoreError},
+    vocabulary::{CallReport, JournalId, OperationError, OperationId, RunId, Spent, Timestamp},
 };
 
 /// How far a run's entries are durable.
@@ -149,8 +147,6 @@ pub(crate) struct JournalWriter {
     /// The sequence number of the next entry, after those in `pending`.
     next: u64,
     pending: Vec<Line>,
-    /// The buffer in which results are encoded.
-    buffer: Vec<u8>,
     /// The mailboxes that the run reads.
     pub(crate) mailboxes: Vec<JournalId>,
     /// Mailbox items that the pending entries handle.
@@ -167,7 +163,6 @@ impl JournalWriter {
         Self {
             next: claim.entries,
             pending: Vec::new(),
-            buffer: Vec::new(),
             mailboxes: row.mailboxes().collect(),
             taken: Vec::new(),
             row,
@@ -195,23 +190,11 @@ impl JournalWriter {
         self.durable.epoch
     }
 
-    /// Adds an entry to the next commit. An entry that cannot be encoded fails the journal like a
-    /// failed commit, and the driver goes no further.
-    pub(crate) fn append(&mut self, entry: &Entry) {
-        match Line::encode(self.ports.clock().now(), entry) {
-            Ok(line) => self.push(line),
-            Err(error) => self.fail(error),
-        }
-    }
-
-    fn push(&mut self, line: Line) {
-        self.pending.push(line);
+    /// Adds an entry to the next commit.
+    pub(crate) fn append(&mut self, entry: impl AsText + 'static) {
+        let now = self.ports.clock().now();
+        self.pending.push(Line::later(now, entry));
         self.next += 1;
-    }
-
-    /// Fails the journal like a failed commit, and wakes the driver.
-    pub(crate) fn fail(&self, error: StoreError) {
-        self.durable.acknowledge((0, NO_TERM), Err(error));
     }
 
     /// Adds the end of an operation to the next commit. If its result cannot be recorded, the
@@ -219,31 +202,26 @@ impl JournalWriter {
     pub(crate) fn append_completed(
         &mut self,
         op: OperationId,
-        identity: &CallIdentity,
-        made: &End,
+        identity: CallIdentity,
+        made: &mut End,
         spent: Spent,
-        call: Option<&CallReport>,
+        call: Option<CallReport>,
     ) -> Result<(), OperationError> {
-        let of = identity;
-        let head = (op, &*of.kind, of.name.as_str(), of.digest);
-        let (at, tail) = (self.ports.clock().now(), (spent, call, of.asked_by));
-        let mut line_of = |end: Result<&Made, &OperationError>| {
-            let write = |buffer: &mut Vec<u8>| match end {
-                Ok(made) => made.write(buffer),
-                Err(error) => serde_json::to_writer(buffer, &Err::<(), _>(error)),
-            };
-            Line::completed(at, &mut self.buffer, head, tail, write)
+        let end = made.as_mut().map_err(|error| &*error);
+        let (result, ended) = match Payload::of(end) {
+            Ok(result) => (Ok(result), Ok(())),
+            Err(error) => (Payload::of(Err(&error)), Err(error)),
         };
-        let (line, ended) = match line_of(made.as_ref()) {
-            Ok(line) => (Some(line), Ok(())),
-            Err(error) => {
-                let message = format!("the result could not be recorded as JSON: {error}");
-                let error = OperationError::new(ErrorKind::Malformed, message);
-                // An error is plain text and numbers, which can always be encoded.
-                (line_of(Err(&error)).ok(), Err(error))
-            }
-        };
-        line.into_iter().for_each(|line| self.push(line));
+        // An error is plain text and numbers, which can always be encoded.
+        if let Ok(result) = result {
+            self.append(Completed {
+                op,
+                identity,
+                result,
+                spent,
+                call,
+            });
+        }
         ended
     }
 

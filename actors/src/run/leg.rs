@@ -240,7 +240,7 @@ impl Leg {
         let identity = CallIdentity {
             kind: operation.kind().into(),
             name: operation.name().to_owned(),
-            digest: operation.digest().into(),
+            digest: operation.input(),
             asked_by: operation.cause().within(self.run),
         };
         let (may_drift, slot) = (operation.drifts(), ResultSlot::Waiting(None));
@@ -251,7 +251,7 @@ impl Leg {
             .extend(asked.drifted_from.map(|recorded| Entry::Drifted {
                 op: id,
                 recorded,
-                found: identity.digest,
+                found: identity.digest.get(),
             }));
         if asked.begins {
             let resource = operation.resource();

@@ -82,16 +82,16 @@ pub(crate) struct RecordedDelivery {
 
 impl Recorded {
     /// The journal of a run that has just begun.
-    pub fn begun(start: RunStart) -> Self {
+    pub fn begun(start: impl Into<Arc<RunStart>>) -> Self {
         let mut recorded = Self::default();
-        recorded.begin(start);
+        recorded.begin(start.into());
         recorded
     }
 
-    fn begin(&mut self, start: RunStart) {
+    fn begin(&mut self, start: Arc<RunStart>) {
         self.leg.agent.clone_from(&start.agent);
         self.ledger = Ledger::of(&start);
-        self.start = Some(Arc::new(start));
+        self.start = Some(start);
     }
 
     /// The start of this run, with which its journal begins.
@@ -164,7 +164,7 @@ impl Recorded {
             }
         }
         match entry {
-            Entry::RunStarted(start) => self.begin(*start),
+            Entry::RunStarted(start) => self.begin(Arc::from(start)),
             Entry::LegStarted {
                 leg,
                 agent,
@@ -210,7 +210,7 @@ impl Recorded {
                 let identity = CallIdentity {
                     kind,
                     name,
-                    digest,
+                    digest: digest.into(),
                     asked_by,
                 };
                 self.record_call(op, identity, Some(begun), false);
@@ -239,7 +239,7 @@ impl Recorded {
                 let identity = CallIdentity {
                     kind,
                     name,
-                    digest,
+                    digest: digest.into(),
                     asked_by,
                 };
                 self.record_call(op, identity, begun, true);

@@ -7,12 +7,15 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Leg, Ports, journal::Durable, operations::Allowance, ports::ChildStart};
+use super::{
+    InputDigest, Kept, Leg, Ports, completed::write_end, journal::Durable, operations::Allowance,
+    ports::ChildStart,
+};
 use crate::{
     contract::{BoxFuture, MailboxItem, StateWrite, StoreHandle},
     vocabulary::{
-        Begun, CallDigest, Cause, Digest, Effect, Entry, ErrorKind, OperationError, OperationId,
-        Question, Resource, RunId, RunStart, Spent, Timestamp, canonical,
+        Begun, Cause, Digest, Effect, Entry, ErrorKind, OperationError, OperationId, Question,
+        Resource, RunId, RunStart, Spent, Timestamp,
     },
 };
 
@@ -56,6 +59,12 @@ pub trait Operation: Send + 'static {
     /// The digest of its input.
     fn digest(&self) -> Digest;
 
+    /// The digest of its input, for an operation that puts off hashing until the digest is compared or written: where
+    /// nothing is recorded and nobody reads the journal, it never is.
+    fn input(&self) -> InputDigest {
+        self.digest().into()
+    }
+
     /// The resource that it consumes. The budget is checked before it begins.
     fn resource(&self) -> Option<Resource> {
         None
@@ -76,6 +85,12 @@ pub trait Operation: Send + 'static {
     /// charges the consumption of child runs.
     fn spent(_output: &Self::Output) -> Spent {
         Spent::default()
+    }
+
+    /// A copy of the result, for one that costs less to copy than to encode as JSON: the journal keeps the copy, of which
+    /// JSON is made when somebody reads it. By default the result is encoded at once.
+    fn kept(_output: &Self::Output) -> Option<Kept> {
+        None
     }
 
     /// Begins it for real.
@@ -309,7 +324,7 @@ pub struct OperationContext {
     /// The run.
     pub run: RunId,
     /// The digest of its input.
-    pub(crate) digest: CallDigest,
+    pub(crate) digest: InputDigest,
     /// The ports to the world.
     pub(crate) ports: Arc<dyn Ports>,
     /// Fires when the result is not wanted any more.
@@ -345,6 +360,8 @@ opaque!(OperationContext { id, run });
 /// What an operation made, of whatever type. The driver records it and gives it to the function.
 pub(crate) struct Made {
     output: Box<dyn AnyOutput>,
+    /// A copy for the journal.
+    pub(super) kept: Option<Kept>,
     /// The part of the run's budget that the operation consumed.
     pub(crate) spent: Spent,
 }
@@ -354,14 +371,21 @@ pub(crate) type End = Result<Made, OperationError>;
 
 impl Made {
     pub(crate) fn new(output: impl Serialize + Send + 'static, spent: Spent) -> Self {
-        let output = Box::new(output);
-        Self { output, spent }
+        let (output, kept) = (Box::new(output), None);
+        Self {
+            output,
+            kept,
+            spent,
+        }
     }
 
     /// The output of this operation, with what the operation consumed.
     pub(crate) fn by<O: Operation>(output: O::Output) -> Self {
-        let spent = O::spent(&output);
-        Self::new(output, spent)
+        let (spent, kept) = (O::spent(&output), O::kept(&output));
+        Self {
+            kept,
+            ..Self::new(output, spent)
+        }
     }
 
     /// Writes `{"Ok": …}`.
@@ -384,7 +408,7 @@ trait AnyOutput: Send {
 
 impl<T: Serialize + Send + 'static> AnyOutput for T {
     fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()> {
-        canonical::write_as_given(&Ok::<_, OperationError>(self), into)
+        write_end(Ok(self), into)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {

@@ -4,7 +4,7 @@ use std::{any::Any, fmt, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{ModelCode, RunSender, ToolCode};
+use super::{InputDigest, ModelCode, RunSender, ToolCode};
 use crate::{
     contract::{
         Append, Batch, BoxFuture, Change, Clock, Committed, Credential, Emission, Entropy,
@@ -12,9 +12,9 @@ use crate::{
     },
     definition::Pinned,
     vocabulary::{
-        AgentError, Budget, CallDigest, Cause, Continuation, Continued, Message, ModelRequest,
-        ModelResponse, OperationError, OperationId, Outcome, ParentPolicy, RunId, RunStart, Spent,
-        Timestamp, ToolCall, ToolDefinition, ToolResult,
+        AgentError, Budget, Cause, Continuation, Continued, Message, ModelRequest, ModelResponse,
+        OperationError, OperationId, Outcome, ParentPolicy, RunId, RunStart, Spent, Timestamp,
+        ToolCall, ToolDefinition, ToolResult,
     },
 };
 
@@ -155,7 +155,7 @@ pub(crate) struct ModelCall {
     /// The operation.
     pub operation: OperationId,
     /// The digest of the operation's input.
-    pub digest: CallDigest,
+    pub digest: InputDigest,
     /// On whose behalf the call is made.
     pub origin: Arc<Origin>,
     /// The request, with its model's name filled in.
@@ -175,8 +175,6 @@ pub(crate) struct ToolInvocation {
     pub root: RunId,
     /// The operation.
     pub operation: OperationId,
-    /// The digest of the operation's input.
-    pub digest: CallDigest,
     /// The agent that calls.
     pub agent: Arc<str>,
     /// On whose behalf the call is made, and who approved it.

@@ -129,8 +129,9 @@ impl<S> RunMachine<S> {
         }
         let place = self.place(op);
         let call = place.call.as_ref();
-        let drifted_from = call.map(|call| call.identity.digest);
-        let drifted_from = drifted_from.filter(|recorded| *recorded != identity.digest);
+        // Where nothing is recorded, no digest is computed.
+        let drifted_from = call.filter(|call| call.identity.digest != identity.digest);
+        let drifted_from = drifted_from.map(|call| call.identity.digest.get());
         let fits = |call: &RecordedCall| {
             call.identity.is_call_of(identity) && (may_drift || drifted_from.is_none())
         };
@@ -258,7 +259,7 @@ mod tests {
         CallIdentity {
             kind: "tool".into(),
             name: name.to_owned(),
-            digest: CallDigest(digest),
+            digest: CallDigest(digest).into(),
             asked_by: None,
         }
     }

@@ -29,6 +29,9 @@ use crate::{
 /// The bound on transfers where a team sets none.
 const DEFAULT_MAX_TRANSFERS: u32 = 16;
 
+/// How many characters of its input the index keeps of a run.
+const TITLE: usize = 120;
+
 /// A run as read from its journal.
 #[derive(Debug)]
 pub(crate) struct Loaded {
@@ -55,7 +58,12 @@ impl Loaded {
     }
 
     /// A run that begins now: its first entry is all that its journal has.
-    pub(crate) fn fresh(run: RunId, start: RunStart, pinned: Arc<Pinned>, version: u32) -> Self {
+    pub(crate) fn fresh(
+        run: RunId,
+        start: Arc<RunStart>,
+        pinned: Arc<Pinned>,
+        version: u32,
+    ) -> Self {
         let row = row_of(run, &start, version);
         let claim = Claim {
             epoch: 1,
@@ -202,37 +210,42 @@ impl From<LegEnd> for RunExit {
 
 /// The first entry of a child run, with its row. A child that outlives its parent has a session of
 /// its own, whose first entry is added.
-pub(crate) fn first_entries(
-    run: RunId,
-    start: &RunStart,
-    version: u32,
-) -> Result<Vec<Append>, StoreError> {
-    let first = Entry::RunStarted(Box::new(start.clone()));
-    let line = Line::encode(start.at, &first)?;
+pub(crate) fn first_entries(run: RunId, start: &Arc<RunStart>, version: u32) -> Vec<Append> {
+    let line = Line::later(start.at, start.clone());
     let mut appends = vec![Append::new(run, 0, 1, vec![line]).row(row_of(run, start, version))];
     if let Some(session) = &start.session {
         let turn = SessionTurn::new(run.to_string(), run, start.input.clone());
-        let line = Line::encode(start.at, &Entry::TurnStarted(Box::new(turn)))?;
+        let line = Line::later(start.at, Entry::TurnStarted(Box::new(turn)));
         let journal = JournalId::Session(session.clone());
         appends.push(Append::new(journal, 0, 1, vec![line]));
     }
-    Ok(appends)
+    appends
 }
 
 /// The row of a run that begins now, carried by this version of its team's code.
 pub(crate) fn row_of(run: RunId, start: &RunStart, version: u32) -> RunRow {
-    let mut row = RunRow::new(run, start.team.clone(), start.agent.clone());
-    row.root = start.root;
     // A run that outlives its parent is a root and has no parent in the index.
     let below = start.parent.filter(|_| !start.when_parent_ends.outlives());
-    row.parent = below.map(|(parent, _)| parent);
-    row.session.clone_from(&start.session);
-    row.owner.clone_from(&start.owner);
-    row.version = version;
-    row.path.clone_from(&start.path);
-    row.title = start.input.content().chars().take(120).collect();
-    (row.started_at, row.updated_at) = (start.at, start.at);
-    row
+    let mut title = start.input.content();
+    if let Some((end, _)) = title.char_indices().nth(TITLE) {
+        title.truncate(end);
+    }
+    RunRow {
+        run,
+        root: start.root,
+        parent: below.map(|(parent, _)| parent),
+        session: start.session.clone(),
+        owner: start.owner.clone(),
+        team: start.team.clone(),
+        version,
+        agent: start.agent.clone(),
+        path: start.path.clone(),
+        status: RunStatus::Running,
+        title,
+        wake_at: None,
+        started_at: start.at,
+        updated_at: start.at,
+    }
 }
 
 struct Carrier {
@@ -297,7 +310,7 @@ impl Carrier {
                 let entry = Entry::Restarted {
                     reason: reason.clone(),
                 };
-                self.driver.journal.append(&entry);
+                self.driver.journal.append(entry);
                 let times = self.recorded.crashes + 1;
                 self.isolate(times, self.incarnation.quarantine_after, reason);
             }
@@ -308,7 +321,7 @@ impl Carrier {
                 process: self.incarnation.process,
                 interrupted,
             };
-            self.driver.journal.append(&entry);
+            self.driver.journal.append(entry);
             let reason = "the process ended with the run under way".to_owned();
             self.isolate(interrupted, self.incarnation.fatal_after, reason);
             // A write of the last incarnation may be durable although nobody heard of it.
@@ -367,7 +380,7 @@ impl Carrier {
             // Messages that this agent did not hear are for the next one.
             unheard = leg.words.take_waiting();
             let display_name = self.pinned.display_name_of(&at.agent);
-            self.driver.journal.append(&at.entry(display_name));
+            self.driver.journal.append(at.entry(display_name));
             self.driver.journal.change_row(|row| {
                 row.agent.clone_from(&at.agent);
             });
@@ -439,7 +452,7 @@ impl Carrier {
                 stop => (stop.to_string(), Some(stop)),
             };
             let requested = Entry::CancelRequested { reason, stop };
-            self.driver.journal.append(&requested);
+            self.driver.journal.append(requested);
             self.driver
                 .journal
                 .change_row(|row| row.status = RunStatus::Cancelling);

@@ -14,7 +14,7 @@ use super::{
 /// One line of a journal. The truth about a run is the sequence of its entries.
 ///
 /// An entry names a thing that happened, in the past tense. Results travel as raw JSON: they
-/// are encoded once, when they are made, and decoded once, by the operation that asked.
+/// are encoded once, at the latest when somebody reads the journal, and decoded once, by the operation that asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]

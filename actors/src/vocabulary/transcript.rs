@@ -1,6 +1,9 @@
 //! A conversation that is cheap to clone and to extend.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
@@ -11,9 +14,9 @@ use super::{Digest, Message, canonical};
 ///
 /// Clones share one log: a clone costs one reference count, and the clone at the log's end extends it in place. A
 /// clone that ends earlier (a branch of the conversation) copies only when it is extended with a message other than
-/// the next one in the log. Each message is hashed once, when it is pushed, so the cost of a step does not grow with
-/// the length of the conversation. Neither does the cost of a turn, because the session adds what its run has pushed
-/// to what it kept.
+/// the next one in the log. Each message is hashed at most once, when a digest that covers it is asked for, so the cost
+/// of a step does not grow with the length of the conversation. Neither does the cost of a turn, because the session
+/// adds what its run has pushed to what it kept.
 #[derive(Clone, Default)]
 pub struct Transcript {
     log: Arc<RwLock<Vec<Line>>>,
@@ -26,8 +29,23 @@ const HASHED: usize = 512;
 #[derive(Clone)]
 struct Line {
     message: Arc<Message>,
-    /// The digest of all messages up to and including this one.
-    digest: Digest,
+    /// The digest of all messages up to and including this one, once it was asked for.
+    digest: OnceLock<Digest>,
+}
+
+impl Line {
+    /// Its digest after this one, which covers the messages before it.
+    fn digest(&self, before: Digest) -> Digest {
+        *self.digest.get_or_init(|| {
+            let mut bytes = Vec::with_capacity(HASHED);
+            bytes.extend_from_slice(&before.0);
+            match self.message.synthetic {
+                false => canonical::write(&*self.message, &mut bytes),
+                true => canonical::write(&unmarked(&self.message), &mut bytes),
+            }
+            Digest::of(&bytes)
+        })
+    }
 }
 
 impl Transcript {
@@ -49,7 +67,7 @@ impl Transcript {
     /// Adds a message.
     pub fn push(&mut self, message: impl Into<Arc<Message>>) {
         let message = message.into();
-        // Another clone may have pushed this very message already: then it is hashed and in its place.
+        // Another clone may have pushed this very message already: then it is in its place.
         let next = self
             .log
             .read()
@@ -59,15 +77,9 @@ impl Transcript {
             self.len += 1;
             return;
         }
-        let mut bytes = Vec::with_capacity(HASHED);
-        bytes.extend_from_slice(&self.digest().0);
-        match message.synthetic {
-            false => canonical::write(&*message, &mut bytes),
-            true => canonical::write(&unmarked(&message), &mut bytes),
-        }
         let line = Line {
             message,
-            digest: Digest::of(&bytes),
+            digest: OnceLock::new(),
         };
         // What only this clone had after its end is of no use to another.
         if let Some(log) = Arc::get_mut(&mut self.log) {
@@ -87,10 +99,12 @@ impl Transcript {
 
     /// The rolling digest over all messages, as far as a model reads them.
     pub fn digest(&self) -> Digest {
-        match self.len {
-            0 => Digest([0; 32]),
-            len => self.log.read()[len - 1].digest,
-        }
+        let log = self.log.read();
+        let lines = &log[..self.len];
+        let known = lines.iter().rposition(|line| line.digest.get().is_some());
+        let rest = &lines[known.unwrap_or(0)..];
+        rest.iter()
+            .fold(Digest([0; 32]), |before, line| line.digest(before))
     }
 
     /// The message at this place.

@@ -14,7 +14,7 @@ use crate::{
     },
     contract::{RunRow, StoreError},
     run::{ChildReport, ChildStart, Command, Loaded},
-    vocabulary::{AgentError, RunId, RunStart},
+    vocabulary::{AgentError, RunId},
 };
 
 impl AgentState {
@@ -133,8 +133,7 @@ impl AgentState {
             return;
         }
         let version = self.shared.version_of(&child.start.team);
-        let start = RunStart::clone(&child.start);
-        let loaded = Loaded::fresh(run, start, child.pinned.clone(), version);
+        let loaded = Loaded::fresh(run, child.start.clone(), child.pinned.clone(), version);
         self.admit_run(run, Some(child));
         self.carry(loaded, None);
     }

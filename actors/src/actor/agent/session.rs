@@ -238,21 +238,14 @@ impl AgentState {
         let run = RunId::of_turn(id, &turn_id);
         let item = self.steers().then(|| item_of(&turn_id));
         let now = services.clock.now();
-        let start = first_start(run, &turn, &team, fold, id, now);
+        let start = Arc::new(first_start(run, &turn, &team, fold, id, now));
         let mut said = SessionTurn::new(turn_id, run, turn.message);
         said.owner = turn
             .owner
             .filter(|_| fold.entries == 0 || fold.owner.is_some());
         let row = row_of(run, &start, team.pinned.team.version);
-        let turn_started = Line::encode(now, &Entry::TurnStarted(Box::new(said.clone())));
-        let run_started = Line::encode(now, &Entry::RunStarted(Box::new(start.clone())));
-        let (turn_started, run_started) = match (turn_started, run_started) {
-            (Ok(turn), Ok(run)) => (turn, run),
-            (Err(error), _) | (_, Err(error)) => {
-                let _ = reply.send(Err(error.into()));
-                return;
-            }
-        };
+        let turn_started = Line::later(now, Entry::TurnStarted(Box::new(said.clone())));
+        let run_started = Line::later(now, start.clone());
         let journal = JournalId::Session(id.clone());
         let item = item.map(|item| (journal.clone(), item));
         let in_session = Append::new(journal, claim.entries, claim.epoch, vec![turn_started]);

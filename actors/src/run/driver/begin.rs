@@ -94,7 +94,7 @@ impl Driver {
         let cx = OperationContext {
             id: op,
             run: leg.run,
-            digest: identity.digest,
+            digest: identity.digest.clone(),
             ports: self.ports.clone(),
             cancelled: cancelled.clone(),
             started: started.clone(),
@@ -137,7 +137,7 @@ impl Driver {
             self.journal.asks(op);
         }
         let entry = under.identity.clone().started(op, begun);
-        self.journal.append(&entry);
+        self.journal.append(entry);
     }
 
     /// Begins an act outside of the process.
@@ -268,10 +268,7 @@ impl Driver {
         let mut first = RunStart::clone(&start.start);
         (first.budget, first.at) = (budget, self.journal.now());
         start.start = Arc::new(first);
-        let first = match task::first_entries(run, &start.start, self.journal.row.version) {
-            Ok(first) => first,
-            Err(error) => return self.journal.fail(error),
-        };
+        let first = task::first_entries(run, &start.start, self.journal.row.version);
         if let Some(mut batch) = self.journal.take() {
             batch.appends.extend(first);
             let definition = start.definition.take();
@@ -320,7 +317,7 @@ impl Driver {
         }
         let is_bounded = |resource: &Resource| budget.bound(*resource).is_some();
         if when_parent_ends.outlives() || Resource::COUNTED.iter().any(is_bounded) {
-            self.journal.append(&Entry::Granted {
+            self.journal.append(Entry::Granted {
                 op,
                 budget,
                 when_parent_ends,

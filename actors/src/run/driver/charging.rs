@@ -23,7 +23,7 @@ impl Driver {
     fn warn(&mut self, resource: Resource, used: u64, bound: Option<u64>) {
         for percent in self.ledger.warnings(resource, used, bound, &self.warn_at) {
             let used = Some(used);
-            self.journal.append(&Entry::BudgetWarned {
+            self.journal.append(Entry::BudgetWarned {
                 resource,
                 percent,
                 used,

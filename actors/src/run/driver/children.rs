@@ -63,7 +63,7 @@ impl Driver {
                     self.joined_child_ended(leg, op, result);
                 }
                 if let Some(op) = op.filter(|_| settled) {
-                    self.journal.append(&Entry::Settled { op, spent });
+                    self.journal.append(Entry::Settled { op, spent });
                     self.charge(spent);
                 }
             }

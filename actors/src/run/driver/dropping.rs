@@ -26,7 +26,7 @@ impl Driver {
                 self.cancel_recorded_child(leg, op, &call, "no longer wanted");
                 self.journal.asks_no_more(op);
                 let spent = Family::of(&call.identity.kind).consumed();
-                self.journal.append(&Entry::Dropped { op, spent });
+                self.journal.append(Entry::Dropped { op, spent });
                 self.charge(spent);
             }
             return;
@@ -41,7 +41,7 @@ impl Driver {
         }
         self.let_child_go(op, "no longer wanted");
         let spent = under.charge();
-        self.journal.append(&Entry::Dropped { op, spent });
+        self.journal.append(Entry::Dropped { op, spent });
         self.charge(spent);
     }
 

@@ -180,7 +180,7 @@ impl Driver {
             let message =
                 format!("the message {name:?} does not have the form that is received: {fault}");
             let reason = OperationError::new(ErrorKind::Malformed, message).into();
-            self.journal.append(&Entry::Quarantined { op, reason });
+            self.journal.append(Entry::Quarantined { op, reason });
         }
         false
     }
@@ -226,7 +226,7 @@ impl Driver {
             self.journal.acknowledge(said.item);
             if let Some(turn) = said.turn {
                 self.heard.push(turn.clone());
-                self.journal.append(&Entry::TurnHeard { op, turn });
+                self.journal.append(Entry::TurnHeard { op, turn });
             }
         }
     }

@@ -106,7 +106,7 @@ impl Driver {
         unsaved: Option<Unsaved<Made>>,
     ) -> Result<Recorded, StoreError> {
         self.journal.flush();
-        let (made, changes) = match (attempted, unsaved) {
+        let (mut made, changes) = match (attempted, unsaved) {
             (Ok((made, changes)), _) => (Ok(made), changes),
             (Err(error), None) => (Err(error), Changes::none()),
             // It is not known whether the change can be made, so neither the change nor the result
@@ -122,11 +122,11 @@ impl Driver {
         let spent = made.as_ref().map_or(charge, |made| made.spent);
         let About { told, report } = leg.about(op);
         let before = self.journal.entries();
-        let entries = told.iter().chain(&changes.entries);
+        let entries = told.into_iter().chain(changes.entries.iter().cloned());
         entries.for_each(|entry| self.journal.append(entry));
-        let recorded = self
-            .journal
-            .append_completed(op, identity, &made, spent, report.as_ref());
+        let recorded =
+            self.journal
+                .append_completed(op, identity.clone(), &mut made, spent, report);
         if !changes.writes.is_empty()
             && let Some(mut batch) = self.journal.take()
         {

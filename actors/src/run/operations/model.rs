@@ -1,6 +1,7 @@
 use crate::{
     run::{
-        Begin, Composed, Gate, ModelCall, Operation, OperationContext, RunContext,
+        Begin, Composed, Gate, InputDigest, Kept, ModelCall, Operation, OperationContext,
+        RunContext,
         leg::{Delivery, ResultSlot},
         read_result,
     },
@@ -29,6 +30,11 @@ impl Operation for CallModel {
         self.0.digest()
     }
 
+    fn input(&self) -> InputDigest {
+        let request = self.0.clone();
+        InputDigest::later(move || request.digest())
+    }
+
     fn resource(&self) -> Option<Resource> {
         Some(Resource::ModelCalls)
     }
@@ -43,6 +49,10 @@ impl Operation for CallModel {
             usage: response.usage,
             ..Spent::default()
         }
+    }
+
+    fn kept(response: &ModelResponse) -> Option<Kept> {
+        Some(Kept::of(response.clone()))
     }
 
     fn begin(self, cx: OperationContext) -> Begin<ModelResponse> {

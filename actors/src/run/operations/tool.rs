@@ -10,9 +10,9 @@ use super::{
 use crate::{
     contract::{Origin, StoreError},
     run::{
-        Act, Arrival, Attempt, Begin, Gate, Operation, OperationContext, Performing, Ports,
-        RunContext, ToolEnd, ToolInvocation, ToolSlot, Wait, WaitFor, Write, journal::Durable,
-        leg::Leg,
+        Act, Arrival, Attempt, Begin, Gate, InputDigest, Kept, Operation, OperationContext,
+        Performing, Ports, RunContext, ToolEnd, ToolInvocation, ToolSlot, Wait, WaitFor, Write,
+        journal::Durable, leg::Leg,
     },
     safety,
     vocabulary::{
@@ -58,6 +58,14 @@ impl Operation for CallTool {
         tool_digest(&self.call.name, self.call.arguments.text())
     }
 
+    fn input(&self) -> InputDigest {
+        if self.call.name != self.definition.name {
+            return self.digest().into();
+        }
+        let (tool, arguments) = (self.definition.clone(), self.call.arguments.clone());
+        InputDigest::later(move || tool_digest(&tool.name, arguments.text()))
+    }
+
     fn resource(&self) -> Option<Resource> {
         Some(Resource::ToolCalls)
     }
@@ -71,6 +79,10 @@ impl Operation for CallTool {
             tool_calls: 1,
             ..Spent::default()
         }
+    }
+
+    fn kept(result: &ToolResult) -> Option<Kept> {
+        Some(Kept::of(result.clone()))
     }
 
     fn begin(self, cx: OperationContext) -> Begin<ToolResult> {
@@ -123,7 +135,6 @@ impl Operation for CallTool {
             run: cx.run,
             root: cx.start().root,
             operation: cx.id,
-            digest: cx.digest,
             agent: cx.leg.agent.name.clone(),
             origin,
             code: cx.leg.registry.tool_of(&cx.leg.agent, &call.name),

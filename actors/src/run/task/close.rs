@@ -139,10 +139,10 @@ impl Carrier {
             Some(ToolEnd::StillRunning) => Err(still_running(&identity.name, reason)),
             end => cut_short(end, interrupted(reason)),
         };
-        let made = result.map(|result| Made::new(result, spent));
+        let mut made = result.map(|result| Made::new(result, spent));
         let journal = &mut self.driver.journal;
         // An end that cannot be encoded is recorded as an error that says so.
-        let _ = journal.append_completed(op, identity, &made, spent, None);
+        let _ = journal.append_completed(op, identity.clone(), &mut made, spent, None);
         self.driver.ledger.charge(spent);
     }
 
@@ -184,7 +184,6 @@ impl Carrier {
                 run: self.run,
                 root: self.start.root,
                 operation: op,
-                digest: identity.digest,
                 agent: agent.name.clone(),
                 origin: leg.origin.clone(),
                 code: self.registry.tool_of(&agent, &call.name),
@@ -200,7 +199,7 @@ impl Carrier {
             if !started {
                 invocation.slot = Some(self.driver.ports.slot(&invocation).await);
                 let entry = identity.clone().started(op, Begun::Effect);
-                self.driver.journal.append(&entry);
+                self.driver.journal.append(entry);
             }
             self.driver.journal.settle().await?;
             let durable = self.driver.journal.durable.clone();

@@ -93,24 +93,23 @@ impl Carrier {
         self.driver.ports.forget_calls(self.run).await;
         let end = RunEnd::of(&outcome, spent);
         let status = RunStatus::of(&end);
-        self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
+        self.driver.journal.append(Entry::RunEnded(Box::new(end)));
         self.driver.journal.change_row(|row| {
             (row.status, row.wake_at, row.asks) = (status, None, Some(Vec::new()));
         });
         let mut batch = self.driver.journal.take().unwrap_or_default();
-        let result = ChildResult::new(self.run, outcome.clone(), spent);
         let mut turn = Box::new(TurnEnd::new(self.run, &*leg.agent.name, messages));
         (turn.spent, turn.heard) = (spent, std::mem::take(&mut self.driver.heard));
         if let Some(parent) = self.driver.parent.take() {
             let append = batch.appends.pop().map(Box::new);
             // The mailbox items that the batch strikes off stay there. The run is over, so nobody
             // reads them.
-            let result = Box::new(result);
+            let result = Box::new(ChildResult::new(self.run, outcome.clone(), spent));
             let report = ChildReport::Ended { append, result };
             self.tell_end(&parent, report).await?;
         } else {
             let end = turn.clone();
-            self.append_to_session(&mut batch, |_| Entry::TurnEnded(end))?;
+            self.append_to_session(&mut batch, |_| Entry::TurnEnded(end));
             self.commit_last(batch).await?;
         }
         Ok(RunExit::Ended {
@@ -121,19 +120,14 @@ impl Carrier {
     }
 
     /// Adds an entry of the session's journal to the run's last batch.
-    fn append_to_session(
-        &mut self,
-        batch: &mut Batch,
-        entry: impl FnOnce(RunId) -> Entry,
-    ) -> Result<(), StoreError> {
+    fn append_to_session(&mut self, batch: &mut Batch, entry: impl FnOnce(RunId) -> Entry) {
         if let Some(tail) = self.session.take() {
-            let line = Line::encode(self.driver.journal.now(), &entry(self.run))?;
+            let line = Line::later(self.driver.journal.now(), entry(self.run));
             let journal = JournalId::Session(tail.session);
             let Claim { entries, epoch, .. } = tail.claim;
             let append = Append::new(journal, entries, epoch, vec![line]);
             batch.appends.push(append);
         }
-        Ok(())
     }
 
     /// Gives a child's end to its parent, which commits it. A parent between two lives gets the end
@@ -185,9 +179,9 @@ impl Carrier {
         // The fork of a child has a session that its recorded start does not name.
         row.session.clone_from(&here.session);
         row.first = Some(here.begun_as());
-        let line = Line::encode(now, &Entry::RunStarted(Box::new(start)))?;
+        let line = Line::later(now, Arc::new(start));
         let end = RunEnd::Continued { next, spent };
-        self.driver.journal.append(&Entry::RunEnded(Box::new(end)));
+        self.driver.journal.append(Entry::RunEnded(Box::new(end)));
         self.driver.journal.change_row(|row| {
             (row.status, row.wake_at) = (RunStatus::Continued, None);
             row.asks = Some(Vec::new());
@@ -202,7 +196,7 @@ impl Carrier {
             run,
             next,
             heard: said,
-        })?;
+        });
         self.driver.ports.forget_calls(self.run).await;
         self.commit_last(batch).await?;
         Ok(RunExit::Continued {
@@ -218,7 +212,7 @@ impl Carrier {
     }
 
     pub(super) async fn park(&mut self, reason: AgentError) -> Rested {
-        self.driver.journal.append(&Entry::Parked {
+        self.driver.journal.append(Entry::Parked {
             reason: reason.clone(),
         });
         self.driver
@@ -227,7 +221,7 @@ impl Carrier {
         let mut batch = self.driver.journal.take().unwrap_or_default();
         if matches!(reason, AgentError::Crashed { .. }) {
             // An input that crashes its agent must not hold up the session.
-            self.append_to_session(&mut batch, |run| Entry::TurnQuarantined { run })?;
+            self.append_to_session(&mut batch, |run| Entry::TurnQuarantined { run });
         }
         self.commit_last(batch).await?;
         Ok(RunExit::Parked(reason))

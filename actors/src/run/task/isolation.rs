@@ -75,7 +75,7 @@ impl Carrier {
                     .deliveries
                     .retain(|delivery| delivery.op != op);
                 let entry = Entry::Quarantined { op, reason: error };
-                self.driver.journal.append(&entry);
+                self.driver.journal.append(entry);
             }
             None => self.incarnation.give_up = Some(error),
         }

@@ -1,0 +1,138 @@
+//! Texts that are written when somebody reads them.
+
+use std::{
+    fmt,
+    ops::Deref,
+    sync::{Arc, OnceLock},
+};
+
+use crate::vocabulary::{Entry, RunStart, canonical};
+
+/// Room for an entry's text while it is written, in bytes. Most entries fit, so that growing does not copy them again
+/// and again.
+pub(super) const ROOM: usize = 1024;
+
+/// The JSON text of an entry. What an entry of a run or a session holds is kept as it is until somebody reads the text;
+/// then it is written once, for all clones. A store that writes bytes reads it; the store in memory never does. So
+/// reading a text for the first time takes as long as encoding the entry.
+#[derive(Clone)]
+pub struct LineText(Text);
+
+#[derive(Clone)]
+enum Text {
+    Written(Box<str>),
+    Later(Arc<Later<dyn AsText>>),
+}
+
+struct Later<T: ?Sized> {
+    text: OnceLock<Box<str>>,
+    what: T,
+}
+
+/// What has a text that is JSON, whenever it is asked for, and always the same.
+pub(crate) trait AsText: Send + Sync {
+    /// Appends the text.
+    fn write(&self, into: &mut Vec<u8>);
+}
+
+/// An entry always has a form as JSON: the keys of all its maps are texts, and a result is in it as JSON.
+impl AsText for Entry {
+    fn write(&self, into: &mut Vec<u8>) {
+        let _ = canonical::write_as_given(self, into);
+    }
+}
+
+/// The first entry of a run, which shares its content with the run.
+impl AsText for Arc<RunStart> {
+    fn write(&self, into: &mut Vec<u8>) {
+        into.extend_from_slice(b"{\"run_started\":");
+        let _ = canonical::write_as_given(&**self, into);
+        into.push(b'}');
+    }
+}
+
+impl LineText {
+    /// The text of this, when somebody reads it.
+    pub(crate) fn of(what: impl AsText + 'static) -> Self {
+        let text = OnceLock::new();
+        Self(Text::Later(Arc::new(Later { text, what })))
+    }
+}
+
+impl Deref for LineText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match &self.0 {
+            Text::Written(text) => text,
+            Text::Later(later) => later.text.get_or_init(|| {
+                let mut text = Vec::with_capacity(ROOM);
+                later.what.write(&mut text);
+                String::from_utf8(text).unwrap_or_default().into()
+            }),
+        }
+    }
+}
+
+impl From<Box<str>> for LineText {
+    fn from(text: Box<str>) -> Self {
+        Self(Text::Written(text))
+    }
+}
+
+impl From<String> for LineText {
+    fn from(text: String) -> Self {
+        Self(Text::Written(text.into()))
+    }
+}
+
+impl From<&str> for LineText {
+    fn from(text: &str) -> Self {
+        Self(Text::Written(text.into()))
+    }
+}
+
+impl Eq for LineText {}
+
+impl PartialEq for LineText {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl fmt::Debug for LineText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl fmt::Display for LineText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{
+        contract::Line,
+        vocabulary::{Digest, Message, RunId, Timestamp},
+    };
+
+    #[test]
+    fn an_entry_has_the_same_text_whenever_it_is_read() {
+        let (run, digest) = (RunId::from_random(1), Digest::of(b"team"));
+        let start = RunStart::new(run, "team", "agent", digest, Message::user("\"hi\""));
+        let entry = Entry::RunStarted(Box::new(start.clone()));
+        let at = Timestamp::default();
+        let encoded = Line::encode(at, &entry).unwrap();
+        let later = Line::later(at, entry);
+        let copy = later.clone();
+        assert_eq!([&later, &copy], [&encoded, &encoded]);
+        // It is written once for all copies.
+        assert_eq!(later.text.as_ptr(), copy.text.as_ptr());
+        assert_eq!(Line::later(at, Arc::new(start)), encoded);
+    }
+}
