@@ -104,7 +104,13 @@ impl CommitPermit {
             return None;
         }
         let taken = queue.waiting.len().min(GROUP);
-        let (batches, acknowledges) = queue.waiting.drain(..taken).unzip();
+        // Collecting pairs would make room for four at once.
+        let (mut batches, mut acknowledges) =
+            (Vec::with_capacity(taken), Vec::with_capacity(taken));
+        for (batch, acknowledge) in queue.waiting.drain(..taken) {
+            batches.push(batch);
+            acknowledges.push(acknowledge);
+        }
         drop(queue);
         let store = journal.0.store.clone();
         let commit = Box::pin(async move { store.commit(batches).await });

@@ -16,7 +16,7 @@ mod tests;
 mod text;
 
 use std::{
-    fmt::{self, Display, Write as _},
+    fmt::{self, Display, LowerExp, Write as _},
     ops::Range,
 };
 
@@ -117,6 +117,29 @@ impl fmt::Write for Plain<'_> {
     }
 }
 
+/// Room for the digits of one float.
+#[derive(Default)]
+struct Short {
+    bytes: [u8; 32],
+    length: usize,
+}
+
+impl Short {
+    fn text(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
+    }
+}
+
+impl fmt::Write for Short {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let rest = self.bytes.get_mut(self.length..).unwrap_or_default();
+        let room = rest.get_mut(..text.len()).ok_or(fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.length += text.len();
+        Ok(())
+    }
+}
+
 /// Why a value has no canonical form.
 #[derive(Debug)]
 pub(crate) struct NoForm(String);
@@ -150,37 +173,45 @@ impl Writer<'_> {
         serde_json::to_writer(self.out, &value).map_err(ser::Error::custom)
     }
 
-    /// Writes a float from its shortest digits and exponent, such as `-1.25e-7`. Within `plain` it has no exponent.
-    fn float(self, scientific: &str, plain: Range<i32>) -> Result<(), NoForm> {
-        let Some((mantissa, exponent)) = scientific.split_once('e') else {
+    /// Writes a float by its shortest digits and exponent, such as `-1.25e-7`. Within `plain` it has no exponent.
+    fn float(self, value: impl LowerExp, plain: Range<i32>) -> Result<(), NoForm> {
+        let mut scientific = Short::default();
+        write!(scientific, "{value:e}").map_err(ser::Error::custom)?;
+        let Some((mantissa, exponent)) = scientific.text().split_once('e') else {
             // JSON has no infinities.
             return self.raw("null");
         };
         let exponent: i32 = exponent
             .parse()
             .map_err(|_| NoForm("an odd exponent".to_owned()))?;
-        let (sign, mantissa) = match mantissa.strip_prefix('-') {
-            Some(mantissa) => ("-", mantissa),
-            None => ("", mantissa),
-        };
-        let digits: String = mantissa.chars().filter(|c| *c != '.').collect();
-        self.out.extend_from_slice(sign.as_bytes());
-        let text = match usize::try_from(exponent) {
-            _ if !plain.contains(&exponent) => format!("{mantissa}e{exponent:+}"),
-            Ok(whole) => {
-                let (before, after) = match digits.split_at_checked(whole + 1) {
-                    Some((before, "")) => (before.to_owned(), "0"),
-                    Some((before, after)) => (before.to_owned(), after),
-                    None => (format!("{digits:0<width$}", width = whole + 1), "0"),
-                };
-                format!("{before}.{after}")
+        let out = self.out;
+        if !plain.contains(&exponent) {
+            return write!(Plain(out), "{mantissa}e{exponent:+}").map_err(ser::Error::custom);
+        }
+        let digits = match mantissa.strip_prefix('-') {
+            Some(digits) => {
+                out.push(b'-');
+                digits
             }
-            Err(_) => {
-                let zeros = "0".repeat(usize::try_from(-exponent - 1).unwrap_or_default());
-                format!("0.{zeros}{digits}")
-            }
+            None => mantissa,
         };
-        self.raw(&text)
+        let digits = digits.bytes().filter(|digit| *digit != b'.');
+        // A number below one begins with a zero before the point and with one for each place after it.
+        let leading = usize::try_from(-exponent).unwrap_or(0);
+        let whole = 1 + usize::try_from(exponent).unwrap_or(0);
+        let mut places = 0;
+        for digit in std::iter::repeat_n(b'0', leading).chain(digits) {
+            if places == whole {
+                out.push(b'.');
+            }
+            out.push(digit);
+            places += 1;
+        }
+        out.extend(std::iter::repeat_n(b'0', whole.saturating_sub(places)));
+        match places > whole {
+            true => Ok(()),
+            false => Writer { out, ..self }.raw(".0"),
+        }
     }
 
     fn string(self, text: &str) -> Result<(), NoForm> {
@@ -281,14 +312,14 @@ impl<'a> ser::Serializer for Writer<'a> {
 
     fn serialize_f32(self, value: f32) -> Result<(), NoForm> {
         match self.form {
-            Form::Canonical => self.float(&format!("{value:e}"), -6..13),
+            Form::Canonical => self.float(value, -6..13),
             Form::AsGiven => self.number(value),
         }
     }
 
     fn serialize_f64(self, value: f64) -> Result<(), NoForm> {
         match self.form {
-            Form::Canonical => self.float(&format!("{value:e}"), DOUBLE),
+            Form::Canonical => self.float(value, DOUBLE),
             Form::AsGiven => self.number(value),
         }
     }

@@ -64,6 +64,9 @@ impl Message {
     /// Gives each call whose id is empty or in use a new id, since results are matched by it, and lists the calls.
     /// The number of the step makes the ids differ between messages.
     pub fn name_calls(&mut self, step: u32) -> Vec<ToolCall> {
+        if self.has_named_calls() {
+            return self.tool_calls().cloned().collect();
+        }
         let given: BTreeSet<String> = self.tool_calls().map(|call| call.id.clone()).collect();
         let mut taken = BTreeSet::new();
         let mut calls = Vec::new();
@@ -79,6 +82,16 @@ impl Message {
             calls.push(call.clone());
         }
         calls
+    }
+
+    /// Whether each call has an id of its own. Most messages have few calls; of many, names are looked up in a table.
+    fn has_named_calls(&self) -> bool {
+        const FEW: usize = 16;
+        let earlier = |place| self.tool_calls().take(place);
+        self.tool_calls().enumerate().all(|(place, call)| {
+            let is_new = || earlier(place).all(|other| other.id != call.id);
+            place < FEW && !call.id.trim().is_empty() && is_new()
+        })
     }
 
     /// Leaves out each call that repeats an earlier one: its id, its tool and its arguments. Some servers send a call

@@ -1,6 +1,9 @@
 //! Requests to models and their answers.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,9 +34,16 @@ pub struct ModelRequest {
 impl ModelRequest {
     /// A request with this conversation and nothing else.
     pub fn new(conversation: Transcript) -> Self {
+        static NO_TOOLS: LazyLock<ToolSet> = LazyLock::new(ToolSet::default);
+        static NO_SETTINGS: LazyLock<Arc<ModelSettings>> = LazyLock::new(Arc::default);
         Self {
+            model: String::new(),
+            instructions: Arc::default(),
             conversation,
-            ..Self::default()
+            tools: NO_TOOLS.clone(),
+            settings: NO_SETTINGS.clone(),
+            output: None,
+            stream: false,
         }
     }
 

@@ -106,7 +106,7 @@ impl AgentLoop<'_> {
         self.steered.extend(self.turn.steering.iter().cloned());
         match &turn {
             ModelTurn::Calls(calls) => {
-                self.turn.open.clone_from(calls);
+                self.turn.open = calls.as_slice().into();
                 self.turn.steering.extend(note.map(Arc::new));
             }
             _ => self.conversation.extend(self.turn.steering.drain(..)),

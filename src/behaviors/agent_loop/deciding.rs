@@ -47,7 +47,12 @@ impl AgentLoop<'_> {
     }
 
     async fn calls_asked(&mut self, steered: bool) -> Result<Option<Outcome>, AgentError> {
-        let acted = self.act().await?;
+        let mut acted = self.call(&self.turn.open.clone()).await?;
+        let ending = acted.ending_text();
+        self.record(std::mem::take(&mut acted.results));
+        if let Some(error) = acted.exhausted {
+            return Err(error.into());
+        }
         if let Some(transfer) = acted.transfer {
             let said = self.said();
             return Ok(Some(Outcome::Transfer(transfer.with_messages(said))));
@@ -71,7 +76,7 @@ impl AgentLoop<'_> {
         if steered {
             return Ok(None);
         }
-        let Some(text) = acted.finished.clone().or_else(|| acted.ending_text()) else {
+        let Some(text) = acted.finished.or(ending) else {
             return Ok(None);
         };
         self.done(text).await

@@ -102,7 +102,7 @@ struct Turn {
     /// The tools that it offered, after the policies' changes.
     offered: ToolSet,
     /// Calls whose results are not in the conversation yet.
-    open: Vec<ToolCall>,
+    open: Arc<[ToolCall]>,
     /// The open call that was cut off: its arguments may be incomplete.
     cut: Option<String>,
     /// Messages of people that wait to follow the results.

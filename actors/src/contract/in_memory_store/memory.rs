@@ -167,10 +167,12 @@ impl Memory {
         } = batch;
         let versions = self.check_writes(&writes)?;
         let before = self.position;
-        let mut undo = Vec::with_capacity(appends.len());
-        let mut rows = Vec::new();
-        for append in appends {
-            if let Err(refused) = self.append(process, append, &mut undo, &mut rows) {
+        let (mut undo, mut rows) = (Vec::new(), Vec::new());
+        let mut appends = appends.into_iter();
+        while let Some(append) = appends.next() {
+            // The last one is refused before it changes anything.
+            let undo_for = (appends.len() > 0).then_some(&mut undo);
+            if let Err(refused) = self.append(process, append, undo_for, &mut rows) {
                 self.take_back(undo);
                 self.position = before;
                 return Err(refused);
@@ -199,7 +201,7 @@ impl Memory {
         &mut self,
         process: u64,
         append: Append,
-        undo: &mut Vec<Undo>,
+        mut undo: Option<&mut Vec<Undo>>,
         rows: &mut Vec<RunRow>,
     ) -> Result<(), StoreError> {
         let Append {
@@ -215,7 +217,9 @@ impl Memory {
             Some(journal) => journal,
             None if makes => {
                 self.make_journal(process, id.clone());
-                undo.push(Undo::Remove(id.clone()));
+                if let Some(undo) = &mut undo {
+                    undo.push(Undo::Remove(id.clone()));
+                }
                 let made = self.journals.get_mut(&id);
                 made.ok_or_else(|| stale(&id, epoch, 0))?
             }
@@ -245,7 +249,9 @@ impl Memory {
                 line,
             });
         }
-        undo.push(Undo::Truncate(id, have));
+        if let Some(undo) = undo {
+            undo.push(Undo::Truncate(id, have));
+        }
         rows.extend(row.map(|row| *row));
         Ok(())
     }

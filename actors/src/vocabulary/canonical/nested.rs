@@ -120,23 +120,18 @@ fields!(SerializeStruct, SerializeStructVariant);
 
 /// Writes a text that is JSON.
 fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), NoForm> {
-    // A number that a library keeps as text is written like any other number.
-    let number = |text: &str| {
-        let float = |text: &str| text.parse::<f64>().ok();
-        match (text.parse::<u64>(), text.parse::<i64>()) {
-            (Ok(number), _) => Some(number.to_string()),
-            (_, Ok(number)) => Some(number.to_string()),
-            _ => float(text).map(|number| format!("{number:e}")),
-        }
-    };
     let form = Form::Canonical;
-    match number(text) {
-        Some(number) if number.contains('e') => Writer { out, form }.float(&number, DOUBLE),
-        Some(number) => Writer { out, form }.raw(&number),
-        None => {
-            let value: Value = serde_json::from_str(text).map_err(ser::Error::custom)?;
-            value.serialize(Writer { out, form })
-        }
+    let writer = Writer { out, form };
+    // A number that a library keeps as text is written like any other number.
+    if let Ok(number) = text.parse::<u64>() {
+        number.serialize(writer)
+    } else if let Ok(number) = text.parse::<i64>() {
+        number.serialize(writer)
+    } else if let Ok(number) = text.parse::<f64>() {
+        writer.float(number, DOUBLE)
+    } else {
+        let value: Value = serde_json::from_str(text).map_err(ser::Error::custom)?;
+        value.serialize(writer)
     }
 }
 
