@@ -162,6 +162,7 @@ fn asked(call: &ToolInvocation) -> Asked {
         id,
         name,
         arguments,
+        ..
     } = &call.call;
     (name, arguments.text(), id).hash(&mut hasher);
     CallDigest(hasher.finish()).into()

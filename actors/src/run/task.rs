@@ -232,6 +232,7 @@ pub(crate) fn row_of(run: RunId, start: &RunStart, version: u32) -> RunRow {
     }
     RunRow {
         run,
+        first: None,
         root: start.root,
         parent: below.map(|(parent, _)| parent),
         session: start.session.clone(),
@@ -245,6 +246,7 @@ pub(crate) fn row_of(run: RunId, start: &RunStart, version: u32) -> RunRow {
         wake_at: None,
         started_at: start.at,
         updated_at: start.at,
+        asks: Some(Vec::new()),
     }
 }
 

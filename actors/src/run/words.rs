@@ -8,7 +8,7 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use super::leg::Leg;
-use crate::vocabulary::{Entry, JournalId, Message, OperationId, Timestamp, WORDS_COME_FIRST};
+use crate::vocabulary::{Entry, Message, OperationId, Timestamp, WORDS_COME_FIRST};
 
 /// What the function was told, by the lane that heard it and the place among those at which the
 /// lane listened.

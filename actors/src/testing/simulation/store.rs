@@ -10,7 +10,7 @@ use super::world::World;
 use crate::{
     contract::{Batch, BoxFuture, Committed, DynStore, StoreError, StoreHandle, StoreWrapper},
     testing::Strike,
-    vocabulary::{RunId, SessionId},
+    vocabulary::{JournalId, SessionId},
 };
 
 /// How long a call may take before and after it takes effect, in milliseconds.

@@ -117,8 +117,8 @@ pub(super) async fn going_on(place: &impl Place) -> Checked {
         .map(|id| (run(1).into(), id.to_owned()))
         .into();
     commit(&store, batch).await?;
-    while store.delete_tree(run(1), NOW, 100).await?.more {}
-    while store.delete_tree(run(2), NOW, 100).await?.more {}
+    while deletion(&store)?.delete_tree(run(1), NOW, 100).await?.more {}
+    while deletion(&store)?.delete_tree(run(2), NOW, 100).await?.more {}
     same!(
         store.mailbox(run(1).into()).await?,
         [note("own", 1), note("waiting", 1)],
@@ -137,7 +137,7 @@ pub(super) async fn going_on(place: &impl Place) -> Checked {
         store.post(run(1).into(), note("early", 1)).await?,
         "the id of an item from a journal that is deleted is kept for ever"
     );
-    while store.delete_tree(run(3), NOW, 100).await?.more {}
+    while deletion(&store)?.delete_tree(run(3), NOW, 100).await?.more {}
     for number in [1, 3] {
         same!(
             store.mailbox(run(number).into()).await?,

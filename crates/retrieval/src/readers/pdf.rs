@@ -105,7 +105,7 @@ impl Reader for PdfReader {
                 title: None,
                 text: String::from_utf8_lossy(text).into_owned(),
                 structure: Structure::Text,
-                ..Document::default()
+                ..super::Document::default()
             });
         }
         let said = after(ERROR).map(|said| String::from_utf8_lossy(said).into_owned());
