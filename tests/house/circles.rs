@@ -197,7 +197,7 @@ mod tests {
             "topics",
             "turns",
         ],
-        &["agent", "launch", "posting", "run_actor", "shared"],
+        &["agent", "chain", "launch", "run_actor", "shared"],
         &[
             "options",
             "model_gateway",

@@ -7,7 +7,7 @@ use ghostlight_actors::{
     run::{Agent, RunContext, operations::Scope},
     session::Turn,
     testing::{Fault, FaultyStore, Harm, InMemoryStore, Strike},
-    vocabulary::{Effect, Outcome},
+    vocabulary::{Effect, Message, Outcome},
 };
 
 use crate::stage::{Stage, ask, call, pause, silent, text};
@@ -186,6 +186,26 @@ async fn runs_that_a_team_left_on_disk_wait_while_it_works_in_memory() {
 
     let system = start(stage.store.clone(), Durability::Sync).await;
     assert_eq!(text(&system.run(run)).await, "done");
+}
+
+/// Of the journals that are closed, those that closed last are kept in memory.
+#[tokio::test(start_paused = true)]
+async fn a_run_in_memory_is_told_by_its_first_id_when_its_first_journals_are_gone() {
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let number: usize = cx.input().content().parse().unwrap();
+        if number <= InMemoryStore::KEPT + 100 {
+            return Ok(cx.continue_as((number + 1).to_string()));
+        }
+        let told: Message = cx.receive().await?;
+        Ok(Outcome::answer(told.content()))
+    });
+    let team = agent.into_team().unwrap().durability(Durability::Memory);
+    let builder = System::builder(InMemoryStore::new()).team(team);
+    let system = builder.start().await.unwrap();
+    let run = ask(&system, "a", "1").await;
+    pause(600_000).await;
+    run.tell(&Message::user("well")).await.unwrap();
+    assert_eq!(text(&run).await, "well");
 }
 
 #[tokio::test(start_paused = true)]

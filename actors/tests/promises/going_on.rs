@@ -250,27 +250,6 @@ async fn what_comes_for_a_child_while_it_is_taken_up_is_passed_on_from_its_first
     }
 }
 
-/// It stood in the mailbox of whichever journal was the last, and was moved on when that journal was closed.
-#[tokio::test(start_paused = true)]
-async fn what_an_older_program_left_in_a_closed_journals_mailbox_is_received_after_the_next_start()
-{
-    let mut stage = Stage::new();
-    let system = stage.start(ear("a")).await;
-    let run = ask(&system, "a", "-").await;
-    for tick in [1, 2] {
-        run.tell(&Tick(tick)).await.unwrap();
-        pause(100).await;
-    }
-    stage.crash(&system).await;
-    let (name, value) = ("tick".to_owned(), json!(0));
-    let item = MailboxItem::new("0", Timestamp(0), ItemBody::Message { name, value });
-    let closed = run.id().next();
-    stage.store.post(closed.into(), item).await.unwrap();
-    let system = stage.start(ear("a")).await;
-    assert_eq!(text(&system.run(run.id())).await, "12");
-    assert_eq!(stage.store.mailbox(closed.into()).await.unwrap(), []);
-}
-
 /// The process that tells moves the message slowly, and the one that carries the run moves it meanwhile.
 #[tokio::test(start_paused = true)]
 async fn what_two_processes_pass_on_is_received_once_however_often_the_run_went_on_meanwhile() {

@@ -461,7 +461,7 @@ impl State for PostgresStore {
 
 impl Mailboxes for PostgresStore {
     async fn post(&self, mailbox: JournalId, item: MailboxItem) -> Result<bool, StoreError> {
-        let work = Work::Post(mailbox, item);
+        let work = Work::Post(mailbox, Box::new(item));
         match self.inner.committer.submit(work).await? {
             Told::Posted(posted) => posted,
             _ => Err(StoreError::Closed),

@@ -16,7 +16,7 @@ pub(crate) enum Work {
         take_over: bool,
         above: Option<(JournalId, u64)>,
     },
-    Post(JournalId, MailboxItem),
+    Post(JournalId, Box<MailboxItem>),
 }
 
 impl Work {
@@ -127,7 +127,7 @@ mod tests {
             (mailbox.clone(), item.clone()),
             (mailbox.clone(), item.clone()),
         ];
-        assert!(Work::Post(mailbox, item).size() > 1 << 20);
+        assert!(Work::Post(mailbox, Box::new(item)).size() > 1 << 20);
         assert!(Work::Commit(vec![batch]).size() > 2 << 20);
     }
 }

@@ -146,11 +146,11 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
     let store = PostgresStore::open(&url).await.unwrap();
     assert_eq!(store.runs(RunFilter::default()).await.unwrap().len(), 1);
     client
-        .batch_execute("INSERT INTO version VALUES (9)")
+        .batch_execute("INSERT INTO version VALUES (10)")
         .await
         .unwrap();
     for options in [Options::default(), explicit.clone()] {
         let refused = PostgresStore::open_with(&url, &options).await.unwrap_err();
-        assert!(matches!(refused, StoreError::TooNew { found: 9, .. }));
+        assert!(matches!(refused, StoreError::TooNew { found: 10, .. }));
     }
 }
