@@ -24,7 +24,7 @@ mod sqlite_sectors;
 mod sqlite_sleepers;
 
 use ghostlight_actors::{
-    contract::{Append, Batch, Committed, DynStore, Line, RunRow, Store, StoreError},
+    contract::{Append, Batch, Committed, Line, RunRow, Store, StoreError},
     vocabulary::{RunId, Timestamp},
 };
 

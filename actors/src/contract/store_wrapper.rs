@@ -60,7 +60,7 @@ macro_rules! wrapper {
         /// let builder = System::builder(Counting { inner, commits: AtomicU64::new(0) });
         /// # drop(builder);
         /// ```
-        pub trait StoreWrapper: Send + Sync + 'static {
+        pub trait StoreWrapper: Sized + Send + Sync + 'static {
             /// The store inside.
             fn inner(&self) -> &dyn DynStore;
 
@@ -141,6 +141,13 @@ macro_rules! wrapper {
                 async { Ok(items.await?.into_iter().map(|(_, item)| item).collect()) }
             }
 
+            $(
+                #[doc = concat!("See [`Store::", stringify!($ask), "`]: the wrapper itself, where the inner store has this part.")]
+                fn $ask(&self) -> Option<&dyn $erased> {
+                    self.inner().$ask().map(|_| self as &dyn $erased)
+                }
+            )*
+
             $($(
                 #[doc = concat!("See [`", stringify!($asked), "::", stringify!($method), "`].")]
                 #[doc = concat!("It is only called where the inner store has [`", stringify!($asked), "`].")]
@@ -207,7 +214,7 @@ macro_rules! wrapper {
 
             $(
                 fn $ask(&self) -> Option<&dyn $erased> {
-                    self.inner().$ask().map(|_| self as &dyn $erased)
+                    StoreWrapper::$ask(self)
                 }
             )*
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::{Retention, System, SystemError},
-    contract::{InMemoryStore, RunStatus, StoreError},
+    contract::{DynDeletion, DynStore, InMemoryStore, RunStatus, StoreError, StoreWrapper},
     run::{Agent, RunContext},
     session::Turn,
     vocabulary::{AgentError, Outcome},
@@ -46,6 +46,52 @@ fn unhurried() -> Stage {
 
 fn is_deleted(error: &SystemError) -> bool {
     matches!(error, SystemError::Store(StoreError::Deleted { .. }))
+}
+
+/// A store that deletes nothing.
+struct Archive(InMemoryStore);
+
+impl StoreWrapper for Archive {
+    fn inner(&self) -> &dyn DynStore {
+        &self.0
+    }
+
+    fn deletion(&self) -> Option<&dyn DynDeletion> {
+        None
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_deletes_nothing_says_so_and_loses_nothing() {
+    let stage = unhurried();
+    let system = System::builder(Archive(stage.store.clone()))
+        .options(stage.limits)
+        .model("default", silent())
+        .team(clerk().into_team().unwrap())
+        .start()
+        .await
+        .unwrap()
+        .as_operator();
+    let session = system.session("clerk", "s");
+    let run = session.send(Turn::text("hi")).await.unwrap();
+    assert_eq!(text(&run).await, "1");
+    pause(HOUR).await;
+    let refused = |error: SystemError| {
+        let is_told = matches!(error, SystemError::Store(StoreError::Unsupported { .. }));
+        assert!(is_told, "{error}");
+    };
+    let all = Retention::default();
+    refused(system.prune(all.keep(0)).await.unwrap_err());
+    refused(
+        system
+            .prune(all.sessions_idle_for(Duration::ZERO))
+            .await
+            .unwrap_err(),
+    );
+    refused(session.delete().await.unwrap_err());
+    assert_eq!(text(&run).await, "1");
+    let run = session.send(Turn::text("again")).await.unwrap();
+    assert_eq!(text(&run).await, "3");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,9 +4,9 @@
 use super::{Place, check};
 use crate::{
     contract::{
-        Batch, Claim, Committed, Deleted, Deletion, DynStore, Expected, Expiry, Inventory,
-        MailboxItem, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateWrite,
-        StoreError, StoreWrapper, StoredLine, artifact_scopes,
+        Batch, Claim, Committed, Deleted, Deletion, DynDeletion, DynStore, Expected, Expiry,
+        Inventory, MailboxItem, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot,
+        StateWrite, StoreError, StoreWrapper, StoredLine, artifact_scopes,
     },
     testing::InMemoryStore,
     vocabulary::{JournalId, RunId, SessionId, Timestamp},
@@ -357,6 +357,39 @@ impl StoreWrapper for Mutant {
     fn description(&self) -> String {
         format!("{:?}", self.1)
     }
+}
+
+/// No mutant: a store that deletes nothing, and says so.
+struct KeepsAll(InMemoryStore);
+
+impl StoreWrapper for KeepsAll {
+    fn inner(&self) -> &dyn DynStore {
+        &self.0
+    }
+
+    fn deletion(&self) -> Option<&dyn DynDeletion> {
+        None
+    }
+}
+
+struct Archive(InMemoryStore);
+
+impl Place for Archive {
+    type Store = KeepsAll;
+
+    async fn open(&self) -> Result<KeepsAll, StoreError> {
+        Ok(KeepsAll(self.0.another_process()))
+    }
+
+    async fn crash(&self, store: KeepsAll) {
+        store.0.crash();
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_deletes_nothing_and_says_so_keeps_every_promise() {
+    let checked = check(async || Archive(InMemoryStore::new())).await;
+    checked.unwrap();
 }
 
 struct Laboratory(InMemoryStore, Flaw);
