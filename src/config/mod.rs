@@ -6,7 +6,7 @@ mod faults;
 mod features;
 mod guards;
 mod names;
-#[cfg(feature = "evals")]
+#[cfg(all(feature = "cli", feature = "evals"))]
 mod patching;
 mod paths;
 mod places;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use ghostlight_actors::{
-    run::{BehaviorHandle, Registry},
+    run::{BehaviorHandle, Registry, RunContext},
     testing::ScriptedModel,
     vocabulary::{ModelResponse, Outcome},
 };
@@ -15,7 +15,7 @@ use crate::own_command::Desk;
 pub(crate) fn register(registry: Registry) -> Registry {
     registry
         .behavior("instructed", |_| {
-            Ok(BehaviorHandle::from_fn(async |cx| {
+            Ok(BehaviorHandle::from_fn(|cx: RunContext| async move {
                 let is_kind = cx.spec().instructions.contains("Be kind.");
                 Ok(Outcome::answer(if is_kind { "yes" } else { "no" }))
             }))

@@ -72,7 +72,18 @@ impl Gateway {
         let also = if running { "&state_in=running" } else { "" };
         let path = format!("rollouts?state_in=queuing{also}&limit={most}");
         let found = self.ask(reqwest::Method::GET, &path, None).await?;
-        serde_json::from_value(found).map_err(|error| self.failed(&path, &error.to_string()))
+        let found: Vec<Rollout> = serde_json::from_value(found)
+            .map_err(|error| self.failed(&path, &error.to_string()))?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        match found
+            .iter()
+            .find(|rollout| !rollout.id.chars().all(is_plain))
+        {
+            Some(odd) => {
+                Err(self.failed(&path, &format!("no address can hold the id {:?}", odd.id)))
+            }
+            None => Ok(found),
+        }
     }
 
     /// Says in which state a rollout is, and why.

@@ -7,7 +7,8 @@ use std::{
 };
 
 use ghostlight_actors::{
-    actor::System,
+    actor::{System, SystemError},
+    definition::TeamSpec,
     run::{Registry, Team},
 };
 
@@ -66,7 +67,7 @@ pub(super) async fn optimise(arguments: EvalOptimise, registry: Registry) -> Res
     let begin = async |teams: Vec<Team>| {
         let system = start_anew(&arguments.store, teams).await?;
         *open.borrow_mut() = Some(system.clone());
-        Ok(system)
+        Ok::<_, SystemError>(system)
     };
     let progress = io::stderr().is_terminal();
     let seen = |used: usize| {
@@ -154,7 +155,7 @@ pub(super) fn apply(arguments: &EvalApply) -> Result<Exit, Failure> {
     }
     let mut wanted = before.into_spec();
     patch.apply(&mut wanted);
-    let json = |spec| serde_json::to_value(spec).map_err(io::Error::other);
+    let json = |spec: &TeamSpec| serde_json::to_value(spec).map_err(io::Error::other);
     match text {
         Some(text) if json(&wanted)? == json(file.spec())? => {
             let mut part = team.file_name().unwrap_or_default().to_owned();

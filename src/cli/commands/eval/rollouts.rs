@@ -5,7 +5,7 @@ use std::{cell::RefCell, path::Path, time::Duration};
 use futures_util::future;
 use ghostlight_actors::{
     actor::System,
-    definition::TeamSpec,
+    definition::{ModelSpec, TeamSpec},
     run::{Registry, Team},
     vocabulary::Digest,
 };
@@ -48,9 +48,19 @@ pub(super) async fn rollouts(arguments: EvalRollouts, registry: Registry) -> Res
     suite.repeat = 1;
     suite.gate = None;
     suite.pairwise.clear();
+    let team = file.into_spec();
+    // A fault of the suite is told before any rollout is taken.
+    let any = vec![Sample::new("any", "?")];
+    Evaluation::in_folder(suite.clone(), &team, any, folder).map_err(usage)?;
+    let is_called_there = |model: &ModelSpec| model.provider == PROVIDER;
+    if !team.models.values().any(is_called_there) {
+        return Err(usage(format!(
+            "the team has no model of the provider `{PROVIDER}`, whose address could be the gateway's"
+        )));
+    }
     let runner = Runner {
         gateway: Gateway::new(&arguments.gateway, &arguments.key_env)?,
-        team: file.into_spec(),
+        team,
         store: &arguments.store,
         suite,
         samples,
@@ -106,15 +116,17 @@ impl Runner<'_> {
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
-            for cell in self.several(&found).await? {
+            let cells = self.several(&found).await?;
+            failed += found.len() - cells.len();
+            for cell in cells {
                 let (reward, why) = reward(&cell);
                 match reward {
                     Some(_) => done += 1,
                     None => failed += 1,
                 }
                 if arguments.show.json {
-                    let runs = &cell.runs;
-                    let line = json!({ "rollout": cell.sample, "reward": reward, "why": why, "runs": runs });
+                    let (id, runs) = (&cell.sample, &cell.runs);
+                    let line = json!({ "rollout": id, "reward": reward, "why": why, "runs": runs });
                     print(&line.to_string())?;
                 }
             }
@@ -128,22 +140,33 @@ impl Runner<'_> {
         })
     }
 
-    /// Does these rollouts side by side, and tells the gateway what came of each.
+    /// Does these rollouts side by side, and tells the gateway what came of each. Those that hold no sample have failed, and
+    /// no cell.
     async fn several(&self, found: &[Rollout]) -> Result<Vec<Cell>, Failure> {
-        let evaluations = found.iter().map(|rollout| self.evaluation(rollout));
-        let evaluations = evaluations.collect::<Result<Vec<Evaluation>, Failure>>()?;
-        let teams = evaluations.iter().flat_map(|one| one.teams(&self.registry));
+        let mut able = Vec::new();
+        for rollout in found {
+            match self.evaluation(rollout) {
+                Ok(evaluation) => able.push((rollout, evaluation)),
+                Err(fault) => {
+                    let why = fault.to_string();
+                    note(&why);
+                    self.gateway
+                        .state(&rollout.id, "failed", Some(&why))
+                        .await?;
+                }
+            }
+        }
+        let teams = able.iter().flat_map(|(_, one)| one.teams(&self.registry));
         let mut teams: Vec<Team> = teams.collect();
         teams.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
         teams.dedup_by(|a, b| a.spec.name == b.spec.name);
         let system = start_anew(self.store, teams).await?;
         *self.open.borrow_mut() = Some(system.clone());
-        let cells = found
+        let cells = able
             .iter()
-            .zip(&evaluations)
             .map(|(rollout, evaluation)| self.one(&system, rollout, evaluation));
         let cells = future::try_join_all(cells).await;
-        self.open.take();
+        drop(self.open.take());
         system.stop().await?;
         cells
     }
@@ -179,24 +202,12 @@ impl Runner<'_> {
     /// The evaluation of one rollout: its sample, with a team whose models are called at the rollout's own address. Judges
     /// keep their models.
     fn evaluation(&self, rollout: &Rollout) -> Result<Evaluation, Failure> {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        if rollout.id.is_empty() || !rollout.id.chars().all(is_plain) {
-            let id = &rollout.id;
-            return Err(usage(format!(
-                "the rollout {id:?} has an id that no address can hold"
-            )));
-        }
         let change = json!({ "base_url": self.gateway.model_address(rollout) });
         let models = self.team.models.iter();
         let models = models.filter(|(_, model)| model.provider == PROVIDER);
         let models: Map<String, Value> = models
             .map(|(name, _)| (name.clone(), change.clone()))
             .collect();
-        if models.is_empty() {
-            return Err(usage(format!(
-                "the team has no model of the provider `{PROVIDER}`, whose address could be the gateway's"
-            )));
-        }
         let mut variant = VariantSpec::default();
         let models = Value::Object(models);
         variant.team.insert(String::from("models"), models);
