@@ -191,6 +191,7 @@ impl Dev {
             team_file: self.team_file,
             http,
             retention: RetentionArguments::default(),
+            expire_silent: None,
             live_runs: None,
             model: self.model,
             store: self.store,

@@ -1,7 +1,7 @@
 //! Names that a cargo feature of this package brings, for programs that were built without it.
 
 /// What is named, its name in a team file, and the cargo feature that registers it.
-const BROUGHT: [(&str, &str, &str); 20] = [
+const BROUGHT: [(&str, &str, &str); 21] = [
     ("behavior", "code", "code"),
     ("behavior", "remote", "a2a"),
     ("behavior", "remote_process", "acp"),

@@ -106,6 +106,8 @@ pub fn learnings_from_markdown(
                 tags: Default::default(),
                 importance: 0.5,
                 pinned: false,
+                disabled: false,
+                boost: 1.0,
                 created_at: now,
                 updated_at: now,
                 expires_at: None,

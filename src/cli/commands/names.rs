@@ -254,6 +254,10 @@ pub(super) const INTERCEPTORS: &[(&str, &str)] = &[
         "circuit_breaker",
         "after several failures calls are refused for a while",
     ),
+    (
+        "guard",
+        "named sets of rules judge what goes in, what comes out and what tools say",
+    ),
     ("logging", "each call is told to the log"),
     ("metrics", "counts calls, failures, tokens and times"),
     (

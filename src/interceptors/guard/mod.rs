@@ -20,7 +20,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use self::rule::{GuardRule, Html, NormalForm, RuleAction, Severity};
-use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint, given_before, validation::Held};
+use super::{
+    GUARDED, GuardAction, GuardDecision, GuardedPoint, given_before, is_retold, validation::Held,
+};
 
 /// A named set of [rules](GuardRule) over the texts that go to models and tools and come from them: lengths, patterns,
 /// words, markup and normal forms. Each rule says what happens where it finds something: the call is refused, the text is
@@ -256,16 +258,25 @@ fn put(message: &mut Message, place: usize, text: String) {
     }
 }
 
+fn text_at(message: &Message, place: usize) -> &str {
+    match &message.parts[place] {
+        Part::Text(text) => text,
+        Part::ToolResult(result) => &result.text,
+        _ => "",
+    }
+}
+
 /// The conversation as the model may read it.
 ///
 /// # Errors
 /// Why a message that is new to the model may not pass.
 fn readable(
     standing: Standing<'_>,
-    messages: &[Arc<Message>],
+    request: &ModelRequest,
     tell: &dyn Fn(&GuardDecision),
 ) -> Result<Option<Transcript>, String> {
-    let before = given_before(messages);
+    let messages = request.conversation.messages();
+    let before = given_before(request, &messages);
     let mut shown = Vec::with_capacity(messages.len());
     let mut is_changed = false;
     for (number, message) in messages.iter().enumerate() {
@@ -280,7 +291,8 @@ fn readable(
             }
         };
         let (mut changed, refused) = standing.message(message, &told);
-        if let Some((_, why)) = refused.first().filter(|_| is_new) {
+        let counts = |(place, _): &&(usize, String)| is_new && !is_retold(text_at(message, *place));
+        if let Some((_, why)) = refused.iter().find(counts) {
             return Err(why.clone());
         }
         for (place, why) in refused {
@@ -306,8 +318,7 @@ impl Interceptor for Guard {
         let tell = |decision: &GuardDecision| next.emit(GUARDED, decision);
         let refuse = |why| ModelError::new(ErrorKind::Denied, why);
         if let Some(standing) = self.at(GuardedPoint::Input, names()) {
-            let messages = request.conversation.messages();
-            if let Some(read) = readable(standing, &messages, &tell).map_err(refuse)? {
+            if let Some(read) = readable(standing, &request, &tell).map_err(refuse)? {
                 request.conversation = read;
             }
         }
