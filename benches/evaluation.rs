@@ -19,7 +19,7 @@ use ghostlight_actors::{
     definition::{AgentSpec, TeamSpec},
     run::{BehaviorHandle, Registry, RunContext},
     session::Turn,
-    testing::{EffectLog, InMemoryStore, ScriptedModel},
+    testing::{EffectLog, ScriptedModel},
     vocabulary::{AgentError, Message, ModelResponse, Outcome, ToolCall, ToolDefinition},
 };
 use mimalloc::MiMalloc;
@@ -111,7 +111,7 @@ fn main() {
     let scorers = json!([{ "answer": {} }]);
     over_the_turn(&runtime, &folder, &scorers);
     runtime.block_on(again(&folder, &scorers));
-    runtime.block_on(forks());
+    runtime.block_on(forks(&folder));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -183,11 +183,9 @@ async fn again(folder: &std::path::Path, scorers: &serde_json::Value) {
 }
 
 /// Forks of recorded beginnings.
-async fn forks() {
-    let (store, whole) = (
-        InMemoryStore::new(),
-        evaluation("fork", PREFIXES, &json!([{ "answer": {} }])),
-    );
+async fn forks(folder: &std::path::Path) {
+    let store = SqliteStore::open(folder.join("forks.db")).unwrap();
+    let whole = evaluation("fork", PREFIXES, &json!([{ "answer": {} }]));
     let system = start(store, &whole).await;
     whole.run(&system, |_| {}).await.unwrap();
     for what in ["made", "gone on with"] {

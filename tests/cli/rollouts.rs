@@ -126,7 +126,7 @@ fn desk() -> Desk {
     let desk = Desk::new("says", json!({}));
     desk.write(
         "desk.yaml",
-        "name: desk\nmodels: { default: { provider: openai, model: small, api_key: none, base_url: 'http://127.0.0.1:9/v1' } }\nagent: { name: desk }\n",
+        "name: desk\nmodels: { default: { provider: openai, model: small, base_url: 'http://127.0.0.1:9/v1' } }\nagent: { name: desk }\n",
     );
     desk.write(
         "suite.yaml",
