@@ -158,6 +158,24 @@ async fn what_is_said_becomes_facts_that_are_brought_up_to_date_and_ended_and_ne
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_runs_are_reflected_on_a_failure_leaves_an_episode_and_a_success_none() {
+    let model = looking_back(|asked| match asked.contains("FAILED") {
+        true => json!({ "importance": 0.9, "lesson": "Light the boiler first" }),
+        false => json!({ "importance": 0.1 }),
+    });
+    let office = Office::open(json!({ "reflect": true }), &model).await;
+    office.say("good morning").await;
+    office.say("heat the office").await;
+    let episodes = office.items(MemoryKind::Episodic).await;
+    assert_eq!(episodes.len(), 1, "{episodes:?}");
+    let Some(Detail::Episode(failed)) = &episodes[0].detail else {
+        panic!("{episodes:?}")
+    };
+    assert_eq!(failed.reflection.as_deref(), Some("Light the boiler first"));
+    office.system.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failure_is_rated_and_reflected_on_and_what_it_teaches_is_shown_in_the_next_try() {
     let model = looking_back(|asked| {
         if !asked.contains("FAILED") {

@@ -284,7 +284,9 @@ impl MemoryPolicy {
             let threshold = self.spec.learn_threshold;
             degraded(memory.add_task(task.as_str(), record, threshold).await)?;
         }
-        if self.spec.episodes && !self.goals.contains(&task) {
+        // A failure that is to be reflected on leaves an episode, which the lesson stands in.
+        let keeps = self.spec.episodes || (self.spec.reflect && !succeeded);
+        if keeps && !self.goals.contains(&task) {
             let status = match succeeded {
                 true => EpisodeStatus::Pending,
                 false => EpisodeStatus::Failure,

@@ -250,6 +250,7 @@ mod tests {
             chunk,
             digest: [0; 32],
             vector: None,
+            context: None,
         };
         life.put(&row(name), &[content]).unwrap();
     }

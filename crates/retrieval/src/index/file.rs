@@ -52,7 +52,8 @@ const TABLES: &str = "
         headings TEXT NOT NULL,
         text TEXT NOT NULL,
         digest BLOB NOT NULL,
-        vector BLOB
+        vector BLOB,
+        context TEXT
     );
     CREATE INDEX chunks_of_document ON chunks (document);
     CREATE INDEX chunks_by_digest ON chunks (digest);
@@ -121,6 +122,8 @@ pub(super) struct Content {
     /// The digest of the text that was embedded.
     pub(super) digest: [u8; 32],
     pub(super) vector: Option<Vec<f32>>,
+    /// The text by which it is found, where an enricher has written one.
+    pub(super) context: Option<String>,
 }
 
 impl Content {
@@ -128,7 +131,10 @@ impl Content {
     /// in the text.
     pub(super) fn searched(&self, title: &str) -> String {
         let nearest = self.chunk.headings.last().map_or("", |heading| heading);
-        format!("{nearest} {}", self.chunk.in_context(title))
+        match &self.context {
+            Some(context) => format!("{nearest} {context}"),
+            None => format!("{nearest} {}", self.chunk.in_context(title)),
+        }
     }
 }
 
@@ -367,13 +373,14 @@ impl IndexFile {
             let mut chunks = Vec::with_capacity(contents.len());
             {
                 let mut statement = transaction.prepare_cached(
-                    "INSERT INTO chunks (document, start, line, headings, text, digest, vector) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    "INSERT INTO chunks (document, start, line, headings, text, digest, vector, context) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
                 )?;
                 for Content {
                     chunk,
                     digest,
                     vector,
+                    context,
                 } in contents
                 {
                     let headings = serde_json::to_string(&chunk.headings).unwrap_or_default();
@@ -385,7 +392,8 @@ impl IndexFile {
                         headings,
                         chunk.text,
                         digest,
-                        vector
+                        vector,
+                        context
                     ])?;
                     chunks.push(transaction.last_insert_rowid());
                 }
@@ -418,7 +426,7 @@ impl IndexFile {
         )?;
         for (document, row) in documents {
             let read = || -> rusqlite::Result<Vec<(i64, Content)>> {
-                let sql = "SELECT id, start, line, headings, text, digest, vector FROM chunks \
+                let sql = "SELECT id, start, line, headings, text, digest, vector, context FROM chunks \
                            WHERE document = ?1 ORDER BY id";
                 let mut statement = self.connection.prepare_cached(sql)?;
                 let rows = statement.query_map([document], |row| {
@@ -427,6 +435,7 @@ impl IndexFile {
                         chunk: chunk(row, 1)?,
                         digest: row.get(5)?,
                         vector: vector.map(|bytes| numbers(&bytes)),
+                        context: row.get(7)?,
                     };
                     Ok((row.get(0)?, content))
                 })?;

@@ -24,6 +24,7 @@
 mod actor;
 mod columns;
 mod elsewhere;
+mod enriching;
 mod file;
 mod loaded;
 mod query;
@@ -54,6 +55,7 @@ use self::{
 };
 
 pub use self::{
+    enriching::{Enricher, EnricherHandle, Enriching},
     file::{DocumentRow, DocumentStatus},
     loaded::{IndexHealth, IndexStatistics},
     query::{Filter, Found, Probe, Query, Ranked},

@@ -6,7 +6,8 @@ use futures_util::{StreamExt as _, stream};
 use ghostlight_actors::contract::ModelError;
 
 use super::{
-    DocumentRow, DocumentStatus, Filter, Folder, Index, IndexError, Reading, Source, SourceEntry,
+    DocumentRow, DocumentStatus, EnricherHandle, Enriching, Filter, Folder, Index, IndexError,
+    Reading, Source, SourceEntry,
     actor::Request,
     file::{Content, Known},
 };
@@ -32,6 +33,8 @@ pub struct SyncOptions {
     pub chunker: Chunker,
     /// How the texts of all documents are cut; by the structure that its reader found in each, when left out.
     pub structure: Option<Structure>,
+    /// What writes the text by which a chunk is found; its title, headings and text when left out.
+    pub enricher: Option<EnricherHandle>,
     /// The files to read.
     pub filter: Filter,
     /// Patterns of files and folders that are left out, as in a `.gitignore`: `drafts/`, `*.tmp`. They hold for folders.
@@ -50,6 +53,7 @@ impl Default for SyncOptions {
             readers: Readers::default(),
             chunker: Chunker::text(1_500),
             structure: None,
+            enricher: None,
             filter: Filter::default(),
             exclude: Vec::new(),
             files: 100_000,
@@ -66,7 +70,10 @@ impl SyncOptions {
             .structure
             .map(|structure| format!(" {structure:?}"))
             .unwrap_or_default();
-        format!("{}{fixed}", self.chunker.sizes())
+        let enriched = self.enricher.as_ref();
+        let enriched = enriched.map(|enricher| format!(" by {}", enricher.name()));
+        let enriched = enriched.unwrap_or_default();
+        format!("{}{fixed}{enriched}", self.chunker.sizes())
     }
 }
 
@@ -335,12 +342,19 @@ impl Index {
             row.metadata.entry(name).or_insert(values);
         }
         let structure = options.structure.unwrap_or(document.structure);
-        let chunks = {
-            let chunker = options.chunker.clone().structured(structure);
-            let cut = tokio::task::spawn_blocking(move || chunker.chunks(&document.text)).await;
+        let (chunks, text) = {
+            let (chunker, text) = (options.chunker.clone().structured(structure), document.text);
+            let cut = tokio::task::spawn_blocking(move || (chunker.chunks(&text), text)).await;
             cut.map_err(|_| IndexError::Closed)?
         };
-        let (contents, embedded) = self.contents(&row, chunks).await?;
+        let contexts = match &options.enricher {
+            None => vec![None; chunks.len()],
+            Some(enricher) => match enriched(enricher, &row, &text, &chunks).await {
+                Ok(contexts) => contexts,
+                Err(error) => return Ok(failed(row, error.to_string(), error.retryable)),
+            },
+        };
+        let (contents, embedded) = self.contents(&row, chunks, contexts).await?;
         Ok(Prepared::Put {
             row,
             contents,
@@ -353,9 +367,14 @@ impl Index {
         &self,
         row: &DocumentRow,
         chunks: Vec<Chunk>,
+        contexts: Vec<Option<String>>,
     ) -> Result<(Vec<Content>, usize), IndexError> {
         let title = row.title.as_deref().unwrap_or(&row.name);
-        let texts: Vec<String> = chunks.iter().map(|chunk| chunk.in_context(title)).collect();
+        let text = |(chunk, context): (&Chunk, &Option<String>)| match context {
+            Some(context) => context.clone(),
+            None => chunk.in_context(title),
+        };
+        let texts: Vec<String> = chunks.iter().zip(&contexts).map(text).collect();
         let digests: Arc<[[u8; 32]]> = texts
             .iter()
             .map(|text| *blake3::hash(text.as_bytes()).as_bytes())
@@ -388,14 +407,41 @@ impl Index {
                 }
             }
         }
-        let contents = chunks.into_iter().zip(digests.iter()).zip(vectors);
-        let contents = contents.map(|((chunk, digest), vector)| Content {
+        let contents = chunks.into_iter().zip(digests.iter());
+        let contents = contents.zip(vectors).zip(contexts);
+        let contents = contents.map(|(((chunk, digest), vector), context)| Content {
             chunk,
             digest: *digest,
             vector,
+            context,
         });
         Ok((contents.collect(), embedded))
     }
+}
+
+/// The texts by which the chunks of a document are found.
+async fn enriched(
+    enricher: &EnricherHandle,
+    row: &DocumentRow,
+    text: &str,
+    chunks: &[Chunk],
+) -> Result<Vec<Option<String>>, ModelError> {
+    let mut contexts = Vec::with_capacity(chunks.len());
+    for chunk in chunks {
+        let passage = Enriching {
+            name: &row.name,
+            title: row.title.as_deref(),
+            metadata: &row.metadata,
+            text,
+            chunk,
+        };
+        let context = patiently(
+            || enricher.enrich(passage),
+            |error: &ModelError| error.retryable,
+        );
+        contexts.push(Some(context.await?));
+    }
+    Ok(contexts)
 }
 
 /// A document that could not be read: none of it is found any more.

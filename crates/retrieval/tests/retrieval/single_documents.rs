@@ -1,8 +1,12 @@
 //! Documents by themselves, their properties, and the settings by which they are cut.
 
+use ghostlight_actors::{contract::ModelError, vocabulary::ErrorKind};
 use ghostlight_retrieval::{
     chunking::Structure,
-    index::{Filter, Index, IndexError, IndexHealth, NewDocument, Query, Rows, SyncOptions},
+    index::{
+        Enricher, Enriching, Filter, Index, IndexError, IndexHealth, NewDocument, Query, Rows,
+        SyncOptions,
+    },
     readers::Metadata,
 };
 
@@ -179,4 +183,58 @@ async fn other_sizes_cut_again_what_has_not_changed_and_what_is_excluded_is_gone
     let wrong = index.sync(folder.docs(), &options, |_| {}).await;
     let wrong = wrong.unwrap_err().to_string();
     assert!(wrong.contains("exclude \"a[\""), "{wrong}");
+}
+
+/// Says for whom a document is, so that it is found by that, too.
+#[derive(Clone)]
+struct ForWhom(&'static str, std::sync::Arc<std::sync::atomic::AtomicBool>);
+
+impl Enricher for ForWhom {
+    fn name(&self) -> String {
+        self.0.to_owned()
+    }
+
+    async fn enrich(&self, passage: Enriching<'_>) -> Result<String, ModelError> {
+        if self.1.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(ModelError::new(ErrorKind::Model, "no words today"));
+        }
+        assert!(passage.text.contains(&passage.chunk.text));
+        let team = passage.metadata.get("team").cloned().unwrap_or_default();
+        Ok(format!(
+            "{} for {} {}",
+            passage.chunk.text,
+            self.0,
+            team.join(" ")
+        ))
+    }
+}
+
+#[tokio::test]
+async fn chunks_are_found_by_what_an_enricher_says_of_them_and_shown_as_they_are() {
+    let folder = Folder::new("enriched");
+    folder.write(
+        "a.md",
+        "---\nteam: legal\n---\n# Terms\n\nNobody pays twice.",
+    );
+    let fails = std::sync::Arc::default();
+    let mut options = SyncOptions::default();
+    let index = Index::open(folder.index(), None).await.unwrap();
+    options.enricher = Some(ForWhom("lawyers", std::sync::Arc::clone(&fails)).into());
+    index.sync(folder.docs(), &options, |_| {}).await.unwrap();
+    assert_eq!(names(&index, Query::new("lawyers legal")).await, ["a.md"]);
+    let found = index.search(&Query::new("lawyers")).await.unwrap();
+    assert_eq!(found[0].text, "Nobody pays twice.");
+    index.close().await;
+    // It is in the file, so the next process finds it by the same words.
+    let index = Index::open(folder.index(), None).await.unwrap();
+    assert_eq!(names(&index, Query::new("lawyers")).await, ["a.md"]);
+    // Another one writes anew, and one that fails fails the document alone.
+    options.enricher = Some(ForWhom("children", std::sync::Arc::clone(&fails)).into());
+    let report = index.sync(folder.docs(), &options, |_| {}).await.unwrap();
+    assert_eq!(report.indexed, 1);
+    assert_eq!(names(&index, Query::new("lawyers")).await, [""; 0]);
+    fails.store(true, std::sync::atomic::Ordering::Relaxed);
+    folder.write("a.md", "# Terms\n\nEverybody pays twice.");
+    let report = index.sync(folder.docs(), &options, |_| {}).await.unwrap();
+    assert!(report.failed[0].1.contains("no words today"), "{report:?}");
 }
