@@ -10,16 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{TokenCounter, cutting::cut_to};
-use crate::retrieval::{bm25::Bm25Index, chunking::Chunker};
 
 /// The name of the tool with which a model reads what was moved out of its context.
 pub const READ_RESULT: &str = "read_result";
 
 /// The prefix of the names of moved results. The tool reads no other artifacts.
 const FOLDER: &str = "results/";
-/// How many characters a place that fits some words has at most, and how many places one call tells.
-const PLACE: usize = 600;
-const PLACES: usize = 12;
 
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -34,14 +30,11 @@ struct Read {
     /// A text to begin at: the first place at or after `from` where it stands.
     #[serde(default)]
     find: Option<String>,
-    /// Words to look for: the places that fit them best, instead of a piece from `from` on.
-    #[serde(default)]
-    query: Option<String>,
 }
 
 pub(super) fn own_tool() -> OwnTool {
     let description = "Reads a result that was moved out of this conversation because it is long, \
-                       a piece at a time, or the places that fit some words.";
+                       a piece at a time.";
     let definition = ToolDefinition::new(READ_RESULT, description);
     OwnTool::new(definition.parameters_of::<Read>().effect(Effect::Read))
 }
@@ -125,53 +118,12 @@ pub(super) async fn read(
         let why = format!("There is no {:?} of version {}.", read.name, read.version);
         return Ok(BeforeTool::failed(call, why));
     };
-    let tokens = u64::from(settings.above_tokens);
-    let query = read.query.as_deref().map(str::trim);
-    let found = match query.filter(|query| !query.is_empty()) {
-        Some(query) => places(text, query, tokens, counter),
-        None => piece(text, &read, tokens, counter),
-    };
-    Ok(match found {
-        Ok(told) => BeforeTool::done(call, told),
-        Err(why) => BeforeTool::failed(call, why),
-    })
-}
-
-/// The places of a text that share the most words with a query, the best first, with at most this many tokens.
-fn places(
-    text: &str,
-    query: &str,
-    tokens: u64,
-    counter: &dyn TokenCounter,
-) -> Result<String, String> {
-    let chunks = Chunker::text(PLACE).chunks(text);
-    let hits = Bm25Index::new(chunks.iter().map(|chunk| chunk.text.as_str())).search(query, PLACES);
-    let characters = text.chars().count();
-    let mut told = String::new();
-    for hit in hits {
-        let Some(chunk) = chunks.get(hit.document) else {
-            continue;
-        };
-        let from = text[..chunk.range.start].chars().count();
-        let to = from + chunk.text.chars().count();
-        let place = format!(
-            "[Characters {from} to {to} of {characters}:]\n{}\n",
-            chunk.text
-        );
-        if told.is_empty() {
-            told = cut_to(&place, tokens, counter).into_owned();
-        } else if counter.count(&told) + counter.count(&place) <= tokens {
-            told.push_str(&place);
-        } else {
-            break;
-        }
-    }
-    match told.is_empty() {
-        true => Err(format!(
-            "No place of it has a word of {query:?}; read it from the beginning, or try other words."
-        )),
-        false => Ok(told.trim_end().to_owned()),
-    }
+    Ok(
+        match piece(text, &read, u64::from(settings.above_tokens), counter) {
+            Ok(piece) => BeforeTool::done(call, piece),
+            Err(why) => BeforeTool::failed(call, why),
+        },
+    )
 }
 
 /// A piece of a text with at most this many tokens, but at least one character, and a note about
@@ -231,7 +183,6 @@ mod tests {
             version: 1,
             from,
             find: find.map(str::to_owned),
-            query: None,
         }
     }
 
@@ -259,27 +210,6 @@ mod tests {
             }
             prop_assert_eq!(whole, text);
         }
-    }
-
-    #[test]
-    fn the_places_that_fit_some_words_are_told_with_where_they_stand() {
-        let line =
-            |number: usize| format!("Line {number} is about nothing of note, as all are.\n\n");
-        let mut text: String = (0..200).map(line).collect();
-        let at = text.chars().count();
-        text.push_str("The größte lamp hangs in the cellar.\n\n");
-        text.extend((200..400).map(line));
-        let told = places(&text, "where is the lamp?", 400, &Estimate).unwrap();
-        let first = told.lines().next().unwrap();
-        assert!(told.contains("lamp hangs in the cellar"), "{told}");
-        assert!(Estimate.count(&told) <= 400, "{told}");
-        let from: usize = first.split(' ').nth(1).unwrap().parse().unwrap();
-        assert!(from <= at && at < from + PLACE, "{first}");
-        // What it says is where `from` begins.
-        let there = piece(&text, &asked(from, None), 50, &Estimate).unwrap();
-        assert_eq!(there.lines().next(), told.lines().nth(1));
-        let none = places(&text, "aardvark", 400, &Estimate).unwrap_err();
-        assert!(none.contains("aardvark"), "{none}");
     }
 
     #[test]
