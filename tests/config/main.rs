@@ -168,23 +168,6 @@ agent: { name: desk }
 }
 
 #[test]
-fn variables_in_the_addresses_of_receivers_stay_references() {
-    let file = spec(
-        "notifications: [{ url: '${CHAT}/hooks?key=${CHAT_KEY}', secret: '${S}' }]
-messengers: [{ name: chat, url: 'https://host/${CHAT_KEY}', secret: '${S}' }]
-webhooks: [{ name: w, secret: '${S}', callback: 'https://host/${CHAT_KEY}/{body.room}' }]
-agent: { name: desk }
-",
-    );
-    let json = serde_json::to_string(&file).unwrap();
-    assert!(!json.contains("hunter2"), "{json}");
-    assert_eq!(file.notifications[0].url, "${CHAT}/hooks?key=${CHAT_KEY}");
-    assert_eq!(file.messengers[0].url, "https://host/${CHAT_KEY}");
-    let callback = file.webhooks[0].callback.as_deref();
-    assert_eq!(callback, Some("https://host/${CHAT_KEY}/{body.room}"));
-}
-
-#[test]
 fn a_secret_in_the_file_is_refused_without_repeating_it() {
     for secret in ["sk-live-1", "${KEY:-sk-live-1}", "x${KEY}", "[sk-live-1]"] {
         let text = format!(

@@ -169,3 +169,20 @@ messengers:
         assert!(!message.contains("hunter2"), "{message}");
     }
 }
+
+#[test]
+fn variables_in_the_addresses_of_receivers_stay_references() {
+    let file = spec(
+        "notifications: [{ url: '${CHAT}/hooks?key=${CHAT_KEY}', secret: '${S}' }]
+messengers: [{ name: chat, url: 'https://host/${CHAT_KEY}', secret: '${S}' }]
+webhooks: [{ name: w, secret: '${S}', callback: 'https://host/${CHAT_KEY}/{body.room}' }]
+agent: { name: desk }
+",
+    );
+    let json = serde_json::to_string(&file).unwrap();
+    assert!(!json.contains("hunter2"), "{json}");
+    assert_eq!(file.notifications[0].url, "${CHAT}/hooks?key=${CHAT_KEY}");
+    assert_eq!(file.messengers[0].url, "https://host/${CHAT_KEY}");
+    let callback = file.webhooks[0].callback.as_deref();
+    assert_eq!(callback, Some("https://host/${CHAT_KEY}/{body.room}"));
+}

@@ -123,7 +123,6 @@ const TOPICS: [(&str, May); 29] = [
     ("evals", May::Name(&[])),
     ("files", May::Name(&[])),
     ("instructions", May::Name(&[])),
-    // What a summary retells was guarded when it was said.
     ("interceptors", May::Name(&["context", "files", "models"])),
     // Teams over this protocol stand beside the other endpoints of a server; what its servers are given may be in a file.
     ("mcp", May::Name(&["environment", "files", "server"])),
