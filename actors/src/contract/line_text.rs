@@ -6,6 +6,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use parking_lot::Mutex;
+
 use crate::vocabulary::{Entry, RunStart, canonical};
 
 /// Room for an entry's text while it is written, in bytes. Most entries fit, so that growing does not copy them again
@@ -13,20 +15,38 @@ use crate::vocabulary::{Entry, RunStart, canonical};
 pub(super) const ROOM: usize = 1024;
 
 /// The JSON text of an entry. What an entry of a run or a session holds is kept as it is until somebody reads the text;
-/// then it is written once, for all clones. A store that writes bytes reads it; the store in memory never does. So
-/// reading a text for the first time takes as long as encoding the entry.
+/// then the text is written once, for all clones, and takes its place. A store that writes bytes reads it; the store in
+/// memory never does. So reading a text for the first time takes as long as encoding the entry.
 #[derive(Clone)]
 pub struct LineText(Text);
 
 #[derive(Clone)]
 enum Text {
     Written(Box<str>),
-    Later(Arc<Later<dyn AsText>>),
+    Later(Arc<dyn Later>),
 }
 
-struct Later<T: ?Sized> {
+/// A text that is written when it is first read.
+trait Later: Send + Sync {
+    fn text(&self) -> &str;
+}
+
+struct Unread<T> {
     text: OnceLock<Box<str>>,
-    what: T,
+    /// What the text is of, until it is written.
+    what: Mutex<Option<T>>,
+}
+
+impl<T: AsText> Later for Unread<T> {
+    fn text(&self) -> &str {
+        self.text.get_or_init(|| {
+            let mut text = Vec::with_capacity(ROOM);
+            if let Some(what) = self.what.lock().take() {
+                what.write(&mut text);
+            }
+            String::from_utf8(text).unwrap_or_default().into()
+        })
+    }
 }
 
 /// What has a text that is JSON, whenever it is asked for, and always the same.
@@ -54,8 +74,10 @@ impl AsText for Arc<RunStart> {
 impl LineText {
     /// The text of this, when somebody reads it.
     pub(crate) fn of(what: impl AsText + 'static) -> Self {
-        let text = OnceLock::new();
-        Self(Text::Later(Arc::new(Later { text, what })))
+        Self(Text::Later(Arc::new(Unread {
+            text: OnceLock::new(),
+            what: Mutex::new(Some(what)),
+        })))
     }
 }
 
@@ -65,11 +87,7 @@ impl Deref for LineText {
     fn deref(&self) -> &str {
         match &self.0 {
             Text::Written(text) => text,
-            Text::Later(later) => later.text.get_or_init(|| {
-                let mut text = Vec::with_capacity(ROOM);
-                later.what.write(&mut text);
-                String::from_utf8(text).unwrap_or_default().into()
-            }),
+            Text::Later(later) => later.text(),
         }
     }
 }

@@ -107,6 +107,11 @@ impl Transcript {
             .fold(Digest([0; 32]), |before, line| line.digest(before))
     }
 
+    /// Whether its messages are in another clone's log, too.
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.log) > 1
+    }
+
     /// The message at this place.
     pub fn get(&self, index: usize) -> Option<Arc<Message>> {
         (index < self.len).then(|| self.log.read()[index].message.clone())

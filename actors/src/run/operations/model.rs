@@ -31,6 +31,11 @@ impl Operation for CallModel {
     }
 
     fn input(&self) -> InputDigest {
+        // Until it is hashed, the journal keeps what the digest is of. The function has its conversation anyway; one that
+        // was made for this request alone would be kept for each request of a long run.
+        if !self.0.conversation.is_shared() {
+            return self.digest().into();
+        }
         let request = self.0.clone();
         InputDigest::later(move || request.digest())
     }
