@@ -10,12 +10,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{TokenCounter, cutting::cut_to};
+use crate::retrieval::{bm25::Bm25Index, chunking::Chunker};
 
 /// The name of the tool with which a model reads what was moved out of its context.
 pub const READ_RESULT: &str = "read_result";
 
 /// The prefix of the names of moved results. The tool reads no other artifacts.
 const FOLDER: &str = "results/";
+/// How many characters a place that fits some words has at most, and how many places one call tells.
+const PLACE: usize = 600;
+const PLACES: usize = 12;
 
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -119,11 +123,59 @@ pub(super) async fn read(
         return Ok(BeforeTool::failed(call, why));
     };
     Ok(
-        match piece(text, &read, u64::from(settings.above_tokens), counter) {
-            Ok(piece) => BeforeTool::done(call, piece),
+        match found_in(text, &read, u64::from(settings.above_tokens), counter) {
+            Ok(told) => BeforeTool::done(call, told),
             Err(why) => BeforeTool::failed(call, why),
         },
     )
+}
+
+/// The piece that is wanted or, where the text to begin at stands nowhere as it is written, the places that fit its
+/// words.
+fn found_in(
+    text: &str,
+    read: &Read,
+    tokens: u64,
+    counter: &dyn TokenCounter,
+) -> Result<String, String> {
+    let why = match piece(text, read, tokens, counter) {
+        Ok(piece) => return Ok(piece),
+        Err(why) => why,
+    };
+    let words = read.find.as_deref().unwrap_or_default();
+    match places(text, words, tokens, counter) {
+        told if told.is_empty() => Err(why),
+        told => Ok(format!("{why} These places have its words:\n{told}")),
+    }
+}
+
+/// The places of a text that share the most words with a query, the best first, with at most this many tokens; empty
+/// where none shares any.
+fn places(text: &str, query: &str, tokens: u64, counter: &dyn TokenCounter) -> String {
+    let chunks = Chunker::text(PLACE).chunks(text);
+    let hits = Bm25Index::new(chunks.iter().map(|chunk| chunk.text.as_str())).search(query, PLACES);
+    let characters = text.chars().count();
+    let mut told = String::new();
+    for hit in hits {
+        let Some(chunk) = chunks.get(hit.document) else {
+            continue;
+        };
+        let from = text[..chunk.range.start].chars().count();
+        let to = from + chunk.text.chars().count();
+        let place = format!(
+            "[Characters {from} to {to} of {characters}:]\n{}\n",
+            chunk.text
+        );
+        if told.is_empty() {
+            told = cut_to(&place, tokens, counter).into_owned();
+        } else if counter.count(&told) + counter.count(&place) <= tokens {
+            told.push_str(&place);
+        } else {
+            break;
+        }
+    }
+    told.truncate(told.trim_end().len());
+    told
 }
 
 /// A piece of a text with at most this many tokens, but at least one character, and a note about
@@ -210,6 +262,25 @@ mod tests {
             }
             prop_assert_eq!(whole, text);
         }
+    }
+
+    #[test]
+    fn words_that_do_not_stand_together_lead_to_the_places_that_have_them() {
+        let line = |number: usize| format!("Line {number} is about nothing of note.\n\n");
+        let mut text: String = (0..200).map(line).collect();
+        let at = text.chars().count();
+        text.push_str("The größte lamp hangs in the cellar.\n\n");
+        text.extend((200..400).map(line));
+        let told = found_in(&text, &asked(0, Some("cellar lamp")), 400, &Estimate).unwrap();
+        assert!(told.contains("lamp hangs in the cellar"), "{told}");
+        let place = told.lines().nth(1).unwrap();
+        let from: usize = place.split(' ').nth(1).unwrap().parse().unwrap();
+        assert!(from <= at && at < from + PLACE, "{place}");
+        // What it says is where `from` begins.
+        let there = piece(&text, &asked(from, None), 50, &Estimate).unwrap();
+        assert_eq!(there.lines().next(), told.lines().nth(2));
+        let none = found_in(&text, &asked(0, Some("aardvark")), 400, &Estimate).unwrap_err();
+        assert!(none.contains("at or after character 0"), "{none}");
     }
 
     #[test]
