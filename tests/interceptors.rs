@@ -15,7 +15,6 @@ mod refused_before;
 mod similar;
 #[path = "interceptors/validation.rs"]
 mod validation;
-
 use std::{
     fs,
     path::PathBuf,

@@ -142,8 +142,7 @@ const TOPICS: [(&str, May); 29] = [
     ("stores", May::Name(&["files"])),
     ("structured_output", May::Name(&[])),
     ("tools", May::Name(&["files", "retrieval"])),
-    // A router compares a task with examples, by an embedder that a team file names; the notes of a tree are those of the
-    // policy `board`.
+    // A router compares a task with examples, by an embedder that a team file names; notes of a tree are a `board`.
     (
         "workflows",
         May::Name(&["behaviors", "models", "policies", "retrieval"]),
