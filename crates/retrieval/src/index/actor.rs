@@ -12,6 +12,9 @@ use super::{
     loaded::Loaded,
 };
 
+/// Vectors with their ids.
+type KeptVectors = Vec<(VectorId, Vec<f32>)>;
+
 /// The requests to an index.
 pub(super) enum Request {
     Search(Query, RpcReplyPort<Result<Vec<Found>, IndexError>>),
@@ -40,7 +43,7 @@ pub(super) enum Request {
     /// The stored vectors of these ids.
     Kept(
         Arc<[VectorId]>,
-        RpcReplyPort<Result<Vec<(VectorId, Vec<f32>)>, IndexError>>,
+        RpcReplyPort<Result<KeptVectors, IndexError>>,
     ),
     /// A task of this life panicked, and may have left its work half done.
     Broken,

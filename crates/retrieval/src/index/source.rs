@@ -220,11 +220,7 @@ impl Rows {
                 MAX_COLUMNS - 2
             )));
         }
-        let columns: Vec<String> = statement
-            .column_names()
-            .into_iter()
-            .map(str::to_lowercase)
-            .collect();
+        let columns: Vec<String> = statement.column_names().map(str::to_lowercase).collect();
         let (mut entries, mut names, mut total) = (Vec::new(), BTreeSet::new(), 0);
         let mut rows = statement.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
