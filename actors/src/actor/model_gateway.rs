@@ -249,11 +249,10 @@ impl ModelGateway {
         let request = call.request.clone();
         let chain = &call.code.chain;
         if chain.is_empty() {
-            return self.attempt(call.root, request, cx, made).await;
+            return self.attempt(call, request, cx, made).await;
         }
-        let real = |request, cx| -> BoxFuture<'_, _> {
-            Box::pin(self.attempt(call.root, request, cx, made))
-        };
+        let real =
+            |request, cx| -> BoxFuture<'_, _> { Box::pin(self.attempt(call, request, cx, made)) };
         let next =
             NextModel::new(chain, &real, &self.previews.clock, &self.entropy).telling(telling);
         AssertUnwindSafe(next.respond(request, cx))
@@ -269,19 +268,18 @@ impl ModelGateway {
     /// One real attempt. It holds a slot, which is free while the call pauses.
     async fn attempt(
         &self,
-        root: RunId,
+        call: &ModelCall,
         request: ModelRequest,
         cx: ModelContext,
         made: &Arc<AtomicU32>,
     ) -> Result<ModelResponse, ModelError> {
-        let _slot = self.slots.acquire(root).await;
+        let _slot = self.slots.acquire(call.root).await;
         let (operation, attempt) = (cx.operation(), made.fetch_add(1, Ordering::Relaxed) + 1);
         let cx = cx.with_attempt(attempt).counted_by(made.clone());
-        let model = request.model.clone();
         let started = || Preview::ModelStarted {
             operation,
             attempt,
-            model: model.clone(),
+            model: request.model.clone(),
         };
         match request.stream {
             true => self.previews.show(cx.run(), started()),
@@ -290,6 +288,7 @@ impl ModelGateway {
         let answer = self.model.respond(request, cx);
         let answer = AssertUnwindSafe(answer).catch_unwind().await;
         let mut answer = answer.unwrap_or_else(|_| {
+            let model = &call.request.model;
             let message = format!("the model {model:?} panicked");
             Err(ModelError::new(ErrorKind::Panicked, message))
         });

@@ -108,11 +108,11 @@ impl Ports for Services {
         self.executor.slot(call)
     }
 
-    fn tool(&self, call: ToolInvocation) -> BoxFuture<'static, Called<ToolEnd>> {
+    fn tool(&self, call: Arc<ToolInvocation>) -> BoxFuture<'static, Called<ToolEnd>> {
         self.executor.clone().carry(call, false)
     }
 
-    fn reconcile(&self, call: ToolInvocation) -> BoxFuture<'static, Called<ToolEnd>> {
+    fn reconcile(&self, call: Arc<ToolInvocation>) -> BoxFuture<'static, Called<ToolEnd>> {
         self.executor.clone().carry(call, true)
     }
 

@@ -190,7 +190,7 @@ impl ToolExecutor {
     /// Makes a call, or asks the tool for its outcome; or joins the call, if it is under way.
     pub(crate) fn carry(
         self: Arc<Self>,
-        call: ToolInvocation,
+        call: Arc<ToolInvocation>,
         reconcile: bool,
     ) -> BoxFuture<'static, Called<ToolEnd>> {
         let key = (call.run, call.operation);
@@ -254,7 +254,7 @@ impl ToolExecutor {
         own.end().boxed()
     }
 
-    async fn work(self: Arc<Self>, call: ToolInvocation, reconcile: bool) -> Called<ToolEnd> {
+    async fn work(self: Arc<Self>, call: Arc<ToolInvocation>, reconcile: bool) -> Called<ToolEnd> {
         let end = self.end_of(&call, reconcile).await;
         if call.definition.effect == Effect::Once {
             self.begun.lock().remove(&(call.run, call.operation));

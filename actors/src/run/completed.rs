@@ -60,13 +60,14 @@ impl Payload {
     ///
     /// # Errors
     /// The result has no form as JSON; this error is what the operation ends with.
-    pub(super) fn of(end: Result<&mut Made, &OperationError>) -> Result<Self, OperationError> {
+    pub(super) fn of(mut end: Result<&mut Made, &OperationError>) -> Result<Self, OperationError> {
+        let made = end.as_mut().ok();
+        if let Some(kept) = made.and_then(|made| made.kept.take()) {
+            return Ok(Self::Typed(kept));
+        }
         let mut json = Vec::with_capacity(ROOM);
         let written = match end {
-            Ok(made) => match made.kept.take() {
-                Some(kept) => return Ok(Self::Typed(kept)),
-                None => made.write(&mut json),
-            },
+            Ok(made) => made.write(&mut json),
             Err(error) => write_end(Err::<&(), _>(error), &mut json),
         };
         written.map_err(|error| unrecordable(&error))?;

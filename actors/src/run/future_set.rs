@@ -2,46 +2,92 @@
 
 use std::{
     future::{pending, poll_fn},
-    task::{Context, Poll, Waker},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered, task::AtomicWaker};
 
 use crate::contract::BoxFuture;
 
 /// Futures that are polled side by side, and give their values in the order in which they are done.
 ///
-/// `FuturesUnordered` wakes its own task whenever it has polled all that it holds and none was done
-/// (<https://github.com/rust-lang/futures-rs/pull/2333>). A run that begins to wait for one call would be scheduled
-/// once more for nothing, and a runtime of several threads wakes another thread for that, which takes the run away
-/// from the thread that its answer comes to. So this set always holds one future more, which is never done.
-pub(super) struct FutureSet<T>(Option<FuturesUnordered<BoxFuture<'static, T>>>);
+/// Most sets hold one future at a time. It is polled as it is, whenever it was woken.
+pub(super) struct FutureSet<T> {
+    /// The only future.
+    alone: Option<BoxFuture<'static, T>>,
+    woken: Arc<Woken>,
+    /// The futures, once there were several. `FuturesUnordered` wakes its own task whenever it has polled all that it
+    /// holds and none was done (<https://github.com/rust-lang/futures-rs/pull/2333>). A run that begins to wait for its
+    /// calls would be scheduled once more for nothing, and a runtime of several threads wakes another thread for that,
+    /// which takes the run away from the thread that its answer comes to. So this set always holds one future more,
+    /// which is never done.
+    several: Option<FuturesUnordered<BoxFuture<'static, T>>>,
+}
+
+/// Whether the only future was woken since it was polled, and the task to wake.
+#[derive(Default)]
+struct Woken {
+    woken: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::Release);
+        self.task.wake();
+    }
+}
 
 impl<T: 'static> FutureSet<T> {
     /// Adds a future. It is polled with the others from the next poll on.
     pub(super) fn push(&mut self, future: BoxFuture<'static, T>) {
-        let set = self.0.get_or_insert_with(|| {
+        if self.is_empty() {
+            self.alone = Some(future);
+            self.woken.woken.store(true, Ordering::Release);
+            return;
+        }
+        let set = self.several.get_or_insert_with(|| {
             let mut set = FuturesUnordered::from_iter([Box::pin(pending()) as BoxFuture<'_, T>]);
             // It is polled here, so that its one poll is not counted among those of the others.
             let _ = set.poll_next_unpin(&mut Context::from_waker(Waker::noop()));
             set
         });
-        set.push(future);
+        set.extend(self.alone.take().into_iter().chain([future]));
     }
 
     /// Drops all futures.
     pub(super) fn clear(&mut self) {
-        self.0 = None;
+        (self.alone, self.several) = (None, None);
     }
 
     /// Whether no future is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.as_ref().is_none_or(|set| set.len() == 1)
+        self.alone.is_none() && self.several.as_ref().is_none_or(|set| set.len() == 1)
     }
 
     /// The next value; pending for ever when the set is empty.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<T> {
-        let Some(set) = self.0.as_mut().filter(|set| set.len() > 1) else {
+        if let Some(future) = &mut self.alone {
+            self.woken.task.register(cx.waker());
+            if !self.woken.woken.swap(false, Ordering::AcqRel) {
+                return Poll::Pending;
+            }
+            let waker = Waker::from(self.woken.clone());
+            let polled = future.poll_unpin(&mut Context::from_waker(&waker));
+            if polled.is_ready() {
+                self.alone = None;
+            }
+            return polled;
+        }
+        let Some(set) = self.several.as_mut().filter(|set| set.len() > 1) else {
             return Poll::Pending;
         };
         match set.poll_next_unpin(cx) {
@@ -61,7 +107,11 @@ impl<T: 'static> FutureSet<T> {
 
 impl<T> Default for FutureSet<T> {
     fn default() -> Self {
-        Self(None)
+        Self {
+            alone: None,
+            woken: Arc::default(),
+            several: None,
+        }
     }
 }
 

@@ -60,10 +60,10 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
 
     /// Calls a tool, through its executor. A call that is under way already under this operation
     /// is joined, not repeated.
-    fn tool(&self, call: ToolInvocation) -> BoxFuture<'static, Called<ToolEnd>>;
+    fn tool(&self, call: Arc<ToolInvocation>) -> BoxFuture<'static, Called<ToolEnd>>;
 
     /// Asks the tool whether a call whose outcome is unknown happened.
-    fn reconcile(&self, call: ToolInvocation) -> BoxFuture<'static, Called<ToolEnd>>;
+    fn reconcile(&self, call: Arc<ToolInvocation>) -> BoxFuture<'static, Called<ToolEnd>>;
 
     /// Ends a call whose result is not wanted any more, once its own future is dropped. A `once`
     /// tool has a grace period. The future ends when the call can do nothing more, with the call's

@@ -207,11 +207,11 @@ impl Calling {
     }
 
     async fn end(self, in_doubt: bool) -> Begin<ToolResult> {
-        let invocation = self.invocation;
-        let (call, definition) = (invocation.call.clone(), invocation.definition.clone());
+        // Shared with who makes the call, so that it is not copied on its way through futures.
+        let invocation = Arc::new(self.invocation);
         let slot = invocation.slot.clone();
         let books = (&*self.leg, &*self.durable);
-        let called = call_or_reconcile(&*self.ports, books, invocation, in_doubt).await;
+        let called = call_or_reconcile(&*self.ports, books, &invocation, in_doubt).await;
         let Ok(called) = called else {
             // The driver hears of the failure by itself and ends everything.
             return std::future::pending().await;
@@ -220,7 +220,7 @@ impl Calling {
             ToolEnd::Changing(result, changes) => {
                 Begin::Write(self.changing.write(result, changes))
             }
-            end => ended(call, &definition, end),
+            end => ended(&invocation.call, &invocation.definition, end),
         };
         match (begin, slot) {
             // The slot becomes free when the end is being recorded. If it were free earlier, more
@@ -250,7 +250,7 @@ impl Calling {
 pub(crate) async fn call_or_reconcile(
     ports: &dyn Ports,
     (leg, durable): (&Leg, &Durable),
-    invocation: ToolInvocation,
+    invocation: &Arc<ToolInvocation>,
     in_doubt: bool,
 ) -> Result<ToolEnd, StoreError> {
     let operation = invocation.operation;
@@ -265,7 +265,7 @@ pub(crate) async fn call_or_reconcile(
         Some(asked) => asked,
         None => {
             durable.confirm().await?;
-            ports.tool(invocation).await
+            ports.tool(invocation.clone()).await
         }
     };
     leg.tell(operation, called.told);
@@ -288,10 +288,10 @@ pub(super) fn would_call(call: &ToolCall) -> ToolResult {
     ToolResult::new(call, ToolStatus::Success, text)
 }
 
-fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Begin<ToolResult> {
+fn ended(call: &ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Begin<ToolResult> {
     match end {
         ToolEnd::Result(result) | ToolEnd::Changing(result, _) => Begin::Ready(Ok(result)),
-        ToolEnd::Later => Begin::Wait(wait_for_ticket(call)),
+        ToolEnd::Later => Begin::Wait(wait_for_ticket(call.clone())),
         ToolEnd::Continues(continuation) => {
             let message = format!("{} goes on once it has what it needs", call.name);
             let mut error = OperationError::new(ErrorKind::Continues, message);
@@ -304,13 +304,13 @@ fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Begin<Too
                     "The outcome of this call is unknown: {reason}. It may or may not have \
                      happened, and it was not repeated. Check before you call it again."
                 );
-                Begin::Ready(Ok(ToolResult::new(&call, ToolStatus::Unknown, text)))
+                Begin::Ready(Ok(ToolResult::new(call, ToolStatus::Unknown, text)))
             }
             InDoubt::AskPerson => {
                 let prompt = format!("Did the call of {} happen? ({reason})", call.name);
-                let mut question = approval::about(Question::new(prompt), &call, &[]);
+                let mut question = approval::about(Question::new(prompt), call, &[]);
                 question.kind = QuestionKind::InDoubt;
-                Begin::Wait(wait_for_person(call, question))
+                Begin::Wait(wait_for_person(call.clone(), question))
             }
             InDoubt::Fail => {
                 let message = format!("the outcome of {} is unknown: {reason}", call.name);
@@ -320,7 +320,7 @@ fn ended(call: ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Begin<Too
         ToolEnd::StillRunning => Begin::Ready(Err(still_running(&call.name, "it was aborted"))),
         ToolEnd::DidNotHappen => {
             let text = "This call did not happen.";
-            Begin::Ready(Ok(ToolResult::new(&call, ToolStatus::Error, text)))
+            Begin::Ready(Ok(ToolResult::new(call, ToolStatus::Error, text)))
         }
     }
 }

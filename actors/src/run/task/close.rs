@@ -1,5 +1,7 @@
 //! The closing of a cancelled run.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
@@ -206,7 +208,8 @@ impl Carrier {
             durable.confirm().await?;
             let ports = &*self.driver.ports;
             let asks = started && once;
-            let end = call_or_reconcile(ports, (leg, &durable), invocation, asks).await?;
+            let invocation = Arc::new(invocation);
+            let end = call_or_reconcile(ports, (leg, &durable), &invocation, asks).await?;
             let end = match end {
                 ToolEnd::Changing(result, changes) => {
                     let changing = Changing::of(op, kept, leg, effect);
