@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use clap::{ArgMatches, CommandFactory as _, parser::ValueSource};
 
-use super::{arguments::Arguments, env_file, exit::Failure};
+use super::{arguments::Arguments, commands::run, env_file, exit::Failure};
 use crate::{
     config::{self, ProcessSetting, TeamFile},
     environment,
@@ -31,9 +31,11 @@ pub(super) fn with_settings(mut given: Vec<OsString>) -> Result<Vec<OsString>, F
         return Ok(given);
     };
     let takes = |id: &str| subcommand.get_arguments().any(|known| known.get_id() == id);
-    let path = match takes("team_file") {
-        true => of_command.get_one::<PathBuf>("team_file"),
-        false => None,
+    let words = |id: &str| of_command.get_many::<String>(id).into_iter().flatten();
+    let path = match (takes("team_file"), name) {
+        (true, _) => of_command.get_one::<PathBuf>("team_file").cloned(),
+        (false, "run") => run::team_file(&words("words").cloned().collect::<Vec<_>>()),
+        (false, _) => None,
     };
     let Some(path) = path else {
         return Ok(given);
@@ -42,7 +44,7 @@ pub(super) fn with_settings(mut given: Vec<OsString>) -> Result<Vec<OsString>, F
     if let Some(told) = env_file::load(variables)? {
         super::say(&told);
     }
-    let Ok(file) = config::load(path) else {
+    let Ok(file) = config::load(&path) else {
         return Ok(given);
     };
     let is_global = |id: &str| command.get_arguments().any(|known| known.get_id() == id);

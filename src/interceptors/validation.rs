@@ -97,17 +97,18 @@ impl Validation {
 
     /// Why a text may not pass.
     fn fault(&self, text: &str, output: bool) -> Option<String> {
+        let too_long = self.too_long(text, output);
+        too_long.or_else(|| self.blocked(text, output))
+    }
+
+    fn too_long(&self, text: &str, output: bool) -> Option<String> {
         let (what, max) = if output {
             ("the answer", self.max_output)
         } else {
             ("the input", self.max_input)
         };
-        if let Some(max) = max
-            && text.chars().nth(max).is_some()
-        {
-            return Some(format!("{what} has more than {max} characters"));
-        }
-        self.blocked(text, output)
+        let max = max.filter(|max| text.chars().nth(*max).is_some())?;
+        Some(format!("{what} has more than {max} characters"))
     }
 
     /// The pattern that is found in a text.
@@ -158,20 +159,26 @@ impl Validation {
         Some(format!("[left out: {fault}]"))
     }
 
-    /// What retells many texts, with a note in the place of each line that holds what may not pass, or of the whole where
-    /// that takes several lines.
+    /// Retold texts, with a note in the place of each that was too long, of each line that holds what may not pass, or of
+    /// the whole where that takes several lines.
     fn retold(&self, text: &str) -> Option<String> {
-        let whole = self.blocked(text, false)?;
         let left_out = |fault: String| format!("[left out: {fault}]");
-        let lines = text.lines().map(|line| match self.blocked(line, false) {
-            Some(fault) => left_out(fault),
-            None => line.to_owned(),
-        });
-        let kept = lines.collect::<Vec<_>>().join("\n");
-        Some(match self.blocked(&kept, false) {
-            Some(_) => left_out(whole),
-            None => kept,
-        })
+        let mut kept = Vec::new();
+        for told in by_message(text) {
+            let said = told.strip_prefix("user: ").or(told.strip_prefix("tool: "));
+            match said.and_then(|said| self.too_long(said, false)) {
+                Some(fault) => kept.push(left_out(fault)),
+                None => kept.extend(told.lines().map(|line| match self.blocked(line, false) {
+                    Some(fault) => left_out(fault),
+                    None => line.to_owned(),
+                })),
+            }
+        }
+        let kept = kept.join("\n");
+        match self.blocked(&kept, false) {
+            Some(fault) => Some(left_out(fault)),
+            None => (kept != text.trim_end()).then_some(kept),
+        }
     }
 
     /// Why arguments may not pass: as they were written, as JSON without needless escapes and
@@ -184,6 +191,27 @@ impl Validation {
         };
         self.fault(arguments.text(), false).or_else(read)
     }
+}
+
+/// The messages of a text that tells them one after the other, each behind the role of its speaker.
+fn by_message(text: &str) -> Vec<&str> {
+    let begins = |line: &str| {
+        ["user", "assistant", "tool", "system"].iter().any(|role| {
+            let rest = line.strip_prefix(role);
+            rest.is_some_and(|rest| rest.starts_with([':', ' ']))
+        })
+    };
+    let mut messages = Vec::new();
+    let (mut from, mut at) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        if begins(line) && at > from {
+            messages.push(text[from..at].trim_end());
+            from = at;
+        }
+        at += line.len();
+    }
+    messages.push(text[from..].trim_end());
+    messages
 }
 
 /// The text of a part that people or tools gave.
@@ -271,10 +299,10 @@ impl Interceptor for Validation {
         }
         let kept = messages.iter().enumerate().map(|(place, message)| {
             let which = |text: &str| place < before || is_retold(text);
-            match sums_up {
-                true => self.without_refused(message, which, |text| self.retold(text)),
-                false => self.without_refused(message, which, |text| self.note(text)),
-            }
+            self.without_refused(message, which, |text| match sums_up || is_retold(text) {
+                true => self.retold(text),
+                false => self.note(text),
+            })
         });
         let kept: Vec<_> = kept.collect();
         if kept.iter().any(Option::is_some) {

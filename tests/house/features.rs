@@ -1,4 +1,4 @@
-//! The feature table, `docs/features.md`: each row is well formed, and whatever it names exists.
+//! The feature table, `docs/internal/features.md`: each row is well formed, and whatever it names exists.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -132,7 +132,7 @@ mod tests {
 
     fn page() -> (PathBuf, String) {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-        let text = std::fs::read_to_string(root.join("docs/features.md")).unwrap();
+        let text = std::fs::read_to_string(root.join("docs/internal/features.md")).unwrap();
         (root, text)
     }
 
@@ -140,7 +140,7 @@ mod tests {
     fn the_table_lists_every_feature_once_and_says_its_state() {
         let (rows, mut findings) = rows(&page().1);
         findings.extend(form(&rows));
-        crate::assert_none(&findings, "docs/features.md:");
+        crate::assert_none(&findings, "docs/internal/features.md:");
     }
 
     #[test]
@@ -149,7 +149,10 @@ mod tests {
         with_workspace(move |workspace| {
             let items = PublicItems::of(workspace);
             let findings = existence(&rows(&text).0, &root, &items);
-            crate::assert_none(&findings, "docs/features.md names what is not there:");
+            crate::assert_none(
+                &findings,
+                "docs/internal/features.md names what is not there:",
+            );
         });
     }
 

@@ -9,9 +9,9 @@ use crate::named_tests::test_exists;
 const PAGES: [&str; 8] = [
     "README.md",
     "ARCHITECTURE.md",
-    "docs/a2a-requirements.md",
+    "docs/internal/a2a-requirements.md",
     "docs/command.md",
-    "docs/engine-tests.md",
+    "docs/internal/engine-tests.md",
     "docs/promises.md",
     "docs/semantics.md",
     "docs/guide/testing.md",

@@ -98,7 +98,10 @@ pub(crate) async fn ask(store: &SqliteStore) -> Answers {
 pub(crate) fn is_honest(error: &StoreError) -> bool {
     matches!(
         error,
-        StoreError::Damaged { .. } | StoreError::Truncated { .. } | StoreError::TooNew { .. }
+        StoreError::Damaged { .. }
+            | StoreError::Truncated { .. }
+            | StoreError::TooNew { .. }
+            | StoreError::NoLongerRead { .. }
     )
 }
 

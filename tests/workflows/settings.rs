@@ -34,7 +34,7 @@ fn wrong_settings_are_refused_with_what_there_is() {
             "unknown field `membres`",
         ),
         (
-            "loop",
+            "coordinator",
             json!({"max_rounds": 0}),
             "max_rounds must be at least 1",
         ),

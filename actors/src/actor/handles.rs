@@ -439,7 +439,8 @@ impl Run {
         };
         let known = shared.team(&start.team);
         if let Some(known) = known.filter(|known| known.digest == start.definition) {
-            let received = known.registry.received_by(&known.pinned.team, &start.agent);
+            let is_child = start.parent.is_some();
+            let received = (known.registry).received_by(&known.pinned.team, &start.agent, is_child);
             return Ok(received.map(Vec::from_iter));
         }
         let team = pinned_team(&shared.services.store, self.id).await?;

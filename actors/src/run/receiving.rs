@@ -10,8 +10,15 @@ use crate::definition::TeamSpec;
 
 impl Registry {
     /// The names of the messages that a run of this agent receives, itself or after it has handed its conversation on.
-    /// `None` where it may be any: the agent does not say, and its code may receive messages.
-    pub(crate) fn received_by(&self, team: &TeamSpec, agent: &str) -> Option<BTreeSet<String>> {
+    /// `None` where it may be any: the agent does not say, and its code may receive messages. The conversation of a child
+    /// run stays in the agent's part of the tree.
+    pub(crate) fn received_by(
+        &self,
+        team: &TeamSpec,
+        agent: &str,
+        is_child: bool,
+    ) -> Option<BTreeSet<String>> {
+        let top = is_child.then_some(agent);
         if let Some(said) = team.received_by(agent) {
             return Some(said.into_iter().map(str::to_owned).collect());
         }
@@ -27,7 +34,7 @@ impl Registry {
                 return None;
             }
             received.extend(spec.receives.iter().cloned());
-            let next = team.transfer_targets(name, None).into_iter();
+            let next = team.transfer_targets(name, top).into_iter();
             open.extend(
                 next.map(|agent| agent.name.as_str())
                     .filter(|name| seen.insert(name)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
-    contract::{ItemBody, MailboxItem, Store as _},
+    contract::{DynStore as _, ItemBody, MailboxItem},
     run::{Agent, RunContext, Task, operations::AgentMessage},
     session::Turn,
     testing::{CrashOptions, Fault, FaultyStore, Harm, Scenario, Strike, crash_everywhere},

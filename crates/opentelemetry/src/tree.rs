@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use ghostlight_actors::{
     contract::{StoreError, TreeLine},
     vocabulary::{
-        AnsweredBy, AskedBy, Begun, CallReport, Entry, ErrorKind, Family, ModelResponse,
-        OperationError, OperationId, RunEnd, RunId, RunStart, Timestamp, ToolResult, Usage,
+        AskedBy, Begun, CallReport, Entry, ErrorKind, Family, ModelResponse, OperationError,
+        OperationId, RunEnd, RunId, RunStart, Timestamp, ToolResult, Usage,
     },
 };
 use opentelemetry::{
@@ -420,7 +420,8 @@ impl TreeReader {
             }
         }
         if let Some(call) = call {
-            attributes.push(KeyValue::new(names::ANSWERED_BY, answered_by(&call.by)));
+            // The sort of source, without its name: that may be a person's.
+            attributes.push(KeyValue::new(names::ANSWERED_BY, words::word(&call.by)));
             attributes.push(KeyValue::new(names::ATTEMPTS, i64::from(call.attempts)));
             if let Some(approval) = &call.approval {
                 let decision = words::word(&approval.decision);
@@ -587,11 +588,6 @@ fn usage_attributes(attributes: &mut Vec<KeyValue>, usage: &Usage) {
     for (name, count) in seldom.into_iter().filter(|(_, count)| *count > 0) {
         push(name, count);
     }
-}
-
-/// The sort of source that answered a call, without its name: that may be a person's.
-fn answered_by(by: &AnsweredBy) -> String {
-    words::word(by)
 }
 
 fn seconds(began: Timestamp, ended: Timestamp) -> f64 {

@@ -33,7 +33,7 @@ mod prune;
 mod reloading;
 mod replay;
 mod resume;
-mod run;
+pub(super) mod run;
 mod runs;
 mod serve;
 mod sessions;

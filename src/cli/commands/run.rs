@@ -23,7 +23,9 @@ use crate::{
 };
 
 pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result<Exit, Failure> {
-    let (team_file, text) = team_and_text(arguments.words);
+    let team_file = team_file(&arguments.words);
+    let mut words = arguments.words.into_iter();
+    let text = words.nth(usize::from(team_file.is_some()));
     let chosen = Chosen::new(
         team_file.as_deref(),
         &registry,
@@ -103,21 +105,20 @@ pub(super) async fn run(arguments: arguments::Run, registry: Registry) -> Result
     super::stop(&system, &mut interrupt, result).await
 }
 
-/// The team file and the text of the words. One word is a team file where it ends as one does, or where there is such a
+/// The team file among the words. One word alone is a team file where it ends as one does, or where there is such a
 /// file; else it is the text.
-fn team_and_text(words: Vec<String>) -> (Option<PathBuf>, Option<String>) {
-    let mut words = words.into_iter();
-    match (words.next(), words.next()) {
-        (Some(file), Some(text)) => (Some(file.into()), Some(text)),
-        (Some(word), None) if is_team_file(&word) => (Some(word.into()), None),
-        (text, _) => (None, text),
+pub(in crate::cli) fn team_file(words: &[String]) -> Option<PathBuf> {
+    match words {
+        [file, _, ..] => Some(file.into()),
+        [word] if is_team_file(Path::new(word)) => Some(word.into()),
+        _ => None,
     }
 }
 
-fn is_team_file(word: &str) -> bool {
-    let path = Path::new(word);
+fn is_team_file(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
-    let is_named_so = matches!(ending, Some("yaml" | "yml")) && !word.contains(char::is_whitespace);
+    let is_named_so = matches!(ending, Some("yaml" | "yml"))
+        && !path.to_string_lossy().contains(char::is_whitespace);
     is_named_so || path.exists()
 }
 

@@ -182,7 +182,8 @@ impl Operation for Tell {
             return Begin::failed(ErrorKind::NotFound, message);
         };
         if let Some(agent) = agent_of(&cx, run)
-            && let Some(received) = cx.leg.registry.received_by(&cx.leg.pinned.team, &agent)
+            && let Some(received) =
+                (cx.leg.registry).received_by(&cx.leg.pinned.team, &agent, run != cx.start().root)
             && !received.contains(self.name)
         {
             let message = format!(

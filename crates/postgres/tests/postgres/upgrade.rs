@@ -140,7 +140,7 @@ async fn tables_are_migrated_once_and_only_where_that_is_wanted() {
         }
     }
     client
-        .batch_execute("UPDATE version SET number = 8")
+        .batch_execute("UPDATE version SET number = 9")
         .await
         .unwrap();
     let store = PostgresStore::open(&url).await.unwrap();

@@ -420,7 +420,7 @@ async fn a_session_has_its_own_quota_and_an_operator_resets_what_was_taken() {
         async move { client.post("/api/v1/quotas/reset", body).await }
     };
     reset(&ada, "session", "desk/one").await.is(403);
-    let done = reset(&root, "session", "desk/one").await.is(200).json();
+    let done = reset(&root, "session", "desk/ada/one").await.is(200).json();
     assert_eq!(text_at(&done, "/quotas"), "1");
     for _ in 0..2 {
         desk.say(&ada, "one", "well").await.is(200);

@@ -52,8 +52,11 @@ fn declared(page: &[u8]) -> Option<&'static Encoding> {
 }
 
 fn is_cut_utf8(bytes: &[u8]) -> bool {
-    let error = std::str::from_utf8(bytes).err();
-    error.is_some_and(|error| error.error_len().is_none() && error.valid_up_to() > 0)
+    // Other characters of UTF-8 come before: one byte alone may as well be a letter of Windows-1252.
+    let is_cut = |error: std::str::Utf8Error| {
+        error.error_len().is_none() && !bytes[..error.valid_up_to()].is_ascii()
+    };
+    std::str::from_utf8(bytes).err().is_some_and(is_cut)
 }
 
 #[cfg(test)]
@@ -104,7 +107,7 @@ mod tests {
             ("\u{feff}é".into(), "text/html; charset=koi8-r", "é"),
             ("é".into(), "text/html; charset=nonsense", "é"),
             (b"caf\xe9".to_vec(), "text/plain", "café"),
-            (b"caf\xc3".to_vec(), "text/plain", "caf\u{fffd}"),
+            (b"\xc3\xa9 caf\xc3".to_vec(), "text/plain", "é caf\u{fffd}"),
         ] {
             let read = decoded(&page, kind);
             assert!(read.ends_with(text), "{kind}: {read}");

@@ -250,12 +250,12 @@ fn of_clients(hers: &Hers) -> Vec<Try> {
         Try::of(("PUT", "/hooks/{team}/{name}"), 404, 404)
             .body(json!({ "text": "well" }))
             .nobody(404)
-            .wrong(404)
+            .wrong(401)
             .reader(404),
         Try::of(("PATCH", "/hooks/{team}/{name}"), 404, 404)
             .body(json!({ "text": "well" }))
             .nobody(404)
-            .wrong(404)
+            .wrong(401)
             .reader(404),
         posted(
             "/messengers/{team}/{name}",
