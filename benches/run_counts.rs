@@ -70,7 +70,7 @@ fn floor(runtime: &Runtime, before: u32, counted: u32) -> (usize, usize) {
 /// How often memory was asked for, and how many bytes.
 fn count(before: impl FnOnce(), counted: impl FnOnce()) -> (usize, usize) {
     before();
-    let region = Region::new(&ALLOCATOR);
+    let region = Region::new(ALLOCATOR);
     counted();
     let change = region.change();
     let grown = change.bytes_reallocated.max(0) as usize;

@@ -89,7 +89,6 @@ pub(crate) fn read_at_most(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`read_at_most`], and `InvalidData` if it is not UTF-8.
-#[cfg(feature = "yaml")]
 pub(crate) fn read_text(path: &Path, max_bytes: u64) -> io::Result<String> {
     let text = String::from_utf8(read_at_most(path, max_bytes)?);
     text.map_err(|fault| io::Error::new(io::ErrorKind::InvalidData, fault.utf8_error()))

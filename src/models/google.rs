@@ -1,7 +1,7 @@
 //! Tokens for Google Cloud, from where its programs usually take them.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
@@ -99,7 +99,7 @@ impl GoogleCloud {
         left.is_file().then_some(left)
     }
 
-    async fn of_file(path: &PathBuf) -> Result<Token, CredentialError> {
+    async fn of_file(path: &Path) -> Result<Token, CredentialError> {
         let wrong =
             |why: &dyn std::fmt::Display| failed(&format_args!("{}: {why}", path.display()));
         let text = files::read_text(path, MAX_BYTES).map_err(|error| wrong(&error))?;

@@ -139,7 +139,7 @@ impl FanOut {
                     .iter()
                     .find(|known| worker.as_deref() == Some(**known));
                 let worker = known.or_else(|| in_turn.next())?;
-                Some(Part::new(*worker, &task).named(format!("{worker}: {task}")))
+                Some(Part::new(worker, &task).named(format!("{worker}: {task}")))
             })
             .collect()
     }

@@ -38,7 +38,7 @@ fn ended_runs_are_listed_and_deleted_and_open_ones_are_kept() {
         &["cancel", &first],
         &["recording", "export", &first],
     ] {
-        let told = desk.run(&words).exits(2);
+        let told = desk.run(words).exits(2);
         assert!(told.err.contains("was deleted"), "{words:?}: {}", told.err);
     }
     let rest = desk

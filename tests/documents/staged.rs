@@ -102,8 +102,10 @@ async fn a_stage_that_its_model_or_budget_fails_is_left_out_and_told() {
     );
     assert!(told.contains("(Left out: a better order: "), "{told}");
     // The budget ends the run where it always did: the search takes none of it in secret.
-    let mut budget = Budget::default();
-    budget.model_calls = Some(1);
+    let budget = Budget {
+        model_calls: Some(1),
+        ..Budget::default()
+    };
     let turn = Turn::text("go").budget(budget);
     let run = system.session("desk", "t").send(turn).await.unwrap();
     let outcome = run.outcome().await.unwrap();

@@ -86,8 +86,10 @@ async fn a_loop_without_a_bound_needs_a_budget_and_goes_on_until_it_is_used_up()
         told.contains("`max_rounds: 0`") && told.contains("budget"),
         "{told}"
     );
-    let mut budget = Budget::default();
-    budget.wall_time_ms = Some(60_000);
+    let budget = Budget {
+        wall_time_ms: Some(60_000),
+        ..Budget::default()
+    };
     let task = format!("a{}", "x".repeat(200));
     let done = looped_within(budget, settings(), &task).await.unwrap();
     assert_eq!(done, Outcome::answer("a"), "a hundred rounds");

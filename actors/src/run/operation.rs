@@ -76,7 +76,7 @@ pub trait Operation: Send + 'static {
         false
     }
 
-    /// The call of a model for which it is performed, recorded with it; see [`ToolCall::cause`].
+    /// The call of a model for which it is performed, recorded with it; see [`ToolCall::cause`](crate::vocabulary::ToolCall::cause).
     fn cause(&self) -> Cause {
         Cause::default()
     }

@@ -212,8 +212,10 @@ async fn a_tool_whose_question_no_budget_allows_goes_on_without_an_answer() {
         Ok(Outcome::answer(results[0].text.as_str()))
     });
     let system = stage.start(agent.tool(Advised)).await;
-    let mut budget = Budget::default();
-    budget.model_calls = Some(0);
+    let budget = Budget {
+        model_calls: Some(0),
+        ..Budget::default()
+    };
     let turn = Turn::text("go").budget(budget);
     let run = system.session("a", "s").send(turn).await.unwrap();
     let told = text(&run).await;

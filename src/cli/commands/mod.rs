@@ -137,6 +137,8 @@ pub(super) async fn perform(command: Command, registry: Registry) -> Result<Exit
 }
 
 async fn store(verb: StoreCommand, registry: Registry) -> Result<Exit, Failure> {
+    #[cfg(not(feature = "server"))]
+    let _ = registry;
     match verb {
         #[cfg(feature = "server")]
         StoreCommand::Open(arguments) => open::open(arguments, registry).await,

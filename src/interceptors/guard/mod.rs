@@ -317,10 +317,10 @@ impl Interceptor for Guard {
         let names = || origin.iter().flat_map(|origin| origin.agents());
         let tell = |decision: &GuardDecision| next.emit(GUARDED, decision);
         let refuse = |why| ModelError::new(ErrorKind::Denied, why);
-        if let Some(standing) = self.at(GuardedPoint::Input, names()) {
-            if let Some(read) = readable(standing, &request, &tell).map_err(refuse)? {
-                request.conversation = read;
-            }
+        if let Some(standing) = self.at(GuardedPoint::Input, names())
+            && let Some(read) = readable(standing, &request, &tell).map_err(refuse)?
+        {
+            request.conversation = read;
         }
         let Some(standing) = self.at(GuardedPoint::Output, names()) else {
             return next.respond(request, cx).await;

@@ -104,7 +104,7 @@ impl<R> Overhearing<R> {
             None => {
                 let lower = said.to_lowercase();
                 let tells = due == now || SIGNS.iter().any(|sign| lower.contains(sign));
-                *heard = tells.then(|| Overheard { text: said, due });
+                *heard = tells.then_some(Overheard { text: said, due });
                 tells
             }
         });

@@ -117,7 +117,7 @@ async fn what_is_switched_off_is_kept_and_not_found_and_a_boost_changes_the_orde
         let mut change = MemoryPatch::default();
         change.disabled = Some(true);
         memory.update(&other.id, change.clone()).await?;
-        assert_eq!(found().await?, [lamp.id.clone()]);
+        assert_eq!(found().await?, std::slice::from_ref(&lamp.id));
         assert_eq!(memory.list([]).await?.len(), 2);
         change.disabled = Some(false);
         memory.update(&other.id, change).await?;
