@@ -30,6 +30,7 @@ use ghostlight_actors::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+#[cfg(feature = "cli")]
 pub(crate) use self::indexed_folder::ADDED;
 #[cfg(feature = "mcp")]
 pub use self::mcp_reader::{McpReader, ReaderSpec};

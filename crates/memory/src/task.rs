@@ -190,7 +190,7 @@ pub(crate) fn keep(
 
 impl ScopedMemory<'_> {
     /// Stores a task record if it is worth it: if its worth is at least `threshold` (0.5 is usual), or as the memory's
-    /// [`WritePolicy`] decides where it has one. The result says why.
+    /// [`WritePolicy`](crate::WritePolicy) decides where it has one. The result says why.
     pub fn add_task(
         &self,
         summary: impl Into<String>,
