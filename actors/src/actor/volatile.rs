@@ -350,7 +350,7 @@ impl Index for VolatileTeams {
     }
 }
 
-/// What is in memory is deleted in any case, and what is on disk if the store there deletes anything.
+/// Runs and sessions in memory are deleted in any case, those on disk if the store there deletes anything.
 impl Deletion for VolatileTeams {
     async fn expired(&self, expiry: Expiry) -> Result<Vec<RunRow>, StoreError> {
         let mut found = Deletion::expired(&self.memory, expiry).await?;

@@ -1,4 +1,4 @@
-//! What is committed to journals, and what is read from them.
+//! The changes that a commit makes, and the entries that a store gives back.
 
 use std::{sync::Arc, time::Duration};
 

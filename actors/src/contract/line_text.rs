@@ -14,8 +14,8 @@ use crate::vocabulary::{Entry, RunStart, canonical};
 /// and again.
 pub(super) const ROOM: usize = 1024;
 
-/// The JSON text of an entry. What an entry of a run or a session holds is kept as it is until somebody reads the text;
-/// then the text is written once, for all clones, and takes its place. A store that writes bytes reads it; the store in
+/// The JSON text of an entry. The entry is kept as a value until somebody reads its text; then the text is written once,
+/// for all clones, and takes the place of the value. A store that writes bytes reads it; the store in
 /// memory never does. So reading a text for the first time takes as long as encoding the entry.
 #[derive(Clone)]
 pub struct LineText(Text);
@@ -33,7 +33,7 @@ trait Later: Send + Sync {
 
 struct Unread<T> {
     text: OnceLock<Box<str>>,
-    /// What the text is of, until it is written.
+    /// The value that the text tells, until it is written.
     what: Mutex<Option<T>>,
 }
 
@@ -49,7 +49,7 @@ impl<T: AsText> Later for Unread<T> {
     }
 }
 
-/// What has a text that is JSON, whenever it is asked for, and always the same.
+/// A value with a text in JSON, which is the same each time that it is asked for.
 pub(crate) trait AsText: Send + Sync {
     /// Appends the text.
     fn write(&self, into: &mut Vec<u8>);

@@ -138,7 +138,7 @@ impl Journals for InMemoryStore {
     }
 
     fn term(&self) -> Option<u64> {
-        // What a process owns is its own until it ends.
+        // The journals of a process are its own until it ends.
         Some(0)
     }
 
